@@ -1,21 +1,28 @@
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ValueEnum;
-use kiste::stat::{ReadBench, ReadMode};
+use kiste::stat::{ReadBench, ReadMode, ReadPass};
 use kiste::text::units;
 use serde::Serialize;
 
 use crate::cmd::given;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
+use crate::ordering::Ordering;
 use crate::output::Output;
 
-/// Measure how fast samples are read
+/// Measure how fast samples are read, and what the limit is
 ///
 /// Every sample is read once a pass and decoded, or with --raw only copied. The first pass may
 /// have to wait for the disk, later ones find everything in memory that fits: --passes shows both.
 /// All but the loader read on one thread.
+///
+/// --mode loader makes batches on threads, as training does, and says where the time goes: how long
+/// the loop waits for batches, what the threads do meanwhile, and whether the processor, the storage
+/// or the queue is the limit. With --step-ms it also says whether the loader keeps up with a
+/// training step of that time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -31,15 +38,26 @@ pub(crate) struct Args {
     /// Times to read everything
     #[arg(long, value_name = "N", default_value_t = 1)]
     passes: u64,
-    /// Threads of the loader [default: one a core]
+    /// Read only N samples a pass, the first ones of the order; the loader ends its last batch
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Threads of the loader; 0 loads on the thread of the loop [default: one a core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Samples in a batch of the loader
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    batch_size: u64,
-    /// Another seed shuffles otherwise
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    seed: u64,
+    /// Samples in a batch of the loader [default: 256]
+    #[arg(long, value_name = "N")]
+    batch_size: Option<u64>,
+    /// Batches of the loader that may be finished or in progress [default: twice the threads]
+    #[arg(long, value_name = "N")]
+    queue: Option<usize>,
+    /// The loader tells the storage which samples come next
+    #[arg(long)]
+    prefetch: bool,
+    /// Milliseconds that a training step takes for each batch of the loader [default: 0]
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    step_ms: Option<Duration>,
+    #[command(flatten)]
+    ordering: Ordering,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -50,9 +68,10 @@ Examples:
   kiste bench train.msgpack
   kiste bench train.msgpack --mode rand --raw --passes 3
   kiste bench train.msgpack --mode key --json
-  kiste bench train.msgpack --mode loader --threads 4 --passes 2";
+  kiste bench train.msgpack --mode loader --threads 4 --passes 2
+  kiste bench train.msgpack --mode loader --step-ms 20 --batch-size 64 --limit 10000";
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
     Seq,
     Rand,
@@ -75,44 +94,78 @@ struct Pass {
     seconds: f64,
     samples_per_second: f64,
     bytes_per_second: f64,
+    /// Of the loader.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<serde_json::Value>,
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    let expected = || format!("expected milliseconds such as 20 or 0.5, found {text:?}");
+    let number: f64 = text.parse().map_err(|_| expected())?;
+    Duration::try_from_secs_f64(number / 1e3).map_err(|_| expected())
 }
 
 impl Args {
+    /// What is only for the loader would measure something else than asked for in other modes.
+    fn check(&self) -> Outcome<()> {
+        let of_loader = [
+            ("--threads", self.threads.is_some()),
+            ("--batch-size", self.batch_size.is_some()),
+            ("--queue", self.queue.is_some()),
+            ("--prefetch", self.prefetch),
+            ("--step-ms", self.step_ms.is_some()),
+        ];
+        match of_loader.iter().find(|(_, given)| *given && self.mode != Mode::Loader) {
+            Some((option, _)) => {
+                Err(Failure::trouble(format!("expected --mode loader for {option}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn bench(&self, mode: ReadMode) -> ReadBench {
+        let bench = ReadBench::new(mode).raw(self.raw).prefetch(self.prefetch);
+        let bench = bench.order(self.ordering.options());
+        let bench = given(bench, self.limit, ReadBench::limit);
+        let bench = given(bench, self.batch_size, ReadBench::batch_size);
+        let bench = given(bench, self.queue, ReadBench::queue);
+        let bench = given(bench, self.step_ms, ReadBench::step);
+        given(bench, self.threads, ReadBench::threads)
+    }
+
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        self.check()?;
         let reader = file::open(&self.file)?;
         let shown = file::shown(&self.file);
-        let (samples, bytes) = (reader.len() as u64, reader.data_len());
         let (mode, doing) = match self.mode {
             Mode::Seq => (ReadMode::Seq, "reading"),
             Mode::Rand => (ReadMode::Rand, "reading"),
             Mode::Key => (ReadMode::Key, "reading"),
             Mode::Loader => (ReadMode::Loader, "loading"),
         };
-        let bench = ReadBench::new(mode).raw(self.raw).seed(self.seed).batch_size(self.batch_size);
-        let bench = given(bench, self.threads, ReadBench::threads);
+        let bench = self.bench(mode);
+        let samples = reader.len() as u64;
+        let most = self.limit.map_or(samples, |limit| limit.min(samples));
+        // Others only give a sign of life, as each sample would take longer with one.
+        let len = (self.mode == Mode::Loader).then_some(most);
         let mut passes = Vec::new();
+        let (mut samples, mut bytes) = (0, 0);
         for pass in 0..self.passes {
-            // A sign of life, but not one for each sample.
-            let progress = output.progress(format!("{doing} {shown}"), None);
-            let time = bench.pass(&reader, pass)?;
+            let progress = output.progress(format!("{doing} {shown}"), len);
+            let read = bench.pass_watched(&reader, pass, |samples| progress.reaches(samples))?;
             drop(progress);
+            (samples, bytes) = (read.samples, read.bytes);
             if !self.json {
-                let mut out = output.stdout();
-                writeln!(
-                    out,
-                    "{shown}: {}, {} in {}: {}, {}",
-                    units::counted(samples, "sample"),
-                    units::bytes(bytes),
-                    units::duration(time),
-                    units::sample_rate(samples, time),
-                    units::byte_rate(bytes, time),
-                )?;
-                out.flush()?;
+                print(output, &shown, &read)?;
             }
-            let seconds = time.as_secs_f64();
+            let seconds = read.time.as_secs_f64();
             let rate = |number: u64| number as f64 / seconds.max(1e-9);
-            let (samples_per_second, bytes_per_second) = (rate(samples), rate(bytes));
-            passes.push(Pass { seconds, samples_per_second, bytes_per_second });
+            passes.push(Pass {
+                seconds,
+                samples_per_second: rate(samples),
+                bytes_per_second: rate(bytes),
+                report: read.report.map(|report| report.to_json()),
+            });
         }
         if self.json {
             let Args { raw, file, .. } = self;
@@ -120,4 +173,28 @@ impl Args {
         }
         Ok(Exit::Yes)
     }
+}
+
+fn print(output: &Output, shown: &str, read: &ReadPass) -> Outcome<()> {
+    let mut out = output.stdout();
+    match read.report {
+        Some(report) => {
+            for (at, line) in report.to_string().lines().enumerate() {
+                match at {
+                    0 => writeln!(out, "{shown}: {line}")?,
+                    _ => writeln!(out, "  {line}")?,
+                }
+            }
+        }
+        None => writeln!(
+            out,
+            "{shown}: {}, {} in {}: {}, {}",
+            units::counted(read.samples, "sample"),
+            units::bytes(read.bytes),
+            units::duration(read.time),
+            units::sample_rate(read.samples, read.time),
+            units::byte_rate(read.bytes, read.time),
+        )?,
+    }
+    Ok(out.flush()?)
 }

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from pykiste import errors as errors
 from pykiste.errors import Error as Error
-from pykiste.reports import Compared, Converted, Filtered, Made, Merged, Progress, Removed, Selected, Verified, Version
+from pykiste.reports import Compared, Converted, Filtered, Loading, Made, Merged, Progress, Removed, Selected, Verified, Version
 from pykiste.types import Extension as Extension
 from pykiste.types import Path, Sample, Selection
 from pykiste.types import Timestamp as Timestamp
@@ -209,6 +209,7 @@ class Loader:
     def __next__(self) -> Batch: ...
     def state_dict(self) -> dict[str, int]: ...
     def load_state_dict(self, state: dict[str, int]) -> None: ...
+    def report(self) -> Loading: ...
     def close(self) -> None: ...
 
 @final

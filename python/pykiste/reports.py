@@ -11,20 +11,86 @@ from typing import Any, Literal, NotRequired, TypedDict
 __all__ = [
     "Bad",
     "Compared",
+    "Consumer",
     "Converted",
+    "Cores",
     "Difference",
     "Filtered",
+    "Loading",
     "Made",
     "Merged",
     "Output",
     "Problem",
     "Progress",
+    "Queue",
     "Removed",
     "Selected",
     "Sides",
     "Verified",
     "Version",
+    "Workers",
 ]
+
+
+class Consumer(TypedDict):
+    """Seconds of the loop: waiting for the first batch of all, waiting for the others, and busy.
+
+    `awaited` batches were not ready when the loop asked for them.
+    """
+
+    first: float
+    waiting: float
+    busy: float
+    awaited: int
+
+
+class Workers(TypedDict):
+    """Seconds of all threads of a loader together. Without threads they are those of the loop."""
+
+    threads: int
+    reading: float
+    decoding: float
+    collating: float
+    waiting_for_room: float
+    waiting_for_bytes: float
+
+
+class Cores(TypedDict):
+    """Of the seconds that threads `worked`: how many they were on a core, or waited for one.
+
+    The rest they waited for something else, such as the `page_faults` of a memory map.
+    """
+
+    worked: float
+    on_core: float
+    waiting_for_core: float
+    page_faults: int
+
+
+class Queue(TypedDict):
+    """Batches that may be finished or in progress, that are finished now, and that were on average."""
+
+    limit: int
+    ready: int
+    mean: float
+
+
+class Loading(TypedDict):
+    """Where the time of `Loader.report()` has gone, and what its limit is. `cores` needs Linux."""
+
+    seconds: float
+    batches: int
+    samples: int
+    failures: int
+    bytes: int
+    consumer: Consumer
+    workers: Workers
+    cores: Cores | None
+    queue: Queue
+    remote: bool
+    limit: Literal["consumer", "cpu", "storage", "queue", "decoder", "unknown"]
+    advice: str
+    summary: str
 
 
 class Progress(TypedDict):

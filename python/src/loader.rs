@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use kiste::image::{self, PixelType};
-use kiste::loader::{ColumnBatch, ColumnMemory, Columns, Element, Memory, OnError};
+use kiste::loader::{ColumnBatch, ColumnMemory, Columns, Element, LoaderReport, Memory, OnError};
 use kiste::reader::Reader;
 use kiste::sampler::{Sequential, State, Tail};
 use numpy::ndarray::{ArrayViewMutD, IxDyn};
@@ -308,6 +308,15 @@ enum Running {
     Columns(kiste::loader::Loader<ColumnBatch>),
 }
 
+impl Running {
+    fn report(&self) -> LoaderReport {
+        match self {
+            Running::Samples(loader) => loader.report(),
+            Running::Columns(loader) => loader.report(),
+        }
+    }
+}
+
 /// Batches of a dataset, read and collated by threads that need no lock of Python, in an order that
 /// does not depend on them.
 ///
@@ -343,6 +352,10 @@ pub(crate) struct Loader {
     state: State,
     /// The epoch that the current loop is in, until it ends.
     epoch: Option<u64>,
+    /// At the beginning of the epoch, unless the threads began with it.
+    began: Option<LoaderReport>,
+    /// Of the last epoch, until the next one begins.
+    ended: Option<LoaderReport>,
 }
 
 impl Loader {
@@ -377,10 +390,26 @@ impl Loader {
     /// Ends the threads, if they are those of this process. Waiting for those of another one would not
     /// end: what they own is left alone.
     fn stop(&mut self) {
+        self.ended = self.of_epoch();
+        self.began = None;
         let running = self.running.take();
         if self.process != std::process::id() {
             std::mem::forget(running);
         }
+    }
+
+    /// What the threads did for this epoch, or the last one.
+    fn of_epoch(&self) -> Option<LoaderReport> {
+        self.ended.or_else(|| {
+            let now = self.running.as_ref()?.report();
+            Some(self.began.map_or(now, |began| now.since(&began)))
+        })
+    }
+
+    fn begin_epoch(&mut self) {
+        self.epoch = Some(self.state.epoch);
+        self.ended = None;
+        self.began = self.running.as_ref().map(Running::report);
     }
 }
 
@@ -469,7 +498,15 @@ impl Loader {
             prefetch,
         };
         let (state, process) = (State::default(), std::process::id());
-        let mut loader = Loader { settings, running: None, process, state, epoch: None };
+        let mut loader = Loader {
+            settings,
+            running: None,
+            process,
+            state,
+            epoch: None,
+            began: None,
+            ended: None,
+        };
         // Threads start here, so that what cannot work is reported here.
         loader.running = Some(loader.start()?);
         Ok(loader)
@@ -477,7 +514,7 @@ impl Loader {
 
     /// Begins an epoch, or goes on with the one that was resumed or left.
     fn __iter__(mut slf: PyRefMut<'_, Self>) -> PyRefMut<'_, Self> {
-        slf.epoch = Some(slf.state.epoch);
+        slf.begin_epoch();
         slf
     }
 
@@ -486,8 +523,11 @@ impl Loader {
             self.stop();
             self.process = std::process::id();
         }
-        let epoch = *self.epoch.get_or_insert(self.state.epoch);
-        if self.state.epoch != epoch {
+        if self.epoch.is_none() {
+            self.begin_epoch();
+        }
+        if self.epoch != Some(self.state.epoch) {
+            self.ended = self.of_epoch();
             self.epoch = None;
             return Ok(None);
         }
@@ -497,7 +537,10 @@ impl Loader {
         }
         let mut running = match self.running.take() {
             Some(running) => running,
-            None => self.start()?,
+            None => {
+                (self.began, self.ended) = (None, None);
+                self.start()?
+            }
         };
         let columns = self.settings.columns.clone();
         let held = self.settings.buffers.as_ref().map(|buffers| buffers.held.clone());
@@ -523,6 +566,30 @@ impl Loader {
         Ok(state)
     }
 
+    /// Where the time has gone in this epoch, or in the last one after its end: a dict of durations in
+    /// seconds and counts. `limit` is "consumer", "cpu", "storage", "queue", "decoder" or "unknown", `advice`
+    /// a sentence about it, and `summary` all of it for people. See `pykiste.reports.Loading`.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "numbers.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for number in range(100):
+    /// ...         writer.write({"key": str(number), "n": number})
+    /// >>> loader = ki.Loader(ki.open(path), batch_size=10, columns={"n": "int64"})
+    /// >>> for batch in loader:
+    /// ...     pass
+    /// >>> report = loader.report()
+    /// >>> report["batches"], report["samples"], report["workers"]["threads"] > 0
+    /// (10, 100, True)
+    /// >>> print(report["summary"])  # doctest: +ELLIPSIS
+    /// 100 samples in 10 batches, ...
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let Some(report) = self.of_epoch() else { return Err(bug("no report")) };
+        let dict = py.import("json")?.call_method1("loads", (report.to_json().to_string(),))?;
+        dict.set_item("summary", report.to_string())?;
+        Ok(dict)
+    }
+
     /// Goes on from a state that was saved, with any number of ranks and any size of batches.
     fn load_state_dict(&mut self, py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResult<()> {
         let number = |name: &str| -> PyResult<u64> {
@@ -531,6 +598,7 @@ impl Loader {
         let state = State { epoch: number("epoch")?, position: number("position")? };
         py.detach(|| self.stop());
         (self.state, self.epoch, self.process) = (state, None, std::process::id());
+        self.ended = None;
         self.running = Some(self.start()?);
         Ok(())
     }

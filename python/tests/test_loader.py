@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -265,3 +266,31 @@ def test_bytes_without_a_copy(tmp_path):
         next(loader).ragged("n")
     with pytest.raises(KeyError):
         next(iter(ki.Loader(ki.open(path), batch_size=6))).ragged("word")
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+@pytest.mark.parametrize("columns", [None, COLUMNS])
+def test_a_report_is_of_one_epoch(numbers, threads, columns):
+    loader = ki.Loader(ki.open(numbers), batch_size=10, columns=columns, threads=threads)
+    assert loader.report()["limit"] == "unknown"
+    for epoch in range(3):
+        for batch in loader:
+            time.sleep(0.004)
+            assert loader.report()["batches"] == batch.step + 1
+        report = loader.report()
+        time.sleep(0.02)
+        # The epoch has ended: validation is not part of it.
+        assert loader.report() == report
+        assert (report["batches"], report["samples"], report["failures"]) == (10, 100, 0)
+        assert report["limit"] == "consumer" and report["consumer"]["busy"] >= 0.04
+        assert report["bytes"] > 0 and report["workers"]["threads"] == threads
+        assert (report["consumer"]["first"] > 0) == (epoch == 0)
+        parts = sum(report["consumer"][part] for part in ("first", "waiting", "busy"))
+        assert report["seconds"] == pytest.approx(parts)
+        assert "the loader keeps up" in report["advice"] and report["advice"] in report["summary"]
+    loader.close()
+    assert loader.report() == report
+    assert next(loader).epoch == 3 and loader.report()["batches"] == 1
+    loader.load_state_dict({"epoch": 7, "position": 50})
+    assert loader.report()["batches"] == 0
+    assert sum(1 for _ in loader) == 5 and loader.report()["batches"] == 5

@@ -7,7 +7,7 @@ import numpy as np
 
 
 import pykiste as ki
-from pykiste.reports import Made, Progress, Version
+from pykiste.reports import Consumer, Made, Progress, Version
 
 
 def show(progress: Progress) -> None:
@@ -72,6 +72,8 @@ def adapters(loader: ki.Loader, path: Path) -> None:
     from pykiste.jax import JaxLoader
     from pykiste.torch import StatefulSampler, TensorLoader, buffers
 
+    assert_type(loader.report()["workers"]["threads"], int)
+    assert_type(loader.report()["consumer"], Consumer)
     for tensors in TensorLoader(loader):
         print(tensors["x"])
     print(buffers({"x": "float32"}, 64), list(StatefulSampler(ki.Sampler.sequential(3))))

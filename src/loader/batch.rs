@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
+use super::report::{Lane, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Value};
 use crate::reader::{Reader, not_of_type};
@@ -191,6 +192,8 @@ pub(super) struct Fetched {
     pub(super) padding: u64,
     /// Failures of samples that are not padding.
     pub(super) failures: Vec<Failure>,
+    /// Bytes of all packed samples.
+    pub(super) packed: usize,
 }
 
 /// The samples of one batch.
@@ -202,6 +205,8 @@ pub(super) struct Task<'a> {
     pub(super) real: usize,
     pub(super) indices: &'a [u64],
     pub(super) on_error: OnError,
+    /// Where the thread that does it counts its time. It is reading.
+    pub(super) lane: &'a Lane,
 }
 
 /// How many samples are touched ahead of decoding.
@@ -259,7 +264,9 @@ impl Task<'_> {
         // Locate all of them first, then touch their bytes, so that the waits for memory overlap.
         let fetch = |&index: &u64| self.reader.get_raw(in_reader(index));
         let mut raws: Vec<Result<Cow<'_, [u8]>>> = self.indices.iter().map(fetch).collect();
-        begin(state, raws.iter().flatten().map(|raw| raw.len()).sum());
+        fetched.packed = raws.iter().flatten().map(|raw| raw.len()).sum();
+        self.lane.enter(Stage::Decoding);
+        begin(state, fetched.packed);
         for (at, &index) in self.indices.iter().enumerate() {
             if at % TOUCHED == 0 {
                 touch(&raws[at..raws.len().min(at + TOUCHED)]);

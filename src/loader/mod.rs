@@ -36,6 +36,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Where it stalls
+//!
+//! [`Loader::report`] says how long the caller waited for batches, what the workers did meanwhile, and in
+//! one sentence what the [limit](Limit) is: the caller, the processor, the storage or the queue.
+//!
 //! # A sample that cannot be read
 //!
 //! ends a run only if [`OnError`] says so. Otherwise it is skipped or replaced by a placeholder,
@@ -52,6 +57,7 @@ mod columns;
 mod groups;
 mod orders;
 mod pool;
+mod report;
 
 use std::sync::Arc;
 
@@ -65,7 +71,8 @@ use crate::sampler::{Partition, Sampler, State, Tail};
 pub use crate::value::Element;
 pub use batch::{Batch, Failure, OnError, Record, Samples};
 #[cfg(feature = "arrays")]
-pub use columns::{ColumnBatch, ColumnMemory, Columns, Memory};
+pub use columns::{ColumnBatch, ColumnMemory, Columns, Memory, Window};
+pub use report::{ConsumerTime, CoreTime, Limit, LoaderReport, QueueDepth, WorkerTime};
 
 use batch::{Gather, MapSamples, RawSamples};
 #[cfg(feature = "arrays")]
@@ -398,6 +405,13 @@ impl<D: Send + 'static> Loader<D> {
     /// rank.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// Where the time has gone since the first batch was asked for, and what the limit is. Costs the run
+    /// nothing that could be measured, and may be asked for at any time, also after the end.
+    /// [`LoaderReport::since`] is what happened between two of them, such as in an epoch.
+    pub fn report(&self) -> LoaderReport {
+        self.pool.report()
     }
 }
 

@@ -15,6 +15,7 @@ use std::thread::{Builder, JoinHandle};
 use super::batch::{Batch, Gather, Gathered, Task, in_reader};
 use super::groups::{Groups, PROBES, Scale, Step};
 use super::orders::Orders;
+use super::report::{Got, Lane, LoaderReport, Look, Meter, Resting, Stage};
 use super::{LoaderOptions, Schedule};
 use crate::error::{Error, Result};
 use crate::sampler::{Order, Partition, State};
@@ -60,6 +61,7 @@ struct Shared<D> {
     room: Condvar,
     /// A batch is ready.
     ready: Condvar,
+    meter: Meter,
 }
 
 struct Queue<D> {
@@ -69,13 +71,22 @@ struct Queue<D> {
     wanted: u64,
     done: BTreeMap<u64, Ready<D>>,
     bytes: usize,
+    /// The caller has asked for a batch.
+    asked: bool,
     stop: bool,
 }
 
 struct Ready<D> {
-    bytes: usize,
+    size: Size,
     /// A panic while decoding is passed to the caller.
     outcome: Result<Outcome<D>, Box<dyn Any + Send>>,
+}
+
+/// Bytes of a batch: about those that it takes, and those of its packed samples.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    bytes: usize,
+    packed: usize,
 }
 
 impl<D: Send + 'static> Pool<D> {
@@ -86,7 +97,8 @@ impl<D: Send + 'static> Pool<D> {
     ) -> Result<Pool<D>> {
         let threads = options.threads;
         let queue = options.batches();
-        let empty = Queue { next: 0, wanted: 0, done: BTreeMap::new(), bytes: 0, stop: false };
+        let (asked, stop) = (false, false);
+        let empty = Queue { next: 0, wanted: 0, done: BTreeMap::new(), bytes: 0, asked, stop };
         let orders = Orders::new(schedule.sampler.clone());
         let shared = Arc::new(Shared {
             options,
@@ -100,13 +112,14 @@ impl<D: Send + 'static> Pool<D> {
             state: Mutex::new(empty),
             room: Condvar::new(),
             ready: Condvar::new(),
+            meter: Meter::new(threads),
         });
         // The threads that did start end with it if one does not.
         let mut pool = Pool { shared, workers: Vec::new(), next: 0, over: false };
         for i in 0..threads {
             let shared = pool.shared.clone();
             let thread = Builder::new().name(format!("kiste-loader-{i}"));
-            let worker = thread.spawn(move || shared.work());
+            let worker = thread.spawn(move || shared.work(i));
             pool.workers.push(worker.map_err(|e| Error::os("starting a thread of the loader", e))?);
         }
         if threads > 0 && pool.shared.options.reader.is_remote() {
@@ -124,38 +137,36 @@ impl<D: Send + 'static> Pool<D> {
         if self.over { None } else { self.shared.schedule.end() }
     }
 
+    pub(super) fn report(&self) -> LoaderReport {
+        let Shared { meter, options, queue, .. } = &*self.shared;
+        LoaderReport::new(meter, options.threads, *queue, options.reader.is_remote())
+    }
+
     /// The next batch; `None` after the last, and after an error that ends the run.
     pub(super) fn next(&mut self) -> Option<Outcome<D>> {
-        if self.over {
+        let number = self.next;
+        if self.over || self.shared.schedule.at(number).is_none() {
+            self.shared.meter.end();
             return None;
         }
-        let outcome = self.advance()?;
+        self.shared.meter.ask();
+        self.next += 1;
+        let Ready { size, outcome } = match self.workers.is_empty() {
+            true => self.shared.make_here(number),
+            false => self.shared.wait_for(number),
+        };
+        let got = outcome.as_ref().ok().and_then(|outcome| outcome.as_ref().ok());
+        self.shared.meter.answer(got.map(|batch| Got {
+            samples: batch.indices.len(),
+            failures: batch.failures.len(),
+            bytes: size.packed,
+        }));
+        let outcome = outcome.unwrap_or_else(|panic| resume_unwind(panic));
         self.over = outcome.as_ref().is_err_and(|failed| failed.state.is_none());
         if self.over {
             self.shared.stop();
         }
         Some(outcome)
-    }
-
-    fn advance(&mut self) -> Option<Outcome<D>> {
-        let number = self.next;
-        self.shared.schedule.at(number)?;
-        self.next += 1;
-        if self.workers.is_empty() {
-            return Some(self.shared.make(number).0);
-        }
-        let mut queue = self.shared.queue();
-        loop {
-            if let Some(ready) = queue.done.remove(&number) {
-                queue.bytes = queue.bytes.saturating_sub(ready.bytes);
-                queue.wanted = number + 1;
-                drop(queue);
-                // One batch less makes room for one worker; a busy worker looks by itself.
-                self.shared.room.notify_one();
-                return Some(ready.outcome.unwrap_or_else(|panic| resume_unwind(panic)));
-            }
-            queue = self.shared.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
-        }
     }
 }
 
@@ -181,17 +192,51 @@ impl<D: Send + 'static> Shared<D> {
         self.room.notify_all();
     }
 
-    fn work(self: &Arc<Self>) {
-        while let Some(number) = self.take() {
-            let make = || ahead::stoppable(&self.stop, || self.make(number));
-            let made = catch_unwind(AssertUnwindSafe(make));
-            let (outcome, bytes) = match made {
-                Ok((outcome, bytes)) => (Ok(outcome), bytes),
-                Err(panic) => (Err(panic), 0),
-            };
+    /// The batch with this number, made by the thread of the caller.
+    fn make_here(&self, number: u64) -> Ready<D> {
+        self.meter.find(0, false);
+        let lane = self.meter.worker(0);
+        lane.enter(Stage::Collating);
+        let _resting = Resting(lane);
+        self.make_or_panic(number, lane)
+    }
+
+    /// The batch with this number, made by a worker.
+    fn wait_for(&self, number: u64) -> Ready<D> {
+        let mut queue = self.queue();
+        self.meter.find(queue.done.len(), queue.done.contains_key(&number));
+        if !queue.asked {
+            queue.asked = true;
+            // From now on their waiting counts.
+            self.room.notify_all();
+        }
+        loop {
+            if let Some(ready) = queue.done.remove(&number) {
+                queue.bytes = queue.bytes.saturating_sub(ready.size.bytes);
+                queue.wanted = number + 1;
+                self.meter.ready(queue.done.len());
+                drop(queue);
+                // One batch less makes room for one worker; a busy worker looks by itself.
+                self.room.notify_one();
+                return ready;
+            }
+            queue = self.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The work of the worker with this number.
+    fn work(self: &Arc<Self>, worker: usize) {
+        let lane = self.meter.worker(worker);
+        let mut look = Look::default();
+        lane.enter(Stage::Collating);
+        let _resting = Resting(lane);
+        while let Some(number) = self.take(lane) {
+            let ready = ahead::stoppable(&self.stop, || self.make_or_panic(number, lane));
+            lane.note_cores(&mut look, false);
             let mut queue = self.queue();
-            queue.bytes = queue.bytes.saturating_add(bytes);
-            queue.done.insert(number, Ready { bytes, outcome });
+            queue.bytes = queue.bytes.saturating_add(ready.size.bytes);
+            queue.done.insert(number, ready);
+            self.meter.ready(queue.done.len());
             let wanted = queue.wanted == number;
             drop(queue);
             // There is one caller, and it waits for one number.
@@ -201,6 +246,17 @@ impl<D: Send + 'static> Shared<D> {
             // A panic of the sampler repeats when its order is needed, and is passed to the caller
             // then.
             let _ = catch_unwind(AssertUnwindSafe(|| self.look_ahead(number)));
+        }
+        lane.note_cores(&mut look, true);
+    }
+
+    fn make_or_panic(&self, number: u64, lane: &Lane) -> Ready<D> {
+        let made = catch_unwind(AssertUnwindSafe(|| self.make(number, lane)));
+        // Wherever it has ended.
+        lane.enter(Stage::Collating);
+        match made {
+            Ok((outcome, size)) => Ready { size, outcome: Ok(outcome) },
+            Err(panic) => Ready { size: Size::default(), outcome: Err(panic) },
         }
     }
 
@@ -217,8 +273,9 @@ impl<D: Send + 'static> Shared<D> {
     }
 
     /// Waits for room, then takes the next number; `None` when there is nothing more to do.
-    fn take(&self) -> Option<u64> {
+    fn take(&self, lane: &Lane) -> Option<u64> {
         let mut queue = self.queue();
+        let mut waits = None;
         loop {
             if queue.stop {
                 return None;
@@ -229,32 +286,45 @@ impl<D: Send + 'static> Shared<D> {
                 let number = queue.next;
                 self.schedule.at(number)?;
                 queue.next += 1;
+                drop(queue);
+                if waits.is_some() {
+                    lane.enter(Stage::Collating);
+                }
                 return Some(number);
+            }
+            let stage = match (queue.asked, light) {
+                (false, _) => Stage::Idle,
+                (true, true) => Stage::Room,
+                (true, false) => Stage::Bytes,
+            };
+            if waits != Some(stage) {
+                lane.enter(stage);
+                waits = Some(stage);
             }
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// A batch, and the bytes that it takes.
-    fn make(&self, number: u64) -> (Outcome<D>, usize) {
+    /// A batch, and how large it is.
+    fn make(&self, number: u64, lane: &Lane) -> (Outcome<D>, Size) {
         // The caller has checked that there is such a batch.
         let Some((epoch, step, plan)) = self.schedule.at(number) else {
             let error = Error::new(crate::ErrorKind::Invalid, "there is no such batch");
-            return (Err(Failed { error, state: None }), 0);
+            return (Err(Failed { error, state: None }), Size::default());
         };
         let order = match self.order(number, epoch) {
             Ok(order) => order,
             Err(error) => {
                 let error = error.with_step(epoch, step);
-                return (Err(Failed { error, state: None }), 0);
+                return (Err(Failed { error, state: None }), Size::default());
             }
         };
-        match self.batch(number, epoch, step, plan, &*order) {
-            Ok((batch, bytes)) => (Ok(batch), bytes),
+        match self.batch(number, (epoch, step, plan), &*order, lane) {
+            Ok((batch, size)) => (Ok(batch), size),
             Err(error) => {
                 let error = error.with_step(epoch, step);
                 let state = Some(plan.state_after(epoch, step));
-                (Err(Failed { error, state }), 0)
+                (Err(Failed { error, state }), Size::default())
             }
         }
     }
@@ -262,16 +332,16 @@ impl<D: Send + 'static> Shared<D> {
     fn batch(
         &self,
         number: u64,
-        epoch: u64,
-        step: u64,
-        plan: &Partition,
+        (epoch, step, plan): (u64, u64, &Partition),
         order: &dyn Order,
-    ) -> Result<(Batch<D>, usize)> {
+        lane: &Lane,
+    ) -> Result<(Batch<D>, Size)> {
         let share = plan.batch(step, self.schedule.rank);
         let positions: Vec<u64> = share.iter().collect();
         let mut indices = Vec::with_capacity(positions.len());
         share.fill(order, &mut indices);
         let reader = &*self.options.reader;
+        lane.enter(Stage::Reading);
         if reader.is_remote() {
             self.fetch(number, &indices);
         } else if self.options.prefetch {
@@ -280,7 +350,7 @@ impl<D: Send + 'static> Shared<D> {
         let on_error = self.options.on_error;
         let real = positions.len() - share.padding() as usize;
         let indices = &indices;
-        let task = Task { reader, epoch, positions: &positions, real, indices, on_error };
+        let task = Task { reader, epoch, positions: &positions, real, indices, on_error, lane };
         let Gathered { fetched, data, bytes } = self.gather.gather(&task)?;
         let batch = Batch {
             epoch,
@@ -292,7 +362,7 @@ impl<D: Send + 'static> Shared<D> {
             padding: fetched.padding,
             failures: fetched.failures,
         };
-        Ok((batch, bytes))
+        Ok((batch, Size { bytes, packed: fetched.packed }))
     }
 
     /// Prefetches this batch and those after it, except what has been prefetched before.

@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::Loader;
-use crate::sampler::{Order, Sampler, Sequential, Shuffle, State};
+use crate::loader::{Loader, LoaderReport};
+use crate::reader::Reader;
+use crate::sampler::{Order, Sampler, SamplerName, SamplerOptions, Sequential, State};
 
 /// How the samples are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -24,6 +25,20 @@ pub enum ReadMode {
     Key,
     /// Shuffled, in batches, on threads.
     Loader,
+}
+
+/// What was read in one pass, and how long it took.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct ReadPass {
+    /// From the first sample to the last; the start of a loader's threads is part of it.
+    pub time: Duration,
+    /// Samples.
+    pub samples: u64,
+    /// Bytes of the packed samples.
+    pub bytes: u64,
+    /// Where the time of the [`Loader`](ReadMode::Loader) went.
+    pub report: Option<LoaderReport>,
 }
 
 /// Measures how fast the samples of a dataset are read: each is read once a pass and decoded, or only
@@ -42,7 +57,8 @@ pub enum ReadMode {
 /// let reader = DatasetReader::open(&path)?;
 /// let bench = ReadBench::new(ReadMode::Key).raw(true);
 /// let (first, second) = (bench.pass(&reader, 0)?, bench.pass(&reader, 1)?);
-/// println!("{first:?} with a cold cache, {second:?} with a warm one");
+/// println!("{:?} with a cold cache, {:?} with a warm one", first.time, second.time);
+/// assert_eq!(second.samples, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -50,15 +66,29 @@ pub enum ReadMode {
 pub struct ReadBench {
     mode: ReadMode,
     raw: bool,
-    seed: u64,
+    order: SamplerOptions,
+    limit: Option<u64>,
     batch_size: u64,
     threads: Option<usize>,
+    queue: usize,
+    prefetch: bool,
+    step: Duration,
 }
 
 impl ReadBench {
     /// Reads in this way.
     pub fn new(mode: ReadMode) -> ReadBench {
-        ReadBench { mode, raw: false, seed: 0, batch_size: 256, threads: None }
+        ReadBench {
+            mode,
+            raw: false,
+            order: SamplerOptions::new(SamplerName::Shuffle),
+            limit: None,
+            batch_size: 256,
+            threads: None,
+            queue: 0,
+            prefetch: false,
+            step: Duration::ZERO,
+        }
     }
 
     /// Whether samples are only copied, and not decoded. Default: no.
@@ -69,7 +99,19 @@ impl ReadBench {
 
     /// Another seed shuffles differently. Default: 0.
     pub fn seed(mut self, seed: u64) -> ReadBench {
-        self.seed = seed;
+        self.order = self.order.seed(seed);
+        self
+    }
+
+    /// The order of all modes but [`Seq`](ReadMode::Seq). Default: an exact shuffle.
+    pub fn order(mut self, order: SamplerOptions) -> ReadBench {
+        self.order = order;
+        self
+    }
+
+    /// Reads only this many samples, the first ones of the order; a loader ends its last batch. Default: all.
+    pub fn limit(mut self, samples: u64) -> ReadBench {
+        self.limit = Some(samples);
         self
     }
 
@@ -85,25 +127,60 @@ impl ReadBench {
         self
     }
 
-    /// How long it takes to read all samples, in the order of an epoch. What is prepared before, such
-    /// as the list of keys, is not measured; the threads of a loader are.
+    /// Batches of the loader that may be finished or in progress. Default, and 0: twice the threads.
+    pub fn queue(mut self, batches: usize) -> ReadBench {
+        self.queue = batches;
+        self
+    }
+
+    /// Whether the loader tells the storage which samples come next. Default: no.
+    pub fn prefetch(mut self, yes: bool) -> ReadBench {
+        self.prefetch = yes;
+        self
+    }
+
+    /// How long each batch of the loader is used before the next one is asked for, as a step of training
+    /// would. Default: not at all.
+    pub fn step(mut self, time: Duration) -> ReadBench {
+        self.step = time;
+        self
+    }
+
+    /// Reads all samples in the order of an epoch. What is prepared before, such as the list of keys, is
+    /// not measured.
     ///
     /// # Errors
     ///
     /// Those of the reader.
-    pub fn pass(&self, reader: &DatasetReader, epoch: u64) -> Result<Duration> {
+    pub fn pass(&self, reader: &DatasetReader, epoch: u64) -> Result<ReadPass> {
+        self.pass_watched(reader, epoch, |_| Ok(()))
+    }
+
+    /// The same. A loader calls `loaded` after each batch with the number of samples so far, and ends with
+    /// its error.
+    ///
+    /// # Errors
+    ///
+    /// Those of the reader and of `loaded`.
+    pub fn pass_watched(
+        &self,
+        reader: &DatasetReader,
+        epoch: u64,
+        loaded: impl FnMut(u64) -> Result<()>,
+    ) -> Result<ReadPass> {
         if self.mode == ReadMode::Loader {
-            return self.epoch(reader, epoch);
+            return self.load(reader, epoch, loaded);
         }
         let samples = reader.len() as u64;
+        let limit = self.limit.map_or(usize::MAX, |limit| limit.try_into().unwrap_or(usize::MAX));
         let order = match self.mode {
             ReadMode::Seq => Sequential::new(samples).order(epoch)?,
-            _ => Shuffle::new(samples, self.seed).order(epoch)?,
+            _ => self.order.sampler(samples)?.order(epoch)?,
         };
         let order: &dyn Order = &*order;
         let mut keys = Vec::new();
         if self.mode == ReadMode::Key {
-            for index in order.iter() {
+            for index in order.iter().take(limit) {
                 keys.push(reader.key(index as usize)?.into_owned());
             }
         }
@@ -129,35 +206,63 @@ impl ReadBench {
                 read(reader.find(key)?.ok_or_else(absent)?)?;
             }
         } else {
-            for index in order.iter() {
+            for index in order.iter().take(limit) {
                 read(index as usize)?;
             }
         }
-        Ok(start.elapsed())
+        let time = start.elapsed();
+        let bytes = match limit < reader.len() {
+            true => order.iter().take(limit).map(|index| bytes_of(reader, index)).sum(),
+            false => reader.data_len(),
+        };
+        Ok(ReadPass { time, samples: samples.min(limit as u64), bytes, report: None })
     }
 
-    /// How long a shuffled epoch takes.
-    fn epoch(&self, reader: &DatasetReader, epoch: u64) -> Result<Duration> {
-        let shuffle = Shuffle::new(reader.len() as u64, self.seed);
-        let mut options = Loader::options(Arc::new(reader.clone()), shuffle)
+    fn load(
+        &self,
+        reader: &DatasetReader,
+        epoch: u64,
+        mut loaded: impl FnMut(u64) -> Result<()>,
+    ) -> Result<ReadPass> {
+        let sampler = self.order.sampler(reader.len() as u64)?;
+        let mut options = Loader::options(Arc::new(reader.clone()), sampler)
             .batch_size(self.batch_size)
+            .queue(self.queue)
+            .prefetch(self.prefetch)
             .resume(State { epoch, position: 0 })
             .epochs(1);
         if let Some(threads) = self.threads {
             options = options.threads(threads);
         }
         let start = Instant::now();
-        match self.raw {
-            true => drain(options.raw()?)?,
-            false => drain(options.map(|record| record.get())?)?,
+        let report = match self.raw {
+            true => self.drain(options.raw()?, &mut loaded)?,
+            false => self.drain(options.map(|record| record.get())?, &mut loaded)?,
+        };
+        let LoaderReport { samples, bytes, .. } = report;
+        Ok(ReadPass { time: start.elapsed(), samples, bytes, report: Some(report) })
+    }
+
+    fn drain<D: Send>(
+        &self,
+        mut loader: Loader<D>,
+        loaded: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<LoaderReport> {
+        let (mut samples, limit) = (0, self.limit.unwrap_or(u64::MAX));
+        while samples < limit {
+            let Some(batch) = loader.next() else { break };
+            let batch = batch?;
+            samples += batch.indices.len() as u64;
+            black_box(batch.data);
+            std::thread::sleep(self.step);
+            loaded(samples)?;
         }
-        Ok(start.elapsed())
+        Ok(loader.report())
     }
 }
 
-fn drain<D: Send>(loader: Loader<D>) -> Result<()> {
-    for batch in loader {
-        black_box(batch?);
-    }
-    Ok(())
+/// Of a packed sample.
+fn bytes_of(reader: &DatasetReader, index: u64) -> u64 {
+    let range = reader.locate(index as usize).range;
+    range.map_or(0, |range| range.end.saturating_sub(range.start))
 }

@@ -14,7 +14,7 @@ mod report;
 use rayon::prelude::*;
 use serde::Serialize;
 
-pub use bench::{ReadBench, ReadMode};
+pub use bench::{ReadBench, ReadMode, ReadPass};
 pub use field::{Arrays, Classes, FieldSummary, Images};
 pub use histogram::{Bar, Histogram, PERCENTILES};
 pub use info::{DatasetInfo, FieldArrays, FieldInfo, FileInfo, SampleBytes};

@@ -70,8 +70,10 @@ fn a_bench_reads_everything_and_says_how_fast() {
         for raw in [&[][..], &["--raw"]] {
             let args = ["bench", "n.msgpack", "--passes=2", "--mode", mode];
             let told = run(&dir, [&args[..], raw].concat()).quietly().out;
-            assert_eq!(told.lines().count(), 2);
-            assert!(told.contains("500 samples, ") && told.contains("samples/s, "), "{told}");
+            // A loader has more to say.
+            assert_eq!(told.lines().filter(|line| line.starts_with("n.msgpack: ")).count(), 2);
+            assert_eq!(told.lines().count() > 2, mode == "loader", "{told}");
+            assert!(told.contains(": 500 samples") && told.contains("samples/s, "), "{told}");
             let json = run(&dir, [&args[..], raw, &["--json"]].concat()).quietly().json();
             assert_eq!((&json["samples"], &json["mode"]), (&500.into(), &mode.into()));
             assert!(json["passes"][1]["samples_per_second"].as_f64() > Some(0.0));
@@ -79,4 +81,42 @@ fn a_bench_reads_everything_and_says_how_fast() {
     }
     run(&dir, ["bench", "none.msgpack"]).fails(2, "none.msgpack");
     run(&dir, ["bench", "n.msgpack", "--mode=loder"]).exits(2);
+    let all = run(&dir, ["bench", "n.msgpack", "--json"]).quietly().json();
+    for mode in ["seq", "rand", "key", "loader"] {
+        let args =
+            ["bench", "n.msgpack", "--limit=40", "--json", "--sampler=block", "--mode", mode];
+        let json = run(&dir, args).quietly().json();
+        // The loader ends its batch.
+        assert_eq!(json["samples"], if mode == "loader" { 256 } else { 40 });
+        let bytes = json["bytes"].as_u64().unwrap();
+        assert!(bytes > 0 && Some(bytes) < all["bytes"].as_u64());
+    }
+}
+
+#[test]
+fn a_bench_of_the_loader_says_what_the_limit_is() {
+    let dir = scratch();
+    numbered(&dir, "n.msgpack", 500);
+    let args = ["bench", "n.msgpack", "--mode=loader", "--batch-size=50", "--threads=1"];
+    let steps = [&args[..], &["--step-ms=8", "--queue=3", "--prefetch"]].concat();
+    let told = run(&dir, &steps).quietly().out;
+    assert!(told.contains("n.msgpack: 500 samples in 10 batches, "), "{told}");
+    assert!(told.contains("\n  1 thread  read "), "{told}");
+    assert!(told.contains(" of 3 batches ready on average"), "{told}");
+    assert!(told.contains("\n  limit     the consumer waits "), "{told}");
+    assert!(told.contains("the loader keeps up"), "{told}");
+    let report = run(&dir, [&steps[..], &["--json"]].concat()).quietly().json();
+    let report = &report["passes"][0]["report"];
+    assert_eq!((&report["limit"], &report["batches"]), (&"consumer".into(), &10.into()));
+    assert!(report["consumer"]["busy"].as_f64() >= Some(0.08));
+
+    // Batches are whole.
+    let json = run(&dir, [&args[..], &["--limit=60", "--json"]].concat()).quietly().json();
+    assert_eq!(json["samples"], 100);
+    for option in ["--threads=1", "--batch-size=2", "--queue=2", "--prefetch", "--step-ms=1"] {
+        let name = option.split('=').next().unwrap();
+        run(&dir, ["bench", "n.msgpack", option]).fails(2, &format!("--mode loader for {name}"));
+    }
+    let told = run(&dir, [&args[..], &["--step-ms=soon"]].concat()).exits(2).err;
+    assert!(told.contains("expected milliseconds such as 20"), "{told}");
 }

@@ -3,6 +3,7 @@
 mod columns;
 mod errors;
 mod order;
+mod report;
 mod resume;
 mod threads;
 

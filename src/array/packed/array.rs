@@ -227,6 +227,57 @@ impl<'a> PackedArray<'a> {
         Ok(())
     }
 
+    /// Decodes some rows as [`read_row`](Self::read_row) decodes all of them. Of an array in C order, only the
+    /// blocks with these rows are decoded.
+    pub(crate) fn read_rows_alone<T: Element>(
+        &self,
+        first: usize,
+        rows: usize,
+        out: &mut [T],
+    ) -> Result<()> {
+        let count = self.row_count()?;
+        let end = first.checked_add(rows).filter(|end| *end <= count);
+        let end = end.ok_or_else(|| {
+            invalid(format!("expected rows within 0..{count}, found {rows} from {first}"))
+        })?;
+        let row = self.nbytes / count.max(1);
+        if size_of_val(out) != rows * row {
+            let expected = size_of_val(out);
+            return Err(invalid(format!("expected {expected} bytes, found {}", rows * row)));
+        }
+        let swaps = !self.dtype().is_native();
+        let put = |element: &mut T, item: &[u8]| {
+            *element = T::from_memory(item);
+            if swaps {
+                *element = element.swap_bytes();
+            }
+        };
+        if !self.has_rows_in_place() {
+            return with_buffer(self.nbytes, |buffer| {
+                self.read_alone(buffer)?;
+                let ArrayMetadata { dtype, shape, order } = self.array.clone();
+                let array = NdArray::with_order(dtype, shape, order, &*buffer)?;
+                let items = array.items().skip(first * out.len() / rows.max(1));
+                out.iter_mut().zip(items).for_each(|(element, item)| put(element, item));
+                Ok(())
+            });
+        }
+        let pieces = self.pieces(first * row..end * row, 0)?;
+        if let Some(memory) = T::memory_of(out) {
+            self.gather(pieces, memory)?;
+            if swaps {
+                out.iter_mut().for_each(|element| *element = element.swap_bytes());
+            }
+            return Ok(());
+        }
+        with_buffer(rows * row, |buffer| {
+            self.gather(pieces, buffer)?;
+            let items = buffer.chunks_exact(size_of::<T>());
+            out.iter_mut().zip(items).for_each(|(element, item)| put(element, item));
+            Ok(())
+        })
+    }
+
     /// Decodes elements that cannot be decoded in place.
     fn read_turned<T: Element>(&self, row: &mut [T], buffer: &mut [u8]) -> Result<()> {
         self.read_alone(buffer)?;

@@ -5,6 +5,7 @@ mod buffer;
 mod image;
 mod memory;
 mod sets;
+mod window;
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -15,8 +16,10 @@ use self::buffer::{Buffer, Buffers, Fixed, Ragged};
 pub use self::memory::Memory;
 pub use self::sets::ColumnMemory;
 use self::sets::Spare;
+pub use self::window::Window;
 
 use super::batch::{Failure, Gather, Gathered, OnError, Record, Task, no_field};
+use super::report::Stage;
 use crate::array::PackedArray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::is_container;
@@ -283,8 +286,10 @@ fn read_number<T: Element>(field: &mut Cursor<'_>) -> Result<T> {
     T::from_number(number).ok_or_else(expected)
 }
 
-/// An array as msgpack-numpy packs it.
-fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>) -> Result<()> {
+/// Type, data and shape of an array as msgpack-numpy packs it.
+type Parsed<'a> = (&'a str, Option<&'a [u8]>, Option<Vec<usize>>);
+
+fn parse_array<'a>(field: &mut Cursor<'a>) -> Result<Parsed<'a>> {
     let (mut dtype, mut data, mut found_shape) = ("", None, None);
     for _ in 0..field.read_map_len()? {
         match field.read_bytes()? {
@@ -301,17 +306,28 @@ fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>
             _ => field.skip()?,
         }
     }
+    Ok((dtype, data, found_shape))
+}
+
+/// Whether elements of this type, which are such of the column, are big-endian; `None` if they are others.
+fn byte_order_of<T: Element>(dtype: &str) -> Option<bool> {
     // Byte order, letter and size. `|` is for what has no byte order.
     let big_endian = dtype.starts_with('>');
     let orders: &[char] =
         if size_of::<T>() == 1 { &['|', '<', '>', '='] } else { &['<', '>', '='] };
     let kind = dtype.strip_prefix(orders).unwrap_or_default();
     let code = code_of::<T>();
-    let same_kind = kind == code || (kind == "b1" && code == "u1");
+    (kind == code || (kind == "b1" && code == "u1")).then_some(big_endian)
+}
+
+/// An array as msgpack-numpy packs it.
+fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>) -> Result<()> {
+    let (dtype, data, found_shape) = parse_array(field)?;
     let same_shape = found_shape.as_deref().is_none_or(|found| found == shape);
-    match data {
-        Some(data) if same_kind && same_shape => copy(row, data, big_endian),
+    match (data, byte_order_of::<T>(dtype)) {
+        (Some(data), Some(big_endian)) if same_shape => copy(row, data, big_endian),
         _ => {
+            let code = code_of::<T>();
             let found = format!("type {dtype:?} and shape {:?}", found_shape.unwrap_or_default());
             let expected = format!("an array of type {code} and shape {shape:?}");
             Err(unfit(expected, found))
@@ -322,16 +338,21 @@ fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>
 /// An array in a container, decompressed on this thread without an intermediate buffer.
 fn read_container<T: Element>(row: &mut [T], shape: &[usize], bytes: &[u8]) -> Result<()> {
     let packed = PackedArray::from_bytes(bytes)?;
-    let (dtype, wanted) = (packed.dtype(), DType::of::<T>());
-    let same_size = dtype.item_size() == wanted.item_size();
-    let same_kind =
-        dtype.kind() == T::KIND || (dtype.kind() == Type::Bool && wanted == DType::of::<u8>());
-    if !(same_size && same_kind && packed.shape() == shape) {
+    let dtype = packed.dtype();
+    if !(is_like::<T>(dtype) && packed.shape() == shape) {
         let found = format!("type {:?} and shape {:?}", dtype.to_string(), packed.shape());
         let expected = format!("an array of type {} and shape {shape:?}", code_of::<T>());
         return Err(unfit(expected, found));
     }
     packed.read_row(row)
+}
+
+/// Whether these are elements of the column, in either byte order.
+fn is_like<T: Element>(dtype: &DType) -> bool {
+    let wanted = DType::of::<T>();
+    let same_size = dtype.item_size() == wanted.item_size();
+    same_size
+        && (dtype.kind() == T::KIND || (dtype.kind() == Type::Bool && wanted == DType::of::<u8>()))
 }
 
 /// NumPy's letter and size, as in `f4`.
@@ -630,8 +651,10 @@ impl Gather for CollateColumns {
         let fetched = task.each(
             &mut batch,
             |batch, bytes| {
+                task.lane.enter(Stage::Collating);
                 let rows = task.indices.len();
                 batch.buffers.iter_mut().for_each(|buffer| buffer.reserve(rows, bytes));
+                task.lane.enter(Stage::Decoding);
             },
             |batch, record| {
                 self.row(&mut batch.buffers, batch.rows, record, &mut scratch)?;

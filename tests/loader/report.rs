@@ -1,0 +1,218 @@
+//! Reports of a loader: what was counted, and which limit loads of a known kind have.
+
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use kiste::Result;
+use kiste::loader::{
+    ColumnMemory, Columns, Limit, Loader, LoaderOptions, LoaderReport, Memory, OnError, Record,
+};
+use kiste::reader::Reader;
+use kiste::sampler::Sequential;
+
+use super::{Bytes, bin, in_order, map, v};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Takes all batches, each with a step of training, and reports.
+fn run<D: Send>(mut loader: Loader<D>, step: Duration) -> LoaderReport {
+    for batch in loader.by_ref() {
+        drop(batch.unwrap());
+        sleep(step);
+    }
+    loader.report()
+}
+
+/// Keeps a core busy.
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {}
+}
+
+/// A reader whose storage takes a while for each sample.
+struct Slow(Arc<Bytes>, Duration);
+
+impl Reader for Slow {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn key(&self, index: usize) -> Result<Cow<'_, str>> {
+        self.0.key(index)
+    }
+
+    fn find(&self, key: &str) -> Result<Option<usize>> {
+        self.0.find(key)
+    }
+
+    fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
+        sleep(self.1);
+        self.0.get_raw(index)
+    }
+}
+
+/// The same in all kinds of batches.
+fn each_kind(options: impl Fn() -> LoaderOptions, check: impl Fn(LoaderReport)) {
+    let columns = || Columns::new().scalar::<u64>("v");
+    let sets = (0..6).map(|_| vec![("v".to_owned(), Box::new(Given([0; 5])) as Box<dyn Memory>)]);
+    let memory = ColumnMemory::new(columns(), 5, sets.collect()).unwrap();
+    check(run(options().raw().unwrap(), 4 * MS));
+    check(run(options().map(v).unwrap(), 4 * MS));
+    check(run(options().columns(columns()).unwrap(), 4 * MS));
+    check(run(options().columns_in(&memory).unwrap(), 4 * MS));
+}
+
+struct Given([u64; 5]);
+
+impl AsRef<[u8]> for Given {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+impl AsMut<[u8]> for Given {
+    fn as_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.0)
+    }
+}
+
+#[test]
+fn a_slow_consumer_is_the_limit() {
+    let reader = Bytes::count(200);
+    for threads in [0, 1, 3] {
+        each_kind(
+            || in_order(&reader, 5).threads(threads),
+            |report| {
+                assert_eq!(report.limit(), Limit::Consumer, "{report}");
+                assert_eq!((report.batches, report.samples, report.failures), (40, 200, 0));
+                let packed: usize = reader.samples.iter().map(Vec::len).sum();
+                assert_eq!(report.bytes, packed as u64);
+                assert!(report.consumer.busy >= 40 * 4 * MS);
+                assert_eq!(report.workers.threads, threads);
+                // Without threads no batch is ready before it is asked for.
+                assert_eq!(report.mean_ready() > 0.0, threads > 0, "{report}");
+                assert_eq!(report.consumer.awaited == 40, threads == 0, "{report}");
+            },
+        );
+    }
+}
+
+#[test]
+fn a_slow_decoder_is_the_limit() {
+    let reader = Bytes::count(400);
+    for threads in [0, 1, 2] {
+        let decode = |record: &Record<'_>| {
+            spin(MS);
+            v(record)
+        };
+        let report = run(in_order(&reader, 5).threads(threads).map(decode).unwrap(), MS / 2);
+        assert_eq!(report.limit(), Limit::Cpu, "{report}");
+        assert!(report.workers.decoding >= 400 * MS);
+    }
+}
+
+#[test]
+fn a_decoder_that_waits_is_told_from_one_that_works() {
+    let reader = Bytes::count(400);
+    let columns = Columns::new().row::<u64>("v", &[], |record, row| {
+        sleep(MS);
+        row[0] = v(record)?;
+        Ok(())
+    });
+    let report = run(in_order(&reader, 5).threads(2).columns(columns).unwrap(), MS / 2);
+    // Where the system says how long threads were on a core.
+    assert!(report.cores.is_some() || !cfg!(target_os = "linux"), "{report}");
+    let expected = if report.cores.is_some() { Limit::Decoder } else { Limit::Cpu };
+    assert_eq!(report.limit(), expected, "{report}");
+}
+
+#[test]
+fn a_slow_storage_is_the_limit() {
+    let reader = Arc::new(Slow(Bytes::count(400), MS));
+    for threads in [0, 1, 4] {
+        let options = Loader::options(reader.clone(), Sequential::new(400)).batch_size(5).epochs(1);
+        let report = run(options.threads(threads).map(v).unwrap(), MS / 4);
+        assert_eq!(report.limit(), Limit::Storage, "{report}");
+        assert!(report.workers.reading >= 400 * MS);
+        assert!(!report.is_remote && report.advice().contains("the storage is the limit"));
+    }
+}
+
+#[test]
+fn a_short_queue_is_the_limit() {
+    let reader = Bytes::count(300);
+    let decode = |record: &Record<'_>| {
+        sleep(MS);
+        v(record)
+    };
+    let options = || in_order(&reader, 5).threads(4);
+    let report = run(options().queue(1).map(decode).unwrap(), MS / 4);
+    assert_eq!(report.limit(), Limit::Queue, "{report}");
+    assert!(report.advice().contains("in a queue of 1 batch:"), "{report}");
+    let report = run(options().queue_bytes(1).map(decode).unwrap(), MS / 4);
+    assert_eq!(report.limit(), Limit::Queue, "{report}");
+    assert!(report.advice().contains("the bytes of the queue"), "{report}");
+}
+
+#[test]
+fn waiting_counts_while_it_lasts_and_from_the_first_batch_on() {
+    let reader = Bytes::count(1000);
+    let mut loader = in_order(&reader, 5).threads(2).raw().unwrap();
+    sleep(30 * MS);
+    let report = loader.report();
+    // The queue is full, and nobody has asked yet.
+    assert_eq!((report.wall, report.batches), (Duration::ZERO, 0));
+    assert_eq!(report.workers.waiting_for_room, Duration::ZERO);
+    assert_eq!((report.queue.ready, report.queue.limit), (4, 4));
+    assert_eq!(report.limit(), Limit::Unknown);
+
+    loader.next().unwrap().unwrap();
+    sleep(30 * MS);
+    let before = loader.report();
+    sleep(30 * MS);
+    let report = loader.report().since(&before);
+    assert!(report.workers.waiting_for_room >= 30 * MS, "{report:?}");
+    assert!(report.consumer.busy >= 30 * MS);
+    assert_eq!((report.batches, report.consumer.waiting), (0, Duration::ZERO));
+
+    // After the end nothing counts any more.
+    loader.by_ref().for_each(drop);
+    let report = loader.report();
+    sleep(5 * MS);
+    assert!(loader.next().is_none());
+    let later = loader.report();
+    assert_eq!((later.wall, later.batches), (report.wall, 200));
+    let consumer = later.consumer;
+    assert_eq!(consumer.first + consumer.waiting + consumer.busy, later.wall);
+}
+
+#[test]
+fn failures_are_counted_and_errors_end_no_count() {
+    let samples = (0..30).map(|i| map(&[("v", if i % 3 == 0 { bin(b"x") } else { i.into() })]));
+    let reader = Bytes::new(samples);
+    for threads in [0, 2] {
+        let options = || in_order(&reader, 5).threads(threads);
+        let report = run(options().on_error(OnError::Skip).map(v).unwrap(), Duration::ZERO);
+        assert_eq!((report.batches, report.samples, report.failures), (6, 20, 10));
+        assert!(report.to_string().contains("10 samples could not be read"));
+
+        let mut loader = options().map(v).unwrap();
+        assert_eq!(loader.by_ref().filter(Result::is_err).count(), 6);
+        let report = loader.report();
+        assert_eq!((report.batches, report.samples, report.bytes), (6, 0, 0));
+
+        let panics = |_: &Record<'_>| -> Result<u64> { resume_unwind(Box::new("unlucky")) };
+        let mut loader = options().map(panics).unwrap();
+        assert!(catch_unwind(AssertUnwindSafe(|| loader.next())).is_err());
+        let before = loader.report();
+        sleep(5 * MS);
+        let report = loader.report().since(&before);
+        // The caller has the panic, and does not wait.
+        assert!(report.consumer.busy >= 5 * MS && report.consumer.first.is_zero(), "{report:?}");
+        // Other batches may still panic, but nothing goes on decoding.
+        assert!(report.workers.decoding < 5 * MS, "{report:?}");
+    }
+}

@@ -124,10 +124,8 @@ impl Shards {
         let shard = |entry: &ShardEntry| Shard::new(shard_path(path, &entry.name), entry.clone());
         let shards = read.manifest.shards().iter().map(shard).collect();
         let (id, is_remote) = (Some(read.id()), read.file.is_remote());
-        let shards = Shards::of(storage, path, options, shards)?;
-        let most = most_open(&shards.options, is_remote);
         let manifest = Some(read.file);
-        Ok(Shards { id, manifest, is_remote, most, ..shards })
+        Ok(Shards { id, manifest, ..Shards::of(storage, path, options, shards, is_remote)? })
     }
 
     /// Shards that no manifest lists yet.
@@ -139,10 +137,8 @@ impl Shards {
         entries: &[ShardEntry],
     ) -> Result<Shards> {
         let shard = |entry: &ShardEntry| Shard::new(shard_path(path, &entry.name), entry.clone());
-        let is_remote = storage.is_object_store();
-        let shards = Shards::of(storage, path, options, entries.iter().map(shard).collect())?;
-        let most = most_open(&shards.options, is_remote);
-        Ok(Shards { is_remote, most, ..shards })
+        let (shards, is_remote) = (entries.iter().map(shard).collect(), storage.is_object_store());
+        Shards::of(storage, path, options, shards, is_remote)
     }
 
     /// Opens every shard, to compare it with its entry.
@@ -179,8 +175,8 @@ impl Shards {
         });
         let shards: Vec<Shard> = shards.collect();
         let lent = shards.iter().filter(|shard| shard.kept.get().is_none()).count().min(most);
-        let shards = Shards::of(storage, path, options, shards)?;
-        Ok(Shards { is_remote, most, lent: AtomicUsize::new(lent), ..shards })
+        let shards = Shards::of(storage, path, options, shards, is_remote)?;
+        Ok(Shards { lent: AtomicUsize::new(lent), ..shards })
     }
 
     fn of(
@@ -188,6 +184,7 @@ impl Shards {
         path: &Path,
         options: ReaderOptions,
         shards: Vec<Shard>,
+        is_remote: bool,
     ) -> Result<Shards> {
         let (mut starts, mut end, mut data_len) = (vec![0], 0usize, 0u64);
         for shard in &shards {
@@ -199,9 +196,9 @@ impl Shards {
             data_len = data_len.saturating_add(shard.entry.bytes);
             starts.push(end);
         }
-        let (path, most) = (path.to_path_buf(), most_open(&options, false));
+        let (path, most) = (path.to_path_buf(), most_open(&options, is_remote));
         let (clock, lent) = (AtomicU64::new(0), AtomicUsize::new(0));
-        let (id, manifest, is_remote) = (None, None, false);
+        let (id, manifest) = (None, None);
         Ok(Shards {
             path,
             id,

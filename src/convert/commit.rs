@@ -63,7 +63,13 @@ impl Conversion {
         }
         if self.options.append {
             let message = "cannot be combined with parts";
-            return Err(Error::new(ErrorKind::Invalid, message).with_option("append"));
+            let error = Error::new(ErrorKind::Invalid, message).with_option("append");
+            return Err(match self.is_sharded() {
+                true => {
+                    error.advise("append in one run: it adds its shards to those that are there")
+                }
+                false => error,
+            });
         }
         let replaced = self.output_format().output();
         if self.options.overwrite && matches!(replaced, Output::Shards | Output::Directory) {

@@ -27,6 +27,8 @@ mod shards;
 mod command;
 #[cfg(feature = "cli")]
 mod parts;
+#[cfg(feature = "cli")]
+mod shuffling;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -20,12 +20,6 @@ Azure, by its emulator, which has to run:
     npx azurite-blob --inMemoryPersistence --skipApiVersionCheck --blobPort 10000
     python tests/compat/python_remote.py target/debug/kiste azure http://127.0.0.1:10000
 
-Google Cloud Storage, by an emulator that can only be read by the requests that kiste sends:
-
-    pip install gcp-storage-emulator
-    gcp-storage-emulator start --port 9023 --in-memory
-    python tests/compat/python_remote.py target/debug/kiste google http://127.0.0.1:9023
-
 The bucket "kiste-compat" is made, and what is in it is removed before and after.
 """
 
@@ -36,8 +30,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.parse
-import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -47,8 +39,6 @@ BUCKET = "kiste-compat"
 def main(kiste, *args):
     if args[:1] == ("azure",):
         return Compare(kiste, Azure(*args[1:])).run()
-    if args[:1] == ("google",):
-        return Compare(kiste, Google(*args[1:])).run()
     if args:
         return Compare(kiste, S3(*args)).run()
     with socket.socket() as free:
@@ -71,7 +61,6 @@ class S3:
 
     root = f"s3://{BUCKET}"
     elsewhere = "s3://kiste-no-such-bucket/digits.msgpack"
-    is_written = True
 
     def __init__(self, endpoint):
         import boto3
@@ -135,7 +124,6 @@ class Azure:
 
     root = f"az://{BUCKET}"
     elsewhere = "az://kiste-no-such-container/digits.msgpack"
-    is_written = True
 
     def __init__(self, endpoint="http://127.0.0.1:10000"):
         from azure.storage.blob import BlobServiceClient
@@ -175,43 +163,6 @@ class Azure:
         return True
 
 
-class Google:
-    """An emulator of the JSON interface, which also answers what kiste asks for to read."""
-
-    root = f"gs://{BUCKET}"
-    elsewhere = "gs://kiste-no-such-bucket/digits.msgpack"
-    is_written = False
-
-    def __init__(self, endpoint):
-        self.endpoint = endpoint
-        self.env = {"GOOGLE_BASE_URL": endpoint, "GOOGLE_SKIP_SIGNATURE": "true", "GOOGLE_ALLOW_HTTP": "true"}
-
-    def ask(self, method, path, body=None, kind="application/octet-stream"):
-        request = urllib.request.Request(self.endpoint + path, body, {"Content-Type": kind}, method=method)
-        with urllib.request.urlopen(request) as answer:
-            return answer.read()
-
-    def make(self):
-        if BUCKET not in self.ask("GET", "/storage/v1/b?project=test").decode():
-            text = json.dumps({"name": BUCKET}).encode()
-            self.ask("POST", "/storage/v1/b?project=test", text, "application/json")
-
-    def put(self, name, body):
-        name = urllib.parse.quote(name, safe="")
-        self.ask("POST", f"/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name={name}", body)
-
-    def get(self, name):
-        return self.ask("GET", f"/{BUCKET}/{name}")
-
-    def remove(self, name):
-        self.ask("DELETE", f"/storage/v1/b/{BUCKET}/o/{urllib.parse.quote(name, safe='')}")
-
-    def list(self, prefix=""):
-        prefix = urllib.parse.quote(prefix, safe="")
-        found = json.loads(self.ask("GET", f"/storage/v1/b/{BUCKET}/o?prefix={prefix}"))
-        return sorted(item["name"] for item in found.get("items", []))
-
-
 class Compare:
     def __init__(self, kiste, store):
         self.program, self.store, self.root = kiste, store, store.root
@@ -231,10 +182,11 @@ class Compare:
             for file in self.local.parent.glob("digits.msgpack*"):
                 self.upload(file, f"sets/{file.name}")
             # One method for each thing that can be done.
-            for step in [self.reads, self.absent, self.epochs]:
-                step()
-            written = [
+            for step in [
+                self.reads,
+                self.absent,
                 self.writes,
+                self.epochs,
                 self.sources,
                 self.rearranges,
                 self.shuffles,
@@ -242,8 +194,7 @@ class Compare:
                 self.repairs,
                 self.killed,
                 self.shards,
-            ]
-            for step in written if self.store.is_written else [self.sources]:
+            ]:
                 step()
         self.clear()
         print("all good")

@@ -29,6 +29,8 @@ mod command;
 mod parts;
 #[cfg(feature = "cli")]
 mod shuffling;
+#[cfg(feature = "cli")]
+mod google;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use super::*;
 const URL: &str = "s3://d/set.shards.json";
 
 /// Files of JSON lines: `files` of them, of these many samples of about `len` bytes.
-fn with_lines(files: usize, samples: usize, len: usize) -> (TempDir, Vec<String>) {
+pub(super) fn with_lines(files: usize, samples: usize, len: usize) -> (TempDir, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let mut paths = Vec::new();
     for file in 0..files {

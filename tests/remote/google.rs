@@ -12,7 +12,10 @@ fn kiste(server: &Server, args: &[&str]) -> Command {
         command.env_remove(name);
     }
     command.env("GOOGLE_BASE_URL", server.url()).env("GOOGLE_ALLOW_HTTP", "true");
-    command.env("GOOGLE_SKIP_SIGNATURE", "true");
+    // Without a signature there is only reading.
+    let account = r#"{"private_key": "none", "private_key_id": "none", "client_email": "none",
+        "disable_oauth": true}"#;
+    command.env("GOOGLE_SERVICE_ACCOUNT_KEY", account);
     command
 }
 

@@ -95,9 +95,6 @@ impl Buffers {
         }
         drop(free);
         let pages = MmapMut::map_anon(room.checked_next_multiple_of(GRAIN)?).ok()?;
-        // A large page costs one fault in place of 512. A system without them does without.
-        #[cfg(target_os = "linux")]
-        let _ = pages.advise(memmap2::Advice::HugePage);
         Some(Buffer::Large(pages))
     }
 

@@ -5,6 +5,9 @@
 //!
 //! `serve DIR [MILLISECONDS]` only runs the server, a process of its own: `benches/remote_peers.py` measures
 //! other libraries against it, for which folders are buckets of S3. Below `/busy/` every 20th answer is 503.
+//!
+//! Times depend on what else the machine does; how full the connections are does less. So the server counts
+//! how many requests it has at each moment, and for how long they were fewer than there are connections.
 #![expect(clippy::print_stdout, reason = "the result goes to standard output")]
 
 use std::error::Error;
@@ -13,8 +16,8 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -104,17 +107,21 @@ fn measure(server: &Server, path: &Path, count: u64) -> Res<()> {
     let local = DatasetReader::open(path)?;
     let (disk, bytes) = best(3, |seed| epoch(&local, count, seed))?;
     show("epoch, local disk", disk, bytes, "");
+    server.pipe()?;
     let (raw, _) = best(3, |_| fetch_raw(&url, local.data_len()))?;
-    show("raw client", raw, bytes, "");
+    show("raw client", raw, bytes, &server.pipe()?);
     let (mut at_once, mut traffic) = (Duration::MAX, RemoteTraffic::default());
+    let mut pipe = String::new();
     for seed in 0..3 {
         let (reader, storage) = open(plain(), &url)?;
+        server.pipe()?;
         let (time, _) = epoch(&reader, count, seed)?;
+        pipe = server.pipe()?;
         (at_once, traffic) = (at_once.min(time), storage.traffic());
     }
     let more = traffic.bytes as f64 / bytes as f64;
     let note = format!(
-        "{:.2} of raw, {:.2} of local; {} requests, {more:.3} of the bytes",
+        "{:.2} of raw, {:.2} of local; {} requests, {more:.3} of the bytes; {pipe}",
         raw.as_secs_f64() / at_once.as_secs_f64(),
         disk.as_secs_f64() / at_once.as_secs_f64(),
         traffic.requests,
@@ -228,6 +235,12 @@ impl Server {
         BufReader::new(process.stdout.take().ok_or("no output")?).read_line(&mut url)?;
         Ok(Server { process, url: url.trim().to_owned() })
     }
+
+    /// What the server says of the requests since it was asked last.
+    fn pipe(&self) -> Res<String> {
+        let mut answer = ureq::get(format!("{}{PIPE}", self.url)).call()?;
+        Ok(answer.body_mut().read_to_string()?)
+    }
 }
 
 impl Drop for Server {
@@ -237,14 +250,57 @@ impl Drop for Server {
     }
 }
 
+/// Where the server says how many requests it had at a time.
+const PIPE: &str = "/-/pipe";
+
+/// Requests that are being answered, over time.
+#[derive(Default)]
+struct Pipe {
+    now: usize,
+    count: u64,
+    since: Option<Instant>,
+    /// For how long each number of them was being answered.
+    times: Vec<Duration>,
+}
+
+impl Pipe {
+    fn change(&mut self, now: usize) {
+        let at = Instant::now();
+        if let Some(since) = self.since.filter(|_| self.count > 0) {
+            self.times.resize(self.times.len().max(self.now + 1), Duration::ZERO);
+            self.times[self.now] += at - since;
+        }
+        self.count += u64::from(now > self.now);
+        (self.now, self.since) = (now, Some(at));
+    }
+
+    /// Between the first request and the end of the last answer.
+    fn report(&mut self) -> String {
+        let Pipe { now, count, times, .. } = std::mem::take(self);
+        self.now = now;
+        let seconds = |time: &Duration| time.as_secs_f64();
+        let all: f64 = times.iter().map(seconds).sum();
+        let area: f64 = times.iter().enumerate().map(|(n, time)| n as f64 * seconds(time)).sum();
+        let full: f64 = times.iter().skip(CONNECTIONS - 1).map(seconds).sum();
+        let mean = area / all.max(f64::MIN_POSITIVE);
+        let rest = (all - full) * 1e3;
+        format!(
+            "{mean:.1} of {count} requests at a time, {rest:.0} of {:.0} ms not full",
+            all * 1e3
+        )
+    }
+}
+
 fn serve(dir: &Path, latency: Duration) -> Res<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("http://{}", listener.local_addr()?);
     let requests = Arc::new(AtomicU64::new(0));
+    let pipe = Arc::new(Mutex::new(Pipe::default()));
     for stream in listener.incoming() {
         let (stream, dir, requests) = (stream?, dir.to_path_buf(), requests.clone());
+        let pipe = pipe.clone();
         // An error is that of a client that went away.
-        thread::spawn(move || drop(answer_all(stream, &dir, latency, &requests)));
+        thread::spawn(move || drop(answer_all(stream, &dir, latency, &requests, &pipe)));
     }
     Ok(())
 }
@@ -279,7 +335,14 @@ fn answer_all(
     dir: &Path,
     latency: Duration,
     requests: &AtomicU64,
+    pipe: &Mutex<Pipe>,
 ) -> Res<()> {
+    let count = |change: isize| {
+        let mut pipe = pipe.lock().map_err(|_| "a thread died")?;
+        let now = pipe.now.saturating_add_signed(change);
+        pipe.change(now);
+        Ok::<_, &str>(())
+    };
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut part = vec![0; 256 << 10];
@@ -300,10 +363,17 @@ fn answer_all(
                 range = Some(value.trim().trim_start_matches("bytes=").to_owned());
             }
         }
+        if target == PIPE.trim_start_matches('/') {
+            let text = pipe.lock().map_err(|_| "a thread died")?.report();
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len())?;
+            continue;
+        }
+        count(1)?;
         thread::sleep(latency);
         let busy = target.strip_prefix("busy/");
         if busy.is_some() && requests.fetch_add(1, Relaxed) % 20 == 19 {
             stream.write_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")?;
+            count(-1)?;
             continue;
         }
         if query.contains("list-type=2") {
@@ -313,11 +383,13 @@ fn answer_all(
                 text.len()
             );
             stream.write_all((head + &text).as_bytes())?;
+            count(-1)?;
             continue;
         }
         let path: PathBuf = dir.join(busy.unwrap_or(&target));
         let Ok(mut file) = File::open(&path) else {
             stream.write_all(b"HTTP/1.1 404 None\r\nContent-Length: 0\r\n\r\n")?;
+            count(-1)?;
             continue;
         };
         let len = file.metadata()?.len();
@@ -344,5 +416,6 @@ fn answer_all(
             stream.write_all(&part[..take])?;
             left -= take as u64;
         }
+        count(-1)?;
     }
 }

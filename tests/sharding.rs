@@ -217,6 +217,9 @@ fn an_append_adds_shards_and_a_manifest_with_all() {
     let error = append(&[other]).run(&mut Silent).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert_same_samples(&many, &one);
+    let part = "1/2".parse().unwrap();
+    let error = append(&lines[3..]).run_part(part, &mut Silent).unwrap_err();
+    assert!(error.to_string().contains("cannot be combined with parts"), "{error}");
     let missing = Conversion::new(&lines, dir.path().join("none.shards.json")).append(true);
     assert_eq!(missing.run(&mut Silent).unwrap_err().kind(), ErrorKind::NotFound);
 }

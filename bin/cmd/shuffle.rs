@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use kiste::convert::{Part, PartedShuffle};
 use kiste::rearrange::{self, MadeDataset};
 use kiste::sampler::{Order, SamplerName};
@@ -26,7 +28,8 @@ use crate::rearrange::{InOut, tell_seed};
 /// number of --shards. Each of the two passes can be divided over processes or machines that share
 /// a directory: run --pass 1 --part I/N for all N parts, then --pass 2 --part I/N for all, and then
 /// "kiste commit OUT". The order is the same for any number of shards. Pass 1 holds --memory bytes
-/// of samples (1G), pass 2 a shard. Both write as much as the data to the directory of OUT.
+/// of samples (1G), pass 2 a shard. Both write as much as the data: pass 1 to OUT.scatter or
+/// --scatter-dir, pass 2 next to OUT. Each may be a URL; then machines need no disk in common.
 ///
 /// --compat gives the orders of datadings-shuffle: with --true-shuffle that of Python's Shuffler,
 /// else that of its QuasiShuffler for this --buf-size and --chunk-size. Python's command draws a
@@ -55,6 +58,10 @@ pub(crate) struct Args {
     /// Which pass of --part: 1 reads the dataset, 2 writes the shard
     #[arg(long, value_name = "1|2", requires = "part", value_parser = clap::value_parser!(u8).range(1..=2))]
     pass: Option<u8>,
+    /// With --shards and --part: where pass 1 writes, a directory that all parts share or a URL
+    /// [default: OUT.scatter]
+    #[arg(long, value_name = "DIR")]
+    scatter_dir: Option<PathBuf>,
     #[command(flatten)]
     files: InOut,
 }
@@ -64,6 +71,7 @@ Examples:
   kiste shuffle train.msgpack shuffled.msgpack --seed 42
   kiste shuffle huge.msgpack shuffled.msgpack --memory 2G
   kiste shuffle huge.msgpack shuffled.shards.json --shards 64 --seed 42
+  kiste shuffle s3://b/huge.shards.json s3://b/shuffled.shards.json --seed 42 --part 3/64 --pass 1
   kiste shuffle train.msgpack shuffled.msgpack --sampler block --chunk-size 1024
   kiste shuffle train.msgpack shuffled.msgpack --compat --true-shuffle";
 
@@ -82,6 +90,9 @@ impl Args {
         }
         if let Some(parts) = self.part.map(Part::of).or(self.shards) {
             return self.run_parts(parts, output);
+        }
+        if self.scatter_dir.is_some() {
+            return Err(Failure::trouble("--scatter-dir needs --shards or --part"));
         }
         let reader = file::open(&self.files.input)?;
         let options = self.ordering.options();
@@ -131,6 +142,9 @@ impl Args {
             return Err(failure.hint("shuffle to another name, or remove the dataset first"));
         }
         let mut shuffle = PartedShuffle::new(input, out, parts)?;
+        if let Some(dir) = &self.scatter_dir {
+            shuffle = shuffle.scatter_dir(dir)?;
+        }
         if let Some(seed) = self.ordering.options().seed_in_use() {
             let seed = u64::try_from(seed).map_err(|_| {
                 Failure::trouble(format_args!(

@@ -63,7 +63,13 @@ impl Conversion {
         }
         if self.options.append {
             let message = "cannot be combined with parts";
-            return Err(Error::new(ErrorKind::Invalid, message).with_option("append"));
+            let error = Error::new(ErrorKind::Invalid, message).with_option("append");
+            return Err(match self.is_sharded() {
+                true => {
+                    error.advise("append in one run: it adds its shards to those that are there")
+                }
+                false => error,
+            });
         }
         let replaced = self.output_format().output();
         if self.options.overwrite && matches!(replaced, Output::Shards | Output::Directory) {
@@ -304,6 +310,21 @@ fn finish_part(parts: &Parts, part: Part, made: &Complete) -> Result<()> {
 
 /// Joins the parts of a conversion to this output, which were written by
 /// [`run_part`](Conversion::run_part), and removes them. If it is interrupted, it can be repeated.
+///
+/// ```
+/// use kiste::convert::{Conversion, Part, Silent, commit};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (lines, output) = (dir.path().join("a.jsonl"), dir.path().join("a.shards.json"));
+/// # std::fs::write(&lines, "{\"key\": \"a\"}\n{\"key\": \"b\"}\n")?;
+/// // Each part may be run by a process or a machine of its own.
+/// for part in Part::all(4) {
+///     Conversion::new([&lines], &output).run_part(part, &mut Silent)?;
+/// }
+/// let report = commit(&output, &mut Silent)?;
+/// assert_eq!(report.outputs[0].samples, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 ///

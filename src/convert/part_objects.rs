@@ -42,6 +42,10 @@ impl PartObjects {
         Ok(Some((PartObjects { storage, held: Mutex::default() }, path)))
     }
 
+    pub(super) fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
     pub(super) fn read(&self, path: &Path) -> Result<Option<Vec<u8>>> {
         Ok(self.find(path)?.map(|(text, _)| text))
     }

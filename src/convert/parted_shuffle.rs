@@ -7,7 +7,8 @@
 //! a [`Conversion`] does. So every byte is read and written twice, in long runs, and no process holds
 //! more than one shard.
 //!
-//! What lies between the passes is in the directory `NAME.shards.json.scatter`:
+//! What lies between the passes is in the directory `NAME.shards.json.scatter`, or another one, on a disk
+//! or in an object store:
 //!
 //! | file | content |
 //! | --- | --- |
@@ -16,7 +17,6 @@
 //!
 //! Lengths of samples are not in it: they follow from the order and the offsets of the source.
 
-use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,17 +24,19 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::monitor::check_cancelled;
-use super::scattered::dir_of;
+use super::part_objects::at_once;
+use super::scattered::{Scatter, Scattering};
 use super::{Conversion, Emit, Input, Monitor, Part, Phase, Progress, Report, Total, commit};
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::is_manifest;
-use crate::regular;
 use crate::sampler::{Order, Sampler, Shuffle};
-use crate::storage::{self, LocalStorage, ReplaceFile, Storage};
+use crate::storage::{self, Source, fetch_together};
 
 /// Samples between two reports of progress.
 const FEW: u64 = 1024;
+/// Bytes that the second pass asks for together.
+const TOGETHER: u64 = 64 << 20;
 /// A sample that waits to be written, on top of its bytes.
 const ENTRY: u64 = size_of::<(u32, Range<usize>)>() as u64;
 
@@ -70,6 +72,8 @@ pub struct PartedShuffle {
     reader: DatasetReader,
     labels: Option<Vec<String>>,
     output: PathBuf,
+    /// Where the first pass writes, if not next to the output.
+    scatter_dir: Option<PathBuf>,
     parts: usize,
     seed: u64,
     memory: u64,
@@ -120,10 +124,6 @@ impl PartedShuffle {
     ) -> Result<PartedShuffle> {
         let output = output.as_ref().to_path_buf();
         let invalid = |message: &str| Err(Error::new(ErrorKind::Invalid, message).at(&output));
-        if storage::is_url(&output) {
-            let message = "a shuffle in two passes writes to a disk";
-            return Err(Error::new(ErrorKind::Unsupported, message).at(storage::shown(&output)));
-        }
         if !output.to_str().is_some_and(is_manifest) {
             return invalid("expected the name of a manifest, NAME.shards.json");
         }
@@ -131,7 +131,29 @@ impl PartedShuffle {
         let reader = DatasetReader::open(input)?;
         let labels = reader.labels()?;
         let (seed, memory) = (0, 1 << 30);
-        Ok(PartedShuffle { reader, labels, output, parts, seed, memory })
+        let scatter_dir = None;
+        Ok(PartedShuffle { reader, labels, output, scatter_dir, parts, seed, memory })
+    }
+
+    /// The directory in which the first pass writes, a URL or one that all parts share. It takes as many
+    /// bytes as the samples. The second pass finds it by itself. Default: `OUTPUT.scatter`.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](ErrorKind::Unsupported) for a URL that cannot be written to.
+    pub fn scatter_dir(mut self, dir: impl AsRef<Path>) -> Result<Self> {
+        let dir = dir.as_ref();
+        let given = |error: std::io::Error| Error::io(dir, error);
+        self.scatter_dir = Some(match storage::is_url(dir) {
+            true if storage::shown(dir) != dir || is_web(dir) => {
+                let message = "expected a directory, or a URL of s3://, gs://, az:// or abfss://";
+                return Err(Error::new(ErrorKind::Unsupported, message).at(storage::shown(dir)));
+            }
+            true => dir.to_path_buf(),
+            // The commit may be run from another directory.
+            false => std::path::absolute(storage::of(dir)?.1).map_err(given)?,
+        });
+        Ok(self)
     }
 
     /// The seed of the order. Default: 0.
@@ -162,18 +184,18 @@ impl PartedShuffle {
     /// writing.
     pub fn scatter(&self, part: Part, monitor: &mut dyn Monitor) -> Result<()> {
         self.check(part)?;
-        if self.output.exists() {
+        let (storage, manifest) = storage::of(&self.output)?;
+        if storage.stat(&manifest)?.is_some() {
             return Err(Error::new(ErrorKind::AlreadyExists, "it exists already").at(&self.output));
         }
         let plan = self.plan()?;
-        if self.scattered(part, &plan)?.is_some() {
+        let scatter = Scatter::create(&self.output, self.scatter_dir.as_deref(), self.parts)?;
+        if scattered(&scatter, part, &plan)?.is_some() {
             return Ok(());
         }
-        let storage = LocalStorage::mapped();
-        storage.create_dir_all(&dir_of(&self.output))?;
         let order = self.order()?;
         let range = stretch(plan.samples, part);
-        let mut output = ReplaceFile::create(self.file(part, "samples"))?;
+        let mut output = scatter.begin(part)?;
         let mut pending = Pending::default();
         let mut runs = Vec::new();
         let mut begin = range.start;
@@ -198,12 +220,9 @@ impl PartedShuffle {
                 monitor.progress(Progress { samples: done, bytes, ..Progress::default() });
             }
         }
-        output.finish()?;
-        let note = serde_json::to_vec(&Scattered { plan, runs });
+        let note = serde_json::to_string(&Scattered { plan, runs });
         let note = note.map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
-        let mut file = ReplaceFile::create(self.file(part, "json"))?;
-        file.append(&note)?;
-        file.finish()
+        output.finish(&note, scatter.file(part, "json"))
     }
 
     /// The second pass, of one part: writes its shard. All parts of the first pass must be finished.
@@ -227,16 +246,15 @@ impl PartedShuffle {
     /// of reading what they wrote.
     pub fn conversion(&self) -> Result<Conversion> {
         let plan = self.plan()?;
-        let storage = LocalStorage::mapped();
-        let mut parts = Vec::with_capacity(self.parts);
-        for part in Part::all(self.parts) {
-            let Some(scattered) = self.scattered(part, &plan)? else {
+        let scatter = Scatter::find(&self.output, self.scatter_dir.as_deref())?;
+        let all: Vec<Part> = Part::all(self.parts).collect();
+        let parts = at_once(&all, |part| {
+            let Some(scattered) = scattered(&scatter, *part, &plan)? else {
                 let message = format!("part {part} of the first pass is not finished");
                 return Err(Error::new(ErrorKind::Interrupted, message).at(&self.output));
             };
-            let path = self.file(part, "samples");
-            parts.push((storage.open(&path)?, path, scattered.runs));
-        }
+            Ok((scatter.open(*part)?, scatter.file(*part, "samples"), scattered.runs))
+        })?;
         let input = Gathering { shuffle: self.clone(), order: self.order()?, plan, parts };
         Ok(Conversion::from_input(self.reader.path(), input, &self.output).shards(self.parts))
     }
@@ -282,39 +300,39 @@ impl PartedShuffle {
     fn plan(&self) -> Result<Plan> {
         let samples = self.reader.len() as u64;
         // All of them would be as much to read as the offsets of a billion samples.
+        let count = samples.min(1024);
+        let spread = |at: u64| (u128::from(at) * u128::from(samples) / u128::from(count)) as usize;
+        let indices: Vec<usize> = (0..count).map(spread).collect();
+        self.reader.fetch_offsets(&indices)?;
         let mut checksum = 0;
-        for at in 0..samples.min(1024) {
-            let index =
-                (u128::from(at) * u128::from(samples) / u128::from(samples.min(1024))) as usize;
+        for index in indices {
             let start = self.reader.byte_range(index)?.start;
             checksum = crc32c::crc32c_append(checksum, &start.to_le_bytes());
         }
         let (bytes, seed, parts) = (self.reader.data_len(), self.seed, self.parts);
         Ok(Plan { version: 1, samples, bytes, offsets: checksum, seed, parts })
     }
+}
 
-    fn file(&self, part: Part, ending: &str) -> PathBuf {
-        dir_of(&self.output).join(format!("part-{}-of-{}.{ending}", part.number(), part.of()))
-    }
+/// Whether a URL is of a web server, which is only read.
+fn is_web(url: &Path) -> bool {
+    url.to_str().is_some_and(|url| url.to_ascii_lowercase().starts_with("http"))
+}
 
-    /// What is noted of a part of the first pass, if it is finished.
-    fn scattered(&self, part: Part, plan: &Plan) -> Result<Option<Scattered>> {
-        let path = self.file(part, "json");
-        let text = match regular::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            text => text.map_err(|error| Error::io(&path, error))?,
-        };
-        let noted: Scattered = serde_json::from_slice(&text)
-            .map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()).at(&path))?;
-        if noted.plan != *plan {
-            let message = "it was made of another source, seed or number of parts";
-            let error = Error::new(ErrorKind::Invalid, message).at(&path);
-            return Err(error.advise("remove the directory that it is in, and begin again"));
-        }
-        check_runs(&noted.runs, stretch(plan.samples, part), plan.parts)
-            .map_err(|message| Error::new(ErrorKind::Damaged, message).at(&path))?;
-        Ok(Some(noted))
+/// What is noted of a part of the first pass, if it is finished.
+fn scattered(scatter: &Scatter, part: Part, plan: &Plan) -> Result<Option<Scattered>> {
+    let Some(text) = scatter.note(part)? else { return Ok(None) };
+    let path = scatter.file(part, "json");
+    let noted: Scattered = serde_json::from_slice(&text)
+        .map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()).at(&path))?;
+    if noted.plan != *plan {
+        let message = "it was made of another source, seed or number of parts";
+        let error = Error::new(ErrorKind::Invalid, message).at(&path);
+        return Err(error.advise("remove the directory that it is in, and begin again"));
     }
+    check_runs(&noted.runs, stretch(plan.samples, part), plan.parts)
+        .map_err(|message| Error::new(ErrorKind::Damaged, message).at(&path))?;
+    Ok(Some(noted))
 }
 
 /// Samples of the first pass that wait to be written.
@@ -341,7 +359,7 @@ impl Pending {
         &mut self,
         samples: Range<u64>,
         parts: usize,
-        output: &mut ReplaceFile<'_>,
+        output: &mut Scattering<'_>,
     ) -> Result<Run> {
         // Stable: in a piece they stay in the order of the source.
         self.samples.sort_by_key(|(part, _)| *part);
@@ -373,7 +391,7 @@ struct Gathering {
     shuffle: PartedShuffle,
     order: Arc<dyn Order>,
     plan: Plan,
-    parts: Vec<(crate::storage::Source, PathBuf, Vec<Run>)>,
+    parts: Vec<(Source, PathBuf, Vec<Run>)>,
 }
 
 impl Gathering {
@@ -384,30 +402,46 @@ impl Gathering {
         let mut wanted: Vec<(u64, u64)> =
             positions.clone().map(|position| (self.order.index_at(position), position)).collect();
         wanted.sort_unstable();
+        let indices: Vec<usize> = wanted.iter().map(|(index, _)| *index as usize).collect();
+        self.shuffle.reader.fetch_offsets(&indices)?;
+        let all = self.parts.iter().flat_map(|(source, path, runs)| {
+            runs.iter().map(move |run| (source, path, run, run.starts[unit]..run.starts[unit + 1]))
+        });
+        let all: Vec<_> = all.collect();
+        let mut fetched = 0;
         let mut pieces = Vec::new();
         let mut places = vec![(0usize, 0..0usize); wanted.len()];
         let mut wanted = wanted.into_iter().peekable();
-        for (source, path, runs) in &self.parts {
-            for run in runs {
-                let range = run.starts[unit]..run.starts[unit + 1];
-                let bytes = source.read(range).map_err(|error| error.at(path))?;
-                if crc32c::crc32c(&bytes) != run.checksums[unit] {
-                    return Err(changed(path));
-                }
-                let mut at = 0;
-                while let Some((index, position)) =
-                    wanted.next_if(|(index, _)| *index < run.samples.1)
-                {
-                    let range = self.shuffle.reader.byte_range(index as usize)?;
-                    let end = at + (range.end - range.start) as usize;
-                    places[(position - positions.start) as usize] = (pieces.len(), at..end);
-                    at = end;
-                }
-                if at != bytes.len() {
-                    return Err(changed(path));
-                }
-                pieces.push(bytes);
+        for (at, (source, path, run, range)) in all.iter().enumerate() {
+            if at == fetched {
+                let mut bytes = 0;
+                let next = all[at..].iter().take_while(|(.., range)| {
+                    let fits = bytes < TOGETHER;
+                    bytes += range.end - range.start;
+                    fits
+                });
+                let next: Vec<_> =
+                    next.map(|(source, _, _, range)| (*source, vec![range.clone()])).collect();
+                fetched += next.len();
+                // What fails is reported when it is read.
+                let _ = fetch_together(&next, false);
             }
+            let bytes = source.read(range.clone()).map_err(|error| error.at(path))?;
+            if crc32c::crc32c(&bytes) != run.checksums[unit] {
+                return Err(changed(path));
+            }
+            let mut at = 0;
+            while let Some((index, position)) = wanted.next_if(|(index, _)| *index < run.samples.1)
+            {
+                let range = self.shuffle.reader.byte_range(index as usize)?;
+                let end = at + (range.end - range.start) as usize;
+                places[(position - positions.start) as usize] = (pieces.len(), at..end);
+                at = end;
+            }
+            if at != bytes.len() {
+                return Err(changed(path));
+            }
+            pieces.push(bytes);
         }
         for (piece, range) in places {
             emit(Ok(pieces[piece][range].to_vec()))?;

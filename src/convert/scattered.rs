@@ -1,39 +1,327 @@
-//! The files between the two passes of a shuffle in parts: their names, and their end.
+//! What lies between the two passes of a shuffle in parts: where it is, under which names, and its end.
+//!
+//! On a disk each file takes its name in one step. In an object store the note of a part is a fence, as
+//! for [parts of a conversion](super::part_objects): a run that begins a part puts its note in the place
+//! of that of an earlier run, which ends with an error when it next notes something. Nothing is listed:
+//! a plan next to the manifest says how many parts there are and where.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::Part;
-use crate::error::{Error, Result};
-use crate::storage;
+use super::part_objects::{Lost, PartObjects, at_once};
+use crate::error::{Error, ErrorKind, Result};
+use crate::regular;
+use crate::storage::{self, Expected, ReplaceFile, Sink, Source, Storage, UploadNote};
 
-/// Where they are.
-pub(super) fn dir_of(output: &Path) -> PathBuf {
+/// The most bytes of a plan.
+const MAX_PLAN: u64 = 64 << 10;
+
+/// Where it is unless it is said.
+fn dir_of(output: &Path) -> PathBuf {
     let mut name = output.as_os_str().to_os_string();
     name.push(".scatter");
     name.into()
 }
 
+/// Of what the end of a shuffle knows where its parts are; none for those in the directory that they have
+/// by default on a disk, which can be listed.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Plan {
+    version: u32,
+    parts: usize,
+    dir: String,
+}
+
+impl Plan {
+    fn path(output: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
+        storage::of(dir_of(output).join("plan.json"))
+    }
+
+    fn read(output: &Path) -> Result<Option<Plan>> {
+        let (storage, path) = Plan::path(output)?;
+        let Some(found) = storage.open_if_exists(&path)? else { return Ok(None) };
+        let text = found.read(0..found.len().min(MAX_PLAN))?;
+        let plan: Plan = serde_json::from_slice(&text)
+            .map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()).at(&path))?;
+        // Its parts are removed by name.
+        match plan.version == 1 && Part::new(1, plan.parts).is_ok() {
+            true => Ok(Some(plan)),
+            false => {
+                let message = "expected the plan of a shuffle, of version 1";
+                Err(Error::new(ErrorKind::Damaged, message).at(&path))
+            }
+        }
+    }
+
+    /// Puts it where there is none, or the same.
+    fn put(&self, output: &Path) -> Result<()> {
+        let (storage, path) = Plan::path(output)?;
+        if !storage.is_object_store() {
+            storage.create_dir_all(&dir_of(output))?;
+        }
+        let text = serde_json::to_vec(self).map_err(|error| Error::io(&path, error.into()))?;
+        match storage.put_if(&path, &text, Expected::Absent) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            put => return put.map(drop),
+        }
+        match Plan::read(output)? {
+            Some(there) if there == *self => Ok(()),
+            _ => {
+                let message = "another shuffle to this manifest has begun, with another directory or \
+                               number of parts";
+                let error = Error::new(ErrorKind::Invalid, message).at(&path);
+                Err(error.advise("continue that one, or remove it with \"repair --undo\""))
+            }
+        }
+    }
+}
+
+/// The files of a shuffle between its passes.
+#[derive(Debug)]
+pub(super) struct Scatter {
+    dir: PathBuf,
+    /// In an object store.
+    objects: Option<Arc<PartObjects>>,
+    storage: Arc<dyn Storage>,
+}
+
+/// What a run notes before a part is finished.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Begun {
+    /// The run, so that the notes of two differ.
+    run: u64,
+    upload: Option<String>,
+}
+
+/// The samples of a part, while they are written.
+pub(super) enum Scattering<'a> {
+    File(ReplaceFile<'static>),
+    Object { home: &'a Scatter, part: Part, write: u64, sink: Box<dyn Sink>, len: u64 },
+}
+
+impl Scatter {
+    /// For the first pass to this manifest.
+    pub(super) fn create(output: &Path, dir: Option<&Path>, parts: usize) -> Result<Scatter> {
+        let place = dir.map_or_else(|| dir_of(output), Path::to_path_buf);
+        if dir.is_some() || storage::is_url(output) {
+            let name = place.to_str().ok_or_else(|| {
+                let message = "expected the name of a directory in UTF-8";
+                Error::new(ErrorKind::Invalid, message).at(&place)
+            })?;
+            Plan { version: 1, parts, dir: name.to_owned() }.put(output)?;
+        }
+        let scatter = Scatter::at(place)?;
+        if scatter.objects.is_none() {
+            scatter.storage.create_dir_all(&scatter.dir)?;
+        }
+        Ok(scatter)
+    }
+
+    /// For the second pass: where the first one has put it.
+    pub(super) fn find(output: &Path, dir: Option<&Path>) -> Result<Scatter> {
+        if let Some(dir) = dir {
+            return Scatter::at(dir.to_path_buf());
+        }
+        let plan = Plan::read(output)?;
+        Scatter::at(plan.map_or_else(|| dir_of(output), |plan| plan.dir.into()))
+    }
+
+    fn at(dir: PathBuf) -> Result<Scatter> {
+        match PartObjects::of(&dir)? {
+            Some((objects, dir)) => {
+                let storage = objects.storage().clone();
+                Ok(Scatter { dir, objects: Some(Arc::new(objects)), storage })
+            }
+            None => {
+                let (storage, dir) = storage::of(&dir)?;
+                Ok(Scatter { dir, objects: None, storage })
+            }
+        }
+    }
+
+    /// The file of a part: `samples`, or its note.
+    pub(super) fn file(&self, part: Part, ending: &str) -> PathBuf {
+        self.dir.join(format!("part-{}-of-{}.{ending}", part.number(), part.of()))
+    }
+
+    pub(super) fn open(&self, part: Part) -> Result<Source> {
+        self.storage.open(&self.file(part, "samples"))
+    }
+
+    /// What is noted of a part that is finished.
+    pub(super) fn note(&self, part: Part) -> Result<Option<Vec<u8>>> {
+        let path = self.file(part, "json");
+        match &self.objects {
+            Some(objects) => Ok(objects.read(&path)?.filter(|text| begun(text).is_none())),
+            None => match regular::read(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                text => text.map(Some).map_err(|error| Error::io(&path, error)),
+            },
+        }
+    }
+
+    /// Begins a part, in the place of what an earlier run has left of it.
+    pub(super) fn begin(&self, part: Part) -> Result<Scattering<'_>> {
+        let path = self.file(part, "samples");
+        let Some(objects) = &self.objects else {
+            return Ok(Scattering::File(ReplaceFile::create(path)?));
+        };
+        let (write, upload) = (storage::random(), RefCell::new(None));
+        let first = |before: Option<Vec<u8>>| {
+            let before = before.as_deref().map(begun);
+            if let Some(None) = before {
+                return Err(lost(part, &path));
+            }
+            *upload.borrow_mut() = before.flatten().and_then(|begun| begun.upload);
+            render(&Begun { run: write, upload: None }, &path)
+        };
+        objects.take(&self.file(part, "json"), first)?.map_err(|Lost| lost(part, &path))?;
+        if let Some(upload) = upload.into_inner() {
+            self.storage.abort_upload(&path, &upload)?;
+        }
+        // Finished, but not noted.
+        self.storage.remove(&path)?;
+        let sink = self.storage.create_noted(&path, write, self.noting(part, write)?)?;
+        Ok(Scattering::Object { home: self, part, write, sink, len: 0 })
+    }
+
+    /// Notes the upload of a part.
+    fn noting(&self, part: Part, run: u64) -> Result<UploadNote> {
+        let (note, path) = (self.file(part, "json"), self.file(part, "samples"));
+        let Some(objects) = &self.objects else { return Ok(Arc::new(|_| Ok(()))) };
+        let objects = objects.clone();
+        Ok(Arc::new(move |id| {
+            let text = render(&Begun { run, upload: Some(id.to_owned()) }, &path)?;
+            objects.replace(&note, &text)?.map_err(|Lost| lost(part, &path))
+        }))
+    }
+
+    /// Removes all of these parts, as far as they are there.
+    fn remove(&self, parts: usize) -> Result<()> {
+        let Some(objects) = &self.objects else { return remove_files(&self.dir) };
+        let parts: Vec<Part> = Part::all(parts).collect();
+        at_once(&parts, |part| {
+            let (note, samples) = (self.file(*part, "json"), self.file(*part, "samples"));
+            let Some(text) = objects.read(&note)? else { return Ok(()) };
+            // One that is at work ends with an error.
+            let taken = objects.take(&note, |_| render(&Begun::default(), &note))?;
+            taken.map_err(|Lost| lost(*part, &samples))?;
+            if let Some(upload) = begun(&text).and_then(|begun| begun.upload) {
+                self.storage.abort_upload(&samples, &upload)?;
+            }
+            self.storage.remove(&samples)?;
+            self.storage.remove(&note)
+        })
+        .map(drop)
+    }
+}
+
+impl Scattering<'_> {
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Scattering::File(file) => file.append(bytes),
+            Scattering::Object { sink, len, .. } => {
+                *len += bytes.len() as u64;
+                sink.append(bytes)
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Scattering::File(file) => file.len(),
+            Scattering::Object { len, .. } => *len,
+        }
+    }
+
+    /// The part is finished.
+    pub(super) fn finish(self, note: &str, path: PathBuf) -> Result<()> {
+        match self {
+            Scattering::File(file) => {
+                file.finish()?;
+                let mut file = ReplaceFile::create(path)?;
+                file.append(note.as_bytes())?;
+                file.finish()
+            }
+            Scattering::Object { home, part, write, sink, .. } => {
+                let samples = home.file(part, "samples");
+                let Some(objects) = &home.objects else { return Ok(()) };
+                sink.finish().map_err(|error| match error.kind() {
+                    // An earlier run was alive after all.
+                    ErrorKind::AlreadyExists => lost(part, &samples),
+                    _ => error,
+                })?;
+                if objects.replace(&path, note)?.is_ok() {
+                    return Ok(());
+                }
+                // No note knows it.
+                let there = home.storage.open_if_exists(&samples)?;
+                if there.is_some_and(|there| there.write_id() == Some(write)) {
+                    home.storage.remove(&samples)?;
+                }
+                Err(lost(part, &samples))
+            }
+        }
+    }
+}
+
+fn render(begun: &Begun, path: &Path) -> Result<String> {
+    serde_json::to_string(begun).map_err(|error| Error::io(path, error.into()))
+}
+
+/// What a note says of a part that is not finished.
+fn begun(note: &[u8]) -> Option<Begun> {
+    serde_json::from_slice(note).ok()
+}
+
+/// The end of a run whose part another one has taken.
+fn lost(part: Part, path: &Path) -> Error {
+    let message = format!("another run writes part {part} of the first pass");
+    let error = Error::new(ErrorKind::Locked, message).at(path);
+    error.advise("if it was killed, run the part again")
+}
+
 /// Removes what the first pass of a shuffle to this manifest wrote, if there was one.
 pub(super) fn remove_scattered(output: &Path) -> Result<()> {
+    if let Some(plan) = Plan::read(output)? {
+        Scatter::at(plan.dir.into())?.remove(plan.parts)?;
+        let (storage, path) = Plan::path(output)?;
+        storage.remove(&path)?;
+    }
     if storage::is_url(output) {
         return Ok(());
     }
-    let dir = dir_of(output);
-    let entries = match fs::read_dir(&dir) {
+    let (_, dir) = storage::of(dir_of(output))?;
+    remove_files(&dir)
+}
+
+/// Whether a shuffle to this manifest in an object store has begun.
+pub(super) fn is_scattered_to(output: &Path) -> Result<bool> {
+    Ok(storage::is_url(output) && Plan::read(output)?.is_some())
+}
+
+/// Removes the files of a first pass, and their directory if nothing else is in it.
+fn remove_files(dir: &Path) -> Result<()> {
+    let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(|error| Error::io(&dir, error))?,
+        entries => entries.map_err(|error| Error::io(dir, error))?,
     };
     for entry in entries {
-        let entry = entry.map_err(|error| Error::io(&dir, error))?;
+        let entry = entry.map_err(|error| Error::io(dir, error))?;
         let name = entry.file_name();
         if name.to_str().is_some_and(is_scattered) {
             fs::remove_file(entry.path()).map_err(|error| Error::io(entry.path(), error))?;
         }
     }
     // Something that is not ours may be there.
-    let _ = fs::remove_dir(&dir);
+    let _ = fs::remove_dir(dir);
     Ok(())
 }
 

@@ -29,6 +29,7 @@ use super::parts::{Fate, no_units};
 use super::passing::{Passing, starts};
 use super::report::{Report, WrittenOutput};
 use super::reshape::check_unseen;
+use super::scattered::{is_scattered_to, remove_scattered};
 use super::shard_home::{Begun, Home, of_write};
 use super::{InOrder, Input, Part, Parts, Source};
 use crate::array::ArrayTally;
@@ -785,7 +786,7 @@ pub fn unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<Unfinished
     let manifest = manifest.as_ref();
     match Parts::open(manifest)? {
         Some(parts) => Ok(Some(Found::of(&parts, manifest, false)?.unfinished)),
-        None => Ok(None),
+        None => Ok(is_scattered_to(manifest)?.then(UnfinishedShards::default)),
     }
 }
 
@@ -800,11 +801,17 @@ pub fn unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<Unfinished
 /// Those of [`unfinished_shards`].
 pub fn remove_unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<UnfinishedShards>> {
     let manifest = manifest.as_ref();
-    let Some(parts) = Parts::open(manifest)? else { return Ok(None) };
+    let Some(parts) = Parts::open(manifest)? else {
+        // A shuffle whose second pass has not begun.
+        let found = is_scattered_to(manifest)?.then(UnfinishedShards::default);
+        remove_scattered(manifest)?;
+        return Ok(found);
+    };
     parts.give_up()?;
     let found = Found::of(&parts, manifest, true)?;
     at_once(&found.ours, |(path, writes)| found.home.remove(path, writes))?;
     drop(found.locks);
+    remove_scattered(manifest)?;
     parts.remove()?;
     Ok(Some(found.unfinished))
 }

@@ -96,7 +96,10 @@ impl Plans {
         // What comes in one request comes with the first step that needs any of it.
         let mut last = 0;
         for run in list.chunk_by(|one, next| one + 1 == *next) {
-            for part in run.chunks(scale.edge.max(1)) {
+            let (edge, len) = (scale.edge.max(1), run.len());
+            // No small rest, which would be a request of its own.
+            let parts = (len / edge + usize::from(len % edge > edge / 2)).max(1);
+            for part in run.chunks(len.div_ceil(parts)) {
                 last = part
                     .iter()
                     .filter_map(|sample| first.get(sample))
@@ -214,7 +217,11 @@ impl Groups {
         progress.begun += 1;
         progress.ahead += step.samples.len() as u64;
         progress.needed.insert(number, step.needed);
-        progress.on_their_way.push_back((number, ahead));
+        // A loader without threads waits for none of them, so they are dropped here.
+        progress.on_their_way.retain(|(_, ahead)| !ahead.is_complete());
+        if !ahead.is_complete() {
+            progress.on_their_way.push_back((number, ahead));
+        }
         drop(progress);
         self.moved.notify_all();
     }
@@ -363,6 +370,24 @@ mod tests {
         stop.store(true, Relaxed);
         assert!(!groups.wait_for_room(scale, &stop));
         groups.wait_for(9, &stop);
+    }
+
+    #[test]
+    fn steps_that_are_complete_are_forgotten() {
+        let (groups, step) = (Groups::default(), Step { samples: vec![0; 4], needed: 4 });
+        for number in 0..100 {
+            groups.add(&step, Ahead::new(None));
+            groups.reach(number);
+        }
+        let on_its_way = Ahead::new(None);
+        let ticket = on_its_way.ticket();
+        groups.add(&step, on_its_way);
+        groups.add(&step, Ahead::new(None));
+        assert_eq!(groups.progress().on_their_way.len(), 1);
+        drop(ticket);
+        groups.add(&step, Ahead::new(None));
+        let progress = groups.progress();
+        assert_eq!((progress.on_their_way.len(), progress.needed.len()), (0, 4));
     }
 
     #[test]

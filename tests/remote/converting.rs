@@ -263,3 +263,34 @@ fn a_few_samples_are_converted_to_a_url() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(server.names().contains(&"/d/a.msgpack.offsets".to_owned()));
 }
+
+#[cfg(all(feature = "cli", feature = "datasets"))]
+#[test]
+fn a_data_set_of_the_catalogue_is_written_to_a_bucket() {
+    let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
+    let put = |name: String, shape: &[u32], data: &[u8]| {
+        let lens: Vec<u8> = shape.iter().flat_map(|len| len.to_be_bytes()).collect();
+        let idx = [&[0, 0, 8, shape.len() as u8], &lens[..], data].concat();
+        std::fs::write(dir.path().join(name), gzip(&idx)).unwrap();
+    };
+    for prefix in ["train", "t10k"] {
+        put(format!("{prefix}-images-idx3-ubyte.gz"), &[2, 28, 28], &[7; 2 * 784]);
+        put(format!("{prefix}-labels-idx1-ubyte.gz"), &[2], &[9, 4]);
+    }
+    let here = dir.path().to_str().unwrap();
+    for out in [here, "s3://d/mnist"] {
+        let done = kiste(&server, &["write", "MNIST", here, out, "-s", "-q"]).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    for split in ["train", "test"] {
+        for suffix in ["", ".offsets", ".keys", ".labels"] {
+            let name = format!("{split}.msgpack{suffix}");
+            let local = std::fs::read(dir.path().join(&name)).unwrap();
+            assert!(*server.object(&format!("/d/mnist/{name}")).unwrap() == local, "{name}");
+        }
+    }
+    // It is there already.
+    let args = ["write", "MNIST", here, "s3://d/mnist", "-s"];
+    let again = kiste(&server, &args).output().unwrap();
+    assert!(String::from_utf8_lossy(&again.stderr).contains("exists already"), "{again:?}");
+}

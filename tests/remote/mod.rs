@@ -27,6 +27,10 @@ mod shards;
 mod command;
 #[cfg(feature = "cli")]
 mod parts;
+#[cfg(feature = "cli")]
+mod shuffling;
+#[cfg(feature = "cli")]
+mod google;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use super::*;
 const URL: &str = "s3://d/set.shards.json";
 
 /// Files of JSON lines: `files` of them, of these many samples of about `len` bytes.
-fn with_lines(files: usize, samples: usize, len: usize) -> (TempDir, Vec<String>) {
+pub(super) fn with_lines(files: usize, samples: usize, len: usize) -> (TempDir, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let mut paths = Vec::new();
     for file in 0..files {
@@ -48,13 +48,13 @@ fn run(server: &Server, args: &[&str]) -> Output {
 }
 
 #[track_caller]
-fn succeeds(server: &Server, args: &[&str]) {
+pub(super) fn succeeds(server: &Server, args: &[&str]) {
     let output = run(server, args);
     assert!(output.status.success(), "{args:?}: {}", error_of(&output));
 }
 
 #[track_caller]
-fn fails(server: &Server, args: &[&str]) -> String {
+pub(super) fn fails(server: &Server, args: &[&str]) -> String {
     let output = run(server, args);
     assert!(!output.status.success(), "{args:?}");
     error_of(&output)
@@ -111,7 +111,7 @@ fn wait(child: &mut Child, gate: &Gate) {
 }
 
 /// Kills the command at one of its requests, which is not done. Whether it came so far.
-fn kill_at(
+pub(super) fn kill_at(
     server: &Server,
     args: &[&str],
     is_it: impl Fn(u64, &Request) -> bool + Send + Sync + 'static,
@@ -127,7 +127,7 @@ fn kill_at(
 }
 
 /// All files of a dataset in a directory, by the names that they would have in the bucket.
-fn local_files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn local_files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     entries
@@ -138,7 +138,7 @@ fn local_files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 
 /// That all objects are the files of this directory, and that nothing else is left.
 #[track_caller]
-fn assert_as_local(server: &Server, dir: &Path) {
+pub(super) fn assert_as_local(server: &Server, dir: &Path) {
     let local = local_files(dir);
     assert_eq!(server.names(), local.keys().cloned().collect::<Vec<_>>());
     for (name, bytes) in local {
@@ -147,7 +147,7 @@ fn assert_as_local(server: &Server, dir: &Path) {
     assert_eq!(server.unfinished_uploads(), 0);
 }
 
-fn is_put(request: &Request, end: &str) -> bool {
+pub(super) fn is_put(request: &Request, end: &str) -> bool {
     request.method == "PUT" && request.path.ends_with(end)
 }
 

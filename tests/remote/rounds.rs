@@ -3,6 +3,7 @@
 use super::*;
 use crate::remote::server::asked;
 use kiste::Reader;
+use kiste::storage::{Source, Storage};
 
 /// Larger than what opening fetches of any file.
 fn large() -> Place {
@@ -254,4 +255,25 @@ fn keys_are_listed_without_the_samples() {
     let names = asked(&requests);
     // Opened later, so the witness is asked whether the dataset is still the same.
     assert!(names.into_iter().eq(["/d/set.msgpack.keys", "/d/set.msgpack.offsets"]));
+}
+
+#[test]
+fn what_lies_ahead_stays_while_several_are_read() {
+    // What three readings have read ahead is more than what stays in memory of what was read.
+    const SIZE: usize = 36 << 20;
+    let server = Server::start();
+    server.put("/d/raw", vec![7; SIZE]);
+    let (storage, path) =
+        RemoteStorage::open(&format!("{}/d/raw", server.url()), RemoteOptions::default()).unwrap();
+    let open = || match storage.open(&path).unwrap() {
+        Source::Positioned(file) => file,
+        _ => panic!("expected a file that is read by range"),
+    };
+    let files = [open(), open(), open()];
+    let mut buf = vec![0; 1 << 20];
+    for at in (0..SIZE as u64).step_by(buf.len()) {
+        files.iter().for_each(|file| file.read_exact_at(&mut buf, at).unwrap());
+    }
+    let bytes: u64 = server.requests().iter().map(|request| request.sent).sum();
+    assert!(bytes <= 3 * SIZE as u64 * 105 / 100, "{bytes}");
 }

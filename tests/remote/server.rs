@@ -1,4 +1,5 @@
-//! An HTTP server of our own, which speaks enough of S3 as well: it counts, and fails on demand.
+//! An HTTP server of our own, which speaks enough of S3 and Google Cloud Storage as well: it counts, and
+//! fails on demand.
 //!
 //! A thread for each connection, from the standard library alone.
 
@@ -334,7 +335,9 @@ impl State {
         if fault == Some(Fault::Lost) {
             return false;
         }
-        let tag = tag.map_or(String::new(), |tag| format!("ETag: {tag}\r\n"));
+        let generation = tag.as_deref().and_then(generation);
+        let mut tag = tag.map_or(String::new(), |tag| format!("ETag: {tag}\r\n"));
+        tag.extend(generation.map(|number| format!("x-goog-generation: {number}\r\n")));
         let length = body.len();
         let head = format!("HTTP/1.1 {status} Status\r\nContent-Length: {length}\r\n{tag}\r\n");
         stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).is_ok()
@@ -348,7 +351,9 @@ impl State {
         };
         let code = |code: &str| format!("<Error><Code>{code}</Code></Error>");
         let path = &request.path;
-        let metadata = request.headers.iter().filter(|(name, _)| name.starts_with("x-amz-meta-"));
+        let metadata = request.headers.iter().filter(|(name, _)| {
+            name.starts_with("x-amz-meta-") || name.starts_with("x-goog-meta-")
+        });
         let metadata: Vec<String> =
             metadata.map(|(name, value)| format!("{name}: {value}")).collect();
         let mut uploads = self.uploads.lock().unwrap();
@@ -392,7 +397,7 @@ impl State {
                     "<CompleteMultipartUploadResult><ETag>{}</ETag></CompleteMultipartUploadResult>",
                     tag.replace('"', "&quot;")
                 );
-                (200, None, body)
+                (200, Some(tag), body)
             }
             ("DELETE", Some(id), _) => match uploads.remove(&id) {
                 Some(_) => (204, None, String::new()),
@@ -403,7 +408,12 @@ impl State {
                 let absent = request.header("if-none-match").is_some();
                 let same = request.header("if-match").map(str::to_owned);
                 let found_tag = found.as_ref().and_then(|object| object.tag.clone());
-                if (absent && found.is_some()) || (same.is_some() && same != found_tag) {
+                // Google's number of a version, or 0 for none.
+                let number = request.header("x-goog-if-generation-match");
+                let found_number = found_tag.as_deref().and_then(generation).unwrap_or(0);
+                let is_other = number.is_some_and(|number| number != found_number.to_string());
+                if (absent && found.is_some()) || (same.is_some() && same != found_tag) || is_other
+                {
                     return (412, None, code("PreconditionFailed"));
                 }
                 let tag = self.insert(path, request.body.to_vec(), metadata);
@@ -450,6 +460,8 @@ impl State {
             (Some(object), _) => {
                 let asked = request.header("if-match").filter(|_| fault != Some(Fault::AnyVersion));
                 headers.extend(object.tag.iter().map(|tag| format!("ETag: {tag}")));
+                let number = object.tag.as_deref().and_then(generation);
+                headers.extend(number.map(|number| format!("x-goog-generation: {number}")));
                 headers.push(format!("Last-Modified: {}", object.modified));
                 headers.extend(object.metadata.iter().cloned());
                 let len = object.bytes.len() as u64;
@@ -515,7 +527,12 @@ fn read_request(reader: &mut impl BufRead, pause: Duration) -> Option<Request> {
     let mut words = line.split(' ');
     let (method, target) = (words.next()?.to_owned(), words.next()?);
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let (path, query) = (path.to_owned(), query.to_owned());
+    // Google has all of a name in one part of the path.
+    let path = match path.contains("%2F") {
+        true => percent_decoded(path),
+        false => path.to_owned(),
+    };
+    let query = query.to_owned();
     let mut headers = BTreeMap::new();
     loop {
         let mut line = String::new();
@@ -531,6 +548,20 @@ fn read_request(reader: &mut impl BufRead, pause: Duration) -> Option<Request> {
     }
     let body = Arc::new(body);
     Some(Request { method, path, query, headers, status: 0, sent: 0, body })
+}
+
+fn percent_decoded(path: &str) -> String {
+    let mut parts = path.split('%');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        text + &char::from(u8::from_str_radix(&part[..2], 16).unwrap()).to_string() + &part[2..]
+    })
+}
+
+/// The number that Google has for the version of this tag.
+fn generation(tag: &str) -> Option<u64> {
+    let number: u64 = tag.strip_prefix("\"v")?.strip_suffix('"')?.parse().ok()?;
+    Some(number + 1)
 }
 
 /// The bytes that a range asks for, if there are any.

@@ -146,3 +146,30 @@ fn an_epoch_of_many_shards_fetches_what_it_reads_and_little_more() {
         assert!(connections <= 5 * 4, "{connections}");
     }
 }
+
+#[test]
+fn the_range_of_keys_in_the_manifest_spares_the_filters_of_other_shards() {
+    let (dir, server, _local) = with_shards();
+    let url = format!("{}/d/set.shards.json", server.url());
+    let many = DatasetReader::open(&url).unwrap();
+    server.requests();
+    for index in [5000, 5001] {
+        assert_eq!(many.find(&key(index)).unwrap(), Some(index as usize));
+    }
+    let requests = server.requests();
+    assert!(asked(&requests).iter().all(|path| path.starts_with("/d/set-00002.msgpack")));
+    // Absent is a key only if the filter agrees.
+    assert_eq!(many.find(&(key(5000) + "x")).unwrap(), None);
+    let requests = server.requests();
+    let filters = asked(&requests).into_iter().filter(|path| path.ends_with(".filter")).count();
+    assert_eq!(filters, 3, "{requests:#?}");
+    // Of a manifest that is wrong.
+    let text = std::fs::read_to_string(dir.path().join("set.shards.json")).unwrap();
+    let wrong = text.replace("\"key-004096\"", "\"key-005555\"");
+    assert_ne!(text, wrong);
+    server.put("/d/set.shards.json", wrong.into_bytes());
+    let many = DatasetReader::open(&url).unwrap();
+    let error = many.find(&key(5000)).unwrap_err();
+    assert!(error.to_string().contains("expected the range of keys of set-00002"), "{error}");
+    assert_eq!(many.find(&key(6000)).unwrap(), Some(6000));
+}

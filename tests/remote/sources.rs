@@ -271,12 +271,15 @@ fn a_list_at_a_url_names_no_files_of_this_machine() {
             "{error}"
         );
     }
-    // What must not be shown would be a key.
-    let signed = format!("path\n{}/d/a.png?signature=s3cret\n", server.url());
+    // What must not be shown would be a key. It is refused before any image is fetched.
+    let root = server.url();
+    let signed = format!("path\n{root}/d/a.png\n{root}/d/b.png?signature=s3cret\n");
     server.put("/d/list.csv", signed.into_bytes());
+    server.requests();
     let error = Conversion::new([&url], &out).from(Format::List).run(&mut Silent).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(!error.to_string().contains("s3cret"), "{error}");
+    assert!(server.requests().iter().all(|request| request.path == "/d/list.csv"));
 }
 
 #[test]

@@ -282,6 +282,16 @@ impl DatasetReader {
         }
     }
 
+    /// Fetches what [`byte_range`](Self::byte_range) needs for these samples, where they are remote: in one
+    /// round, in place of one for each.
+    #[cfg(feature = "convert")]
+    pub(crate) fn fetch_offsets(&self, indices: &[usize]) -> Result<()> {
+        match &*self.shared {
+            Shared::One(one) => one.files.fetch_offsets(indices),
+            Shared::Many(shards) => shards.fetch_offsets(indices),
+        }
+    }
+
     /// The packed bytes of a sample, borrowed from the map where there is one.
     ///
     /// They are what the offsets say and are not looked at, unless with

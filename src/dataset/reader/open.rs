@@ -259,7 +259,7 @@ impl OpenDataset {
     }
 
     /// Fetches the offsets of these samples, or all.
-    fn fetch_offsets(&self, indices: &[usize]) -> Result<()> {
+    pub(super) fn fetch_offsets(&self, indices: &[usize]) -> Result<()> {
         let Offsets::File(file) = &self.offsets else { return Ok(()) };
         if self.whole_offsets.get().is_none() {
             let is_worth_it = indices.len() >= MANY && file.len() <= WHOLE_OFFSETS;

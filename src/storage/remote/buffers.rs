@@ -1,73 +1,114 @@
 //! Memory for answers, which is used again: the pages of fresh memory cost as much as what is written to them.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
 use bytes::Bytes;
+use memmap2::MmapMut;
 
 /// Smaller ones are left to the allocator.
 const LEAST: usize = 256 << 10;
+/// Buffers have a multiple of this many bytes, so that one fits many answers.
+const GRAIN: usize = 256 << 10;
 /// Bytes that are kept for later.
 const MOST: usize = 64 << 20;
 
 /// Buffers that are free.
 #[derive(Default)]
 pub(super) struct Buffers {
-    free: Mutex<Vec<Vec<u8>>>,
+    free: Mutex<Vec<MmapMut>>,
 }
 
-/// One in use.
-struct Buffer {
-    bytes: Vec<u8>,
-    home: Weak<Buffers>,
+/// Memory for an answer of any content: zeros, or what was in it before.
+pub(super) enum Buffer {
+    Small(Vec<u8>),
+    /// Pages of its own. Nothing has to clear them before they are filled.
+    Large(MmapMut),
 }
 
-impl AsRef<[u8]> for Buffer {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Buffer::Small(bytes) => bytes,
+            Buffer::Large(pages) => pages,
+        }
     }
 }
 
-impl Drop for Buffer {
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Buffer::Small(bytes) => bytes,
+            Buffer::Large(pages) => pages,
+        }
+    }
+}
+
+/// One in use.
+struct Lent {
+    pages: Option<MmapMut>,
+    len: usize,
+    home: Weak<Buffers>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.pages.as_ref().and_then(|pages| pages.get(..self.len)).unwrap_or_default()
+    }
+}
+
+impl Drop for Lent {
     fn drop(&mut self) {
-        let Some(home) = self.home.upgrade() else { return };
+        let (Some(home), Some(pages)) = (self.home.upgrade(), self.pages.take()) else { return };
         // In a process that was forked meanwhile the lock may stay taken for ever.
         let mut free = match home.free.try_lock() {
             Ok(free) => free,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        let held: usize = free.iter().map(Vec::capacity).sum();
-        if held + self.bytes.capacity() <= MOST {
-            self.bytes.clear();
-            free.push(std::mem::take(&mut self.bytes));
+        let held: usize = free.iter().map(|pages| pages.len()).sum();
+        if held + pages.len() <= MOST {
+            free.push(pages);
         }
     }
 }
 
 impl Buffers {
-    /// An empty buffer with room for this many bytes, and little more; `None` without memory for it.
-    pub(super) fn take(&self, room: usize) -> Option<Vec<u8>> {
-        if room >= LEAST {
-            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            let fits = |buffer: &Vec<u8>| (room..=room + room / 4).contains(&buffer.capacity());
-            if let Some(found) = free.iter().rposition(fits) {
-                return Some(free.swap_remove(found));
-            }
-            // One that fits nothing that is asked for now makes room for one that does.
-            if free.iter().map(Vec::capacity).sum::<usize>() > MOST / 2 {
-                free.swap_remove(0);
-            }
+    /// A buffer of at least this many bytes, and little more; `None` without memory for it.
+    pub(super) fn take(&self, room: usize) -> Option<Buffer> {
+        if room < LEAST {
+            let mut bytes = Vec::new();
+            bytes.try_reserve_exact(room).ok()?;
+            bytes.resize(room, 0);
+            return Some(Buffer::Small(bytes));
         }
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(room).ok()?;
-        Some(bytes)
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |pages: &MmapMut| (room..=room + room / 4 + GRAIN).contains(&pages.len());
+        if let Some(found) = free.iter().rposition(fits) {
+            return Some(Buffer::Large(free.swap_remove(found)));
+        }
+        // One that fits nothing that is asked for now makes room for one that does.
+        if free.iter().map(|pages| pages.len()).sum::<usize>() > MOST / 2 {
+            free.swap_remove(0);
+        }
+        drop(free);
+        let pages = MmapMut::map_anon(room.checked_next_multiple_of(GRAIN)?).ok()?;
+        Some(Buffer::Large(pages))
     }
 
-    /// What is in a buffer, which comes back once nobody needs it.
-    pub(super) fn lend(self: &Arc<Self>, bytes: Vec<u8>) -> Bytes {
-        match bytes.capacity() {
-            0..LEAST => bytes.into(),
-            _ => Bytes::from_owner(Buffer { bytes, home: Arc::downgrade(self) }),
+    /// The first bytes of a buffer, which comes back once nobody needs them.
+    pub(super) fn lend(self: &Arc<Self>, buffer: Buffer, len: usize) -> Bytes {
+        match buffer {
+            Buffer::Small(mut bytes) => {
+                bytes.truncate(len);
+                bytes.into()
+            }
+            Buffer::Large(pages) => {
+                let (pages, home) = (Some(pages), Arc::downgrade(self));
+                Bytes::from_owner(Lent { pages, len, home })
+            }
         }
     }
 }
@@ -80,18 +121,23 @@ mod tests {
     fn buffers_come_back_and_are_bounded() {
         let buffers = Arc::new(Buffers::default());
         let lend = |size: usize| {
-            let mut bytes = buffers.take(size).unwrap();
-            assert!(bytes.is_empty() && (size..=size + size / 4).contains(&bytes.capacity()));
-            bytes.resize(size, 7);
-            buffers.lend(bytes)
+            let mut buffer = buffers.take(size).unwrap();
+            assert!((size..=size + size / 4 + GRAIN).contains(&buffer.len()));
+            buffer[..size].fill(7);
+            buffers.lend(buffer, size)
         };
-        let free = || buffers.free.lock().unwrap().iter().map(Vec::capacity).sum::<usize>();
-        let (one, small) = (lend(1 << 20), lend(100));
+        let free = || buffers.free.lock().unwrap().iter().map(|pages| pages.len()).sum::<usize>();
+        let (one, small) = (lend((1 << 20) - 3), lend(100));
+        assert_eq!((&*one, &*small), ([7; (1 << 20) - 3].as_slice(), [7; 100].as_slice()));
         let slice = one.slice(5..10);
         drop((one, small));
         assert_eq!((free(), &*slice), (0, [7; 5].as_slice()));
         drop(slice);
         assert_eq!(free(), 1 << 20);
+        // One of about that size is used again.
+        let other = lend((1 << 20) - GRAIN);
+        assert_eq!((free(), other.len()), (0, (1 << 20) - GRAIN));
+        drop(other);
         let many: Vec<Bytes> = (0..100).map(|_| lend(1 << 20)).collect();
         assert_eq!(free(), 0);
         drop(many);
@@ -102,6 +148,6 @@ mod tests {
             drop(many);
         }
         assert!(free() <= MOST);
-        assert!(buffers.free.lock().unwrap().iter().any(|buffer| buffer.capacity() >= 4 << 20));
+        assert!(buffers.free.lock().unwrap().iter().any(|pages| pages.len() >= 4 << 20));
     }
 }

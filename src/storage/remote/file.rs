@@ -332,6 +332,7 @@ impl RemoteFile {
         let fetched = state.ahead.fetch(&wanted, file.len());
         drop(state);
         file.shared.traffic.wanted.fetch_add(len, Relaxed);
+        let is_ahead = fetched.end - wanted.end > plan::PAGE;
         let planned = file.pieces(fetched);
         let pieces: Vec<Bytes> = match &planned[..] {
             [piece] => vec![file.get_piece(piece, false)?],
@@ -343,7 +344,14 @@ impl RemoteFile {
         };
         let mut memory = file.memory();
         for (piece, bytes) in planned.iter().zip(&pieces) {
-            memory.keep(file.object, piece.range().start, bytes.clone());
+            let Range { start, end } = *piece.range();
+            match end.saturating_sub(start.max(wanted.end)) {
+                // What lies ahead is read next, so what was read makes room before it.
+                unread if unread > 0 && is_ahead => {
+                    memory.keep_ahead(file.object, start, bytes.clone(), unread);
+                }
+                _ => memory.keep(file.object, start, bytes.clone()),
+            }
         }
         drop(memory);
         for (piece, bytes) in planned.iter().zip(&pieces) {

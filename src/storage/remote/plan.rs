@@ -8,12 +8,12 @@ const GAP: u64 = 512;
 /// Of what is fetched together a part of this many may lie between: a few hundredths more bytes, and far
 /// fewer requests.
 const SHARE: u64 = 32;
-/// The most bytes of one request: more are fetched over several connections.
+/// Bytes of one request, at most half as many again: more are fetched over several connections.
 pub(super) const PART: u64 = 4 << 20;
 /// Reads shorter than this are of entries of side files, whose neighbours are read soon.
 const ENTRY: u64 = 64;
 /// What is fetched around an entry.
-const PAGE: u64 = 4 << 10;
+pub(super) const PAGE: u64 = 4 << 10;
 /// How far the first reading ahead goes, and the farthest.
 const AHEAD: Range<u64> = 64 << 10..32 << 20;
 
@@ -40,11 +40,15 @@ pub(super) fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     merged
 }
 
-/// A range in parts of one request each.
+/// A range in parts of one request each, all about as large: a small rest would take a connection for as
+/// long as it waits for the answer to begin.
 pub(super) fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let Range { start, end } = range;
-    let starts = (start..end).step_by(PART as usize);
-    starts.map(move |start| start..end.min(start.saturating_add(PART)))
+    let len = end.saturating_sub(start);
+    let count = (len / PART + u64::from(len % PART > PART / 2)).max(1);
+    let size = len.div_ceil(count).max(1);
+    let starts = (start..end).step_by(usize::try_from(size).unwrap_or(usize::MAX));
+    starts.map(move |start| start..end.min(start.saturating_add(size)))
 }
 
 /// Recognises reading from front to back, and says how far to read ahead.
@@ -110,7 +114,14 @@ mod tests {
     #[test]
     fn parts_are_bounded_and_cover_the_range() {
         let all: Vec<_> = parts(7..7 + 2 * PART + 1).collect();
-        assert_eq!(all, [7..7 + PART, 7 + PART..7 + 2 * PART, 7 + 2 * PART..8 + 2 * PART]);
+        assert_eq!(all, [7..8 + PART, 8 + PART..8 + 2 * PART]);
+        for len in [1, PART, PART + PART / 2, PART + PART / 2 + 1, 5 * PART / 2 + 1, 9 * PART - 1] {
+            let all: Vec<_> = parts(5..5 + len).collect();
+            assert!(all.iter().all(|part| part.end - part.start <= PART * 3 / 2), "{len}");
+            assert!(len < PART || all.iter().all(|part| part.end - part.start >= PART * 3 / 4));
+            assert_eq!((all[0].start, all[all.len() - 1].end), (5, 5 + len));
+            assert!(all.windows(2).all(|pair| pair[0].end == pair[1].start), "{len}");
+        }
         assert_eq!(parts(3..3).count(), 0);
     }
 

@@ -10,6 +10,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::future::{Future, ready};
 use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -299,23 +300,49 @@ impl Transport {
             return lines.exchange(&parts, &body, exchange.as_deref());
         }
         let (context, noted) = (ahead::context(), exchange.clone());
-        let (answer, answered) = sync_channel(1);
-        let send = move || {
-            let sent = context.run(|| lines.exchange(&parts, &body, noted.as_deref()));
-            // It may have left.
-            let _ = answer.send(sent);
+        let send = move || context.run(|| lines.exchange(&parts, &body, noted.as_deref()));
+        let trouble = match on_another_thread(send, || self.0.is_stopped()) {
+            Ok(sent) => return sent,
+            Err(Left::Stopped) => return Err(cancelled(exchange.as_deref())),
+            Err(Left::Failed(message)) => message,
         };
-        let thread = thread::Builder::new().name("kiste-read".to_owned()).spawn(send);
-        thread.map_err(|error| {
-            let message = format!("starting a thread that reads: {error}");
-            let trouble = Trouble { message, kind: HttpErrorKind::Unknown, unreachable: false };
-            failed(trouble, exchange.as_deref())
-        })?;
-        loop {
-            match answered.recv_timeout(LISTEN) {
-                Ok(sent) => return sent,
-                Err(RecvTimeoutError::Timeout) if !self.0.is_stopped() => {}
-                Err(_) => return Err(cancelled(exchange.as_deref())),
+        let (message, kind) = (trouble, HttpErrorKind::Unknown);
+        Err(failed(Trouble { message, kind, unreachable: false }, exchange.as_deref()))
+    }
+}
+
+/// Why work on another thread has no result.
+#[derive(Debug, PartialEq, Eq)]
+enum Left {
+    Stopped,
+    Failed(String),
+}
+
+/// Does this on another thread, and leaves it there once this one may go.
+fn on_another_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+    is_stopped: impl Fn() -> bool,
+) -> Result<T, Left> {
+    let (done, result) = sync_channel(1);
+    let work = move || {
+        // The caller may have left.
+        let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
+    };
+    let thread = thread::Builder::new().name("kiste-read".to_owned()).spawn(work);
+    thread.map_err(|error| Left::Failed(format!("starting a thread that reads: {error}")))?;
+    loop {
+        match result.recv_timeout(LISTEN) {
+            Ok(Ok(done)) => return Ok(done),
+            Ok(Err(panic)) => {
+                let said = panic.downcast_ref::<&str>().copied();
+                let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+                let message = format!("the request panicked: {}", said.unwrap_or("without words"));
+                return Err(Left::Failed(message));
+            }
+            Err(RecvTimeoutError::Timeout) if !is_stopped() => {}
+            Err(RecvTimeoutError::Timeout) => return Err(Left::Stopped),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Left::Failed("the thread that reads has ended".to_owned()));
             }
         }
     }
@@ -359,6 +386,24 @@ impl<R: Read, S: Fn() -> bool> Read for Receiving<'_, R, S> {
         let read = self.body.read(buf)?;
         self.flow.note();
         Ok(read)
+    }
+}
+
+/// Reads into a buffer until it is full or the body ends: how many bytes came, and whether there are more.
+/// Nothing is cleared before, as `Read::read_to_end` does.
+fn fill(body: &mut impl Read, buffer: &mut [u8]) -> (usize, io::Result<bool>) {
+    let (mut filled, mut more) = (0, [0]);
+    loop {
+        let is_full = filled == buffer.len();
+        // A connection is free for the next request once its body was read to the end.
+        let rest = if is_full { &mut more[..] } else { &mut buffer[filled..] };
+        match body.read(rest) {
+            Ok(0) => return (filled, Ok(false)),
+            Ok(_) if is_full => return (filled, Ok(true)),
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (filled, Err(error)),
+        }
     }
 }
 
@@ -531,50 +576,49 @@ impl Lines {
         let limit = limit.unwrap_or(LONGEST_ANSWER);
         let expected = text(header::CONTENT_RANGE).and_then(content_range_len).or(length);
         // Never more than was asked for: a length that the server made up costs no memory.
-        let stopped = || self.is_stopped();
-        let mut reader = Receiving { body: body.into_reader(), flow, stopped };
-        let reader = &mut reader.by_ref().take(limit.saturating_add(1));
-        let room = expected.unwrap_or(0).min(limit) as usize;
-        let Some(mut bytes) = self.buffers.take(room) else {
+        let room = expected.unwrap_or(limit).min(limit) as usize;
+        let Some(mut buffer) = self.buffers.take(room) else {
             return Try::Failed(Trouble {
                 message: format!("no memory for {room} bytes"),
                 kind: HttpErrorKind::Unknown,
                 unreachable: false,
             });
         };
-        let received = reader.read_to_end(&mut bytes);
+        let stopped = || self.is_stopped();
+        let mut reader = Receiving { body: body.into_reader(), flow, stopped };
+        let (filled, received) = fill(&mut reader, &mut buffer[..room]);
         if self.is_stopped() {
             return Try::Answer(HttpResponse::from_parts(parts, Bytes::new().into()));
         }
-        self.traffic.bytes.fetch_add(bytes.len() as u64, Relaxed);
+        self.traffic.bytes.fetch_add(filled as u64, Relaxed);
         let cut = |message| {
             let kind = HttpErrorKind::Interrupted;
             Try::Again(Trouble { message, kind, unreachable: false }, None)
         };
+        // Of an answer of another length than it says a part is missing or too much.
+        let has_more = matches!(received, Ok(true));
         match received {
-            Err(error) => {
-                let message = format!("{} after {} bytes", self.words(&error), bytes.len());
-                cut(message)
-            }
-            Ok(_) if bytes.len() as u64 > limit => Try::Failed(Trouble {
+            Err(error) => cut(format!("{} after {filled} bytes", self.words(&error))),
+            Ok(_) if has_more && room as u64 == limit => Try::Failed(Trouble {
                 message: format!("expected at most {limit} bytes, found more"),
                 kind: HttpErrorKind::Decode,
                 unreachable: false,
             }),
-            Ok(_) if expected.is_some_and(|expected| bytes.len() as u64 != expected) => {
-                cut(format!(
-                    "expected {} bytes, found {}: the answer was cut short",
-                    expected.unwrap_or_default(),
-                    bytes.len()
-                ))
-            }
+            Ok(_) if has_more => cut(format!("expected {room} bytes, found more")),
+            Ok(_) if expected.is_some_and(|expected| filled as u64 != expected) => cut(format!(
+                "expected {} bytes, found {filled}: the answer was cut short",
+                expected.unwrap_or_default(),
+            )),
             // S3 begins its answer to the end of an upload before it knows how that ends.
-            Ok(_) if request.method == Method::POST && is_busy_inside(&bytes) => {
-                let message = refusal_of(status, &String::from_utf8_lossy(&bytes));
+            Ok(_) if request.method == Method::POST && is_busy_inside(&buffer[..filled]) => {
+                let message = refusal_of(status, &String::from_utf8_lossy(&buffer[..filled]));
                 let kind = HttpErrorKind::Request;
                 Try::Again(Trouble { message, kind, unreachable: false }, None)
             }
-            Ok(_) => Try::Answer(HttpResponse::from_parts(parts, self.buffers.lend(bytes).into())),
+            Ok(_) => {
+                let bytes = self.buffers.lend(buffer, filled);
+                Try::Answer(HttpResponse::from_parts(parts, bytes.into()))
+            }
         }
     }
 
@@ -729,6 +773,26 @@ mod tests {
         assert_eq!(range_len("bytes=0-18446744073709551615"), None);
         assert_eq!(content_range_len("bytes 5-104/1000"), Some(100));
         assert_eq!(content_range_len("bytes */0"), None);
+    }
+
+    #[test]
+    fn a_body_fills_a_buffer_and_no_more() {
+        let mut buffer = [9; 4];
+        assert!(matches!(fill(&mut &b"abc"[..], &mut buffer), (3, Ok(false))));
+        assert_eq!(buffer, *b"abc\x09");
+        assert!(matches!(fill(&mut &b"defg"[..], &mut buffer), (4, Ok(false))));
+        assert!(matches!(fill(&mut &b"hijkl"[..], &mut buffer), (4, Ok(true))));
+        assert_eq!(buffer, *b"hijk");
+        assert!(matches!(fill(&mut &b""[..], &mut []), (0, Ok(false))));
+    }
+
+    #[test]
+    fn work_elsewhere_returns_stops_or_says_what_happened() {
+        assert_eq!(on_another_thread(|| 7, || false), Ok(7));
+        let left = on_another_thread(|| -> u8 { panic!("index {}", 9) }, || false);
+        assert_eq!(left, Err(Left::Failed("the request panicked: index 9".to_owned())));
+        let (_wake, wait) = sync_channel::<()>(0);
+        assert_eq!(on_another_thread(move || wait.recv(), || true), Err(Left::Stopped));
     }
 
     #[test]

@@ -50,6 +50,7 @@ impl FolderOptions {
             self.root = list.parent().map(Path::to_path_buf).unwrap_or_default();
         }
         let (columns, found) = self.read_list(list).map_err(|error| error.at(list))?;
+        check_shown(&found).map_err(|error| error.at(list))?;
         check_keys(&found).map_err(|error| error.at(list))?;
         if storage::is_url(list) && !storage::is_url(&self.root) {
             check_within(&found).map_err(|error| error.at(list))?;
@@ -175,6 +176,24 @@ fn check_keys(found: &[Found]) -> Result<()> {
         None => Ok(()),
     }
 }
+
+/// Fails for URLs with what must not be shown: samples have them as keys, and errors name them.
+fn check_shown(found: &[Found]) -> Result<()> {
+    let names = found.iter().map(|file| Path::new(file.path.as_ref().unwrap_or(&file.key)));
+    let mut urls = names.filter(|name| storage::is_url(name));
+    match urls.find(|url| storage::shown(url) != **url) {
+        None => Ok(()),
+        Some(url) => {
+            let message = format!(
+                "expected URLs without user, password and query, as samples are named by them, found {} \
+                 with them",
+                storage::shown(url).display()
+            );
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+    }
+}
+
 /// Fails for files that are not in the folder: another person may have made a list behind a URL.
 fn check_within(found: &[Found]) -> Result<()> {
     let mut names = found.iter().map(|file| file.path.as_ref().unwrap_or(&file.key));

@@ -124,10 +124,8 @@ impl Shards {
         let shard = |entry: &ShardEntry| Shard::new(shard_path(path, &entry.name), entry.clone());
         let shards = read.manifest.shards().iter().map(shard).collect();
         let (id, is_remote) = (Some(read.id()), read.file.is_remote());
-        let shards = Shards::of(storage, path, options, shards)?;
-        let most = most_open(&shards.options, is_remote);
         let manifest = Some(read.file);
-        Ok(Shards { id, manifest, is_remote, most, ..shards })
+        Ok(Shards { id, manifest, ..Shards::of(storage, path, options, shards, is_remote)? })
     }
 
     /// Shards that no manifest lists yet.
@@ -139,10 +137,8 @@ impl Shards {
         entries: &[ShardEntry],
     ) -> Result<Shards> {
         let shard = |entry: &ShardEntry| Shard::new(shard_path(path, &entry.name), entry.clone());
-        let is_remote = storage.is_object_store();
-        let shards = Shards::of(storage, path, options, entries.iter().map(shard).collect())?;
-        let most = most_open(&shards.options, is_remote);
-        Ok(Shards { is_remote, most, ..shards })
+        let (shards, is_remote) = (entries.iter().map(shard).collect(), storage.is_object_store());
+        Shards::of(storage, path, options, shards, is_remote)
     }
 
     /// Opens every shard, to compare it with its entry.
@@ -179,8 +175,8 @@ impl Shards {
         });
         let shards: Vec<Shard> = shards.collect();
         let lent = shards.iter().filter(|shard| shard.kept.get().is_none()).count().min(most);
-        let shards = Shards::of(storage, path, options, shards)?;
-        Ok(Shards { is_remote, most, lent: AtomicUsize::new(lent), ..shards })
+        let shards = Shards::of(storage, path, options, shards, is_remote)?;
+        Ok(Shards { lent: AtomicUsize::new(lent), ..shards })
     }
 
     fn of(
@@ -188,6 +184,7 @@ impl Shards {
         path: &Path,
         options: ReaderOptions,
         shards: Vec<Shard>,
+        is_remote: bool,
     ) -> Result<Shards> {
         let (mut starts, mut end, mut data_len) = (vec![0], 0usize, 0u64);
         for shard in &shards {
@@ -199,9 +196,9 @@ impl Shards {
             data_len = data_len.saturating_add(shard.entry.bytes);
             starts.push(end);
         }
-        let (path, most) = (path.to_path_buf(), most_open(&options, false));
+        let (path, most) = (path.to_path_buf(), most_open(&options, is_remote));
         let (clock, lent) = (AtomicU64::new(0), AtomicUsize::new(0));
-        let (id, manifest, is_remote) = (None, None, false);
+        let (id, manifest) = (None, None);
         Ok(Shards {
             path,
             id,
@@ -399,13 +396,16 @@ impl Shards {
         Ok(self.find_many(&[key])?.pop().flatten())
     }
 
-    /// Asks the filter of every shard, and opens those that say perhaps. A key that none of these has
-    /// is absent only if a second witness agrees for each of the others.
+    /// Asks the filter of every shard whose range of keys the key is in, and opens those that say perhaps. A
+    /// key that none of these has is absent only if two witnesses agree for each of the others.
     pub(crate) fn find_many(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
         let mut found: Vec<Option<usize>> = vec![None; keys.len()];
         let asked = |number: &usize| {
             let shard = &self.shards[*number];
-            let ask = |key: &&str| self.ask(shard, key);
+            let ask = |key: &&str| match is_outside(shard, key) {
+                true => Ok(Answer::Absent),
+                false => self.ask(shard, key),
+            };
             keys.iter().map(ask).collect::<Result<Vec<Answer>>>()
         };
         let numbers: Vec<usize> = (0..self.shards.len()).collect();
@@ -444,10 +444,25 @@ impl Shards {
             .filter(|(_, found)| found.is_none())
             .map(|(key, _)| *key)
             .collect();
-        for (number, shard) in self.shards.iter().enumerate() {
-            for key in &missing {
-                if self.ask(shard, key)? == Answer::Denied {
-                    self.confirm_absent(number, key)?;
+        let asked = |number: &usize| {
+            let ask = |key: &&str| self.ask(&self.shards[*number], key);
+            missing.iter().map(ask).collect::<Result<Vec<Answer>>>()
+        };
+        for some in numbers.chunks(ASKING).filter(|_| !missing.is_empty()) {
+            let answers: Vec<_> = match self.is_remote {
+                true => in_parallel(some, self.storage.connections(), asked),
+                false => some.iter().map(asked).collect(),
+            };
+            for (&number, answers) in some.iter().zip(answers) {
+                for (key, answer) in missing.iter().zip(answers?) {
+                    match answer {
+                        Answer::Denied => self.confirm_absent(number, key)?,
+                        // Not looked for before, as the manifest says that it is not there.
+                        Answer::Perhaps if is_outside(&self.shards[number], key) => {
+                            self.confirm_outside(number, key)?;
+                        }
+                        Answer::Perhaps | Answer::Absent => {}
+                    }
                 }
             }
         }
@@ -480,12 +495,9 @@ impl Shards {
     }
 
     fn answer(shard: &Shard, filter: &ShardFilter, key: &str) -> Result<Answer> {
-        let range = shard.entry.keys.as_ref();
-        let outside =
-            range.is_some_and(|(first, last)| key < first.as_str() || last.as_str() < key);
         Ok(match filter.contains(key)? {
             true => Answer::Perhaps,
-            false if outside || filter.is_trusted() => Answer::Absent,
+            false if is_outside(shard, key) || filter.is_trusted() => Answer::Absent,
             false => Answer::Denied,
         })
     }
@@ -505,7 +517,18 @@ impl Shards {
         self.open(number)?.contains_key(key).map(drop)
     }
 
-    pub(crate) fn prefetch(&self, indices: &[usize]) {
+    /// The filter of this shard says perhaps of a key that the manifest says is not in its range.
+    fn confirm_outside(&self, number: usize, key: &str) -> Result<()> {
+        if !self.open(number)?.contains_key(key)? {
+            return Ok(());
+        }
+        let (path, name) = (self.path.clone(), &self.shards[number].entry.name);
+        let message = format!("expected the range of keys of {name} to include its key {key:?}");
+        Err(Error::new(ErrorKind::Damaged, message).at(path))
+    }
+
+    /// These samples by shard, each by its index in there, in their order.
+    fn by_shard(&self, indices: &[usize]) -> Vec<(usize, Vec<usize>)> {
         let mut of_shard: Vec<(usize, Vec<usize>)> = Vec::new();
         let mut places: Vec<_> =
             indices.iter().filter_map(|&index| self.shard_of(index).ok()).collect();
@@ -517,6 +540,25 @@ impl Shards {
                 _ => of_shard.push((shard, vec![index])),
             }
         }
+        of_shard
+    }
+
+    /// See [`DatasetReader::fetch_offsets`].
+    #[cfg(feature = "convert")]
+    pub(crate) fn fetch_offsets(&self, indices: &[usize]) -> Result<()> {
+        if !self.is_remote {
+            return Ok(());
+        }
+        let fetch = |(shard, indices): &(usize, Vec<usize>)| {
+            let reader = self.open(*shard)?;
+            reader.one().map_or(Ok(()), |one| one.fetch_offsets(indices))
+        };
+        let of_shard = self.by_shard(indices);
+        in_parallel(&of_shard, self.storage.connections(), fetch).into_iter().collect()
+    }
+
+    pub(crate) fn prefetch(&self, indices: &[usize]) {
+        let of_shard = self.by_shard(indices);
         // What fails is reported when it is read.
         if !self.is_remote {
             return of_shard.iter().for_each(|(shard, indices)| {
@@ -537,6 +579,12 @@ impl Shards {
             .filter_map(|(reader, ranges)| Some((&reader.one()?.data, ranges.clone())));
         let _ = fetch_together(&wanted.collect::<Vec<_>>(), true);
     }
+}
+
+/// Whether the manifest says that the shard has no such key.
+fn is_outside(shard: &Shard, key: &str) -> bool {
+    let range = shard.entry.keys.as_ref();
+    range.is_some_and(|(first, last)| key < first.as_str() || last.as_str() < key)
 }
 
 /// What is known of a key without opening a shard.

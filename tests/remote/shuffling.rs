@@ -1,0 +1,130 @@
+//! Shuffles in parts whose machines share no disk.
+
+use kiste::convert::{PartedShuffle, Silent};
+
+use super::parts::{assert_as_local, fails, is_put, kill_at, succeeds};
+use super::server::{Fault, Request};
+use super::*;
+
+const SOURCE: &str = "s3://d/in.msgpack";
+const URL: &str = "s3://d/set.shards.json";
+
+/// A dataset on a disk and in a bucket, and what `parts` parts make of it on the disk.
+fn with_dataset(samples: u64, len: usize, parts: usize) -> (TempDir, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in.msgpack");
+    let mut writer = Writer::options().durable(false).create(&input).unwrap();
+    for index in 0..samples {
+        writer.write_raw(&key(index), &sample(index, len + index as usize % 13)).unwrap();
+    }
+    writer.finish().unwrap();
+    let server = Server::start();
+    server.upload(&input, "/d");
+    let output = dir.path().join("set.shards.json");
+    PartedShuffle::new(&input, &output, parts).unwrap().seed(7).run(&mut Silent).unwrap();
+    (dir, server)
+}
+
+fn of<'a>(part: &'a str, pass: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let args = ["shuffle", SOURCE, URL, "--seed", "7", "--part", part, "--pass", pass];
+    [&args[..], more].concat()
+}
+
+/// That the bucket has the source, the shards as on the disk, and nothing else.
+#[track_caller]
+fn assert_shuffled(server: &Server, dir: &Path) {
+    let source = server.names().into_iter().filter(|name| name.starts_with("/d/in.msgpack"));
+    source.collect::<Vec<_>>().iter().for_each(|name| server.remove(name));
+    assert_as_local(server, dir);
+}
+
+#[test]
+fn parts_that_are_killed_make_the_shards_of_a_shuffle_on_a_disk() {
+    let (dir, server) = with_dataset(400, 60, 6);
+    let mut killed = 0;
+    for pass in ["1", "2"] {
+        for number in 1..=6 {
+            let part = format!("{number}/6");
+            let part = of(&part, pass, &["--memory", "2000"]);
+            for step in [number, 2 * number + 3] {
+                killed += usize::from(kill_at(&server, &part, move |n, _| n == step));
+            }
+            if number == 4 && pass == "1" {
+                let error = fails(&server, &of("1/6", "2", &[]));
+                assert!(error.contains("of the first pass is not finished"), "{error}");
+            }
+            server.fail(|number, _| (number % 20 == 7).then_some(Fault::Status(503, None)));
+            succeeds(&server, &part);
+            server.fail(|_, _| None);
+            // Again it writes nothing.
+            server.requests();
+            succeeds(&server, &part);
+            assert!(server.requests().iter().all(|r| r.method == "GET" || is_put(r, "plan.json")));
+        }
+    }
+    assert!(killed >= 20, "{killed}");
+    assert!(server.names().iter().any(|name| name.contains(".scatter/part-6-of-6.samples")));
+    server.requests();
+    succeeds(&server, &["commit", URL]);
+    assert!(server.requests().iter().all(|request| !request.query.contains("list")));
+    assert_shuffled(&server, dir.path());
+}
+
+#[test]
+fn an_upload_that_was_killed_is_aborted_by_the_next_run_or_by_repair() {
+    let (dir, server) = with_dataset(40, 500_000, 2);
+    let part_of_upload =
+        |_, r: &Request| r.path.ends_with("part-1-of-2.samples") && r.query.contains("partNumber=");
+    assert!(kill_at(&server, &of("1/2", "1", &[]), part_of_upload));
+    assert_eq!(server.unfinished_uploads(), 1);
+    let error = fails(&server, &["repair", URL]);
+    assert!(error.contains("unfinished"), "{error}");
+    succeeds(&server, &["repair", URL, "--undo"]);
+    assert_eq!(server.unfinished_uploads(), 0);
+    assert!(server.names().iter().all(|name| name.starts_with("/d/in.msgpack")));
+    assert!(kill_at(&server, &of("1/2", "1", &[]), part_of_upload));
+    for (pass, part) in [("1", "1/2"), ("1", "2/2"), ("2", "2/2"), ("2", "1/2")] {
+        succeeds(&server, &of(part, pass, &[]));
+    }
+    succeeds(&server, &["commit", URL]);
+    assert_shuffled(&server, dir.path());
+}
+
+#[test]
+fn the_first_pass_writes_to_another_directory_or_bucket() {
+    let (dir, server) = with_dataset(100, 60, 3);
+    let scratch = dir.path().join("scratch");
+    let shared = scratch.to_str().unwrap();
+    for between in [shared, "s3://d/elsewhere"] {
+        let options = ["--scatter-dir", between];
+        succeeds(&server, &of("2/3", "1", &options));
+        let error = fails(&server, &of("1/3", "1", &[]));
+        assert!(error.contains("another shuffle to this manifest has begun"), "{error}");
+        succeeds(&server, &of("1/3", "1", &options));
+        succeeds(&server, &of("3/3", "1", &options));
+        assert_eq!(scratch.join("part-2-of-3.samples").exists(), between == shared);
+        let part = "/d/elsewhere/part-2-of-3.samples";
+        assert_eq!(server.object(part).is_some(), between != shared);
+        // The second pass knows it.
+        ["1/3", "2/3", "3/3"].iter().for_each(|part| succeeds(&server, &of(part, "2", &[])));
+        succeeds(&server, &["commit", URL]);
+        assert!(!scratch.exists() && server.object(part).is_none());
+        succeeds(&server, &["diff", URL, dir.path().join("set.shards.json").to_str().unwrap()]);
+        for name in server.names().iter().filter(|name| name.starts_with("/d/set")) {
+            server.remove(name);
+        }
+    }
+    let web = format!("{}/d/scratch", server.url());
+    let error = fails(&server, &of("1/3", "1", &["--scatter-dir", &web]));
+    assert!(error.contains("expected a directory, or a URL of s3://"), "{error}");
+}
+
+#[test]
+fn one_command_shuffles_into_a_bucket() {
+    let (dir, server) = with_dataset(100, 60, 3);
+    let shuffle = ["shuffle", SOURCE, URL, "--seed", "7", "--shards", "3"];
+    succeeds(&server, &shuffle);
+    let error = fails(&server, &shuffle);
+    assert!(error.contains("exists already"), "{error}");
+    assert_shuffled(&server, dir.path());
+}

@@ -214,7 +214,7 @@ def main():
     parser.add_argument("server")
     parser.add_argument("peers", nargs="*", metavar="PEER", help=", ".join(PEERS))
     parser.add_argument("--count", type=int, help="samples of each size")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     os.environ.update(AWS_ACCESS_KEY_ID="AKID", AWS_SECRET_ACCESS_KEY="secret")
     os.environ.update(AWS_DEFAULT_REGION="us-east-1", AWS_ALLOW_HTTP="true")
     for name, size, count in SAMPLES:

@@ -5,13 +5,15 @@ batches of 256, with two workers.
 
     pip install torch webdataset mosaicml-streaming litdata pylance s3torchconnector
     cargo bench --bench remote --features remote --no-run
-    python benches/remote_peers.py target/release/deps/remote-HASH [PEER...]
+    python benches/remote_peers.py target/release/deps/remote-HASH [--count N] [PEER...]
+
+With few samples (--count) it only shows which of them work.
 """
 
+import argparse
 import io
 import os
 import subprocess
-import sys
 import tarfile
 import tempfile
 import time
@@ -57,7 +59,9 @@ class WebDataset:
 
         names = sorted(path.name for path in Path(folder).glob("*.tar"))
         urls = [f"{url}/{Path(folder).name}/{name}" for name in names]
-        dataset = webdataset.WebDataset(urls, shardshuffle=100, seed=1).shuffle(1000)
+        # A worker may have no shard where there are few samples.
+        options = {"shardshuffle": 100, "seed": 1, "empty_check": False}
+        dataset = webdataset.WebDataset(urls, **options).shuffle(1000)
         return (len(sample["bin"]) for batch in loader(dataset) for sample in batch)
 
 
@@ -205,13 +209,19 @@ def measure(peer, server, size, count):
     return seconds
 
 
-def main(server, *peers):
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("server")
+    parser.add_argument("peers", nargs="*", metavar="PEER", help=", ".join(PEERS))
+    parser.add_argument("--count", type=int, help="samples of each size")
+    args = parser.parse_intermixed_args()
     os.environ.update(AWS_ACCESS_KEY_ID="AKID", AWS_SECRET_ACCESS_KEY="secret")
     os.environ.update(AWS_DEFAULT_REGION="us-east-1", AWS_ALLOW_HTTP="true")
     for name, size, count in SAMPLES:
-        for peer in peers or PEERS:
+        count = args.count or count
+        for peer in args.peers or PEERS:
             try:
-                seconds = measure(peer, server, size, count)
+                seconds = measure(peer, args.server, size, count)
             except Exception as error:
                 print(f"{peer:<24} {name:>7}  failed: {type(error).__name__}: {error}"[:300], flush=True)
                 continue
@@ -221,4 +231,4 @@ def main(server, *peers):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

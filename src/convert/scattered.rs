@@ -22,15 +22,15 @@ use crate::storage::{self, Expected, ReplaceFile, Sink, Source, Storage, UploadN
 /// The most bytes of a plan.
 const MAX_PLAN: u64 = 64 << 10;
 
-/// Where it is unless it is said.
+/// Where it is unless another directory is given.
 fn dir_of(output: &Path) -> PathBuf {
     let mut name = output.as_os_str().to_os_string();
     name.push(".scatter");
     name.into()
 }
 
-/// Of what the end of a shuffle knows where its parts are; none for those in the directory that they have
-/// by default on a disk, which can be listed.
+/// Where the parts of a shuffle are, and how many: `commit` and `repair` remove them by it. There is none for
+/// the default directory on a disk, which can be listed.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Plan {
     version: u32,

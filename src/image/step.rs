@@ -385,8 +385,7 @@ impl Step {
                         let expected = format!("{} as {name}", one_or(channels));
                         return Err(unfit(expected, values.len()));
                     }
-                    let is_odd =
-                        |value: &&f64| value.is_nan() || value.abs() > f64::from(f32::MAX);
+                    let is_odd = |value: &&f64| value.is_nan() || value.abs() > f64::from(f32::MAX);
                     if let Some(odd) = values.iter().find(is_odd) {
                         return Err(unfit(format!("a number as {name}"), odd));
                     }

@@ -120,7 +120,12 @@ impl<'a> Record<'a> {
     /// # Ok::<(), kiste::Error>(())
     /// ```
     pub fn rng(&self, seed: u64) -> StableRng {
-        StableRng::new(&[PURPOSE, seed, self.epoch, self.position])
+        Record::rng_at(seed, self.epoch, self.position)
+    }
+
+    /// The same for a sample that is not at hand.
+    pub fn rng_at(seed: u64, epoch: u64, position: u64) -> StableRng {
+        StableRng::new(&[PURPOSE, seed, epoch, position])
     }
 
     /// Its packed bytes.

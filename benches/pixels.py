@@ -39,31 +39,43 @@ def pictures(out, sources, count=1000, size=(500, 375)):
 def compare(program, directory):
     import torch
     from torchvision.io import ImageReadMode, decode_image
-    from torchvision.transforms.v2 import functional as F
 
     torch.set_num_threads(1)
-    done = subprocess.run([program, "draw", directory, PIPELINE], check=True, capture_output=True, text=True)
-    paths = sorted(Path(directory).glob("*.jpg"))
-    same_pixels, own_pixels = [], []
-    for path, line in zip(paths, done.stdout.splitlines(), strict=True):
-        plan = json.loads(line)
-        found = np.fromfile(path.with_suffix(".raw"), np.uint8).reshape(224, 224, 3)
+    directory = Path(directory)
+    # The pixels that torchvision decodes, without loss: what decoders make of them does not count then. The
+    # bytes say what they are, not the ending.
+    decoded = directory / "decoded"
+    decoded.mkdir(exist_ok=True)
+    for path in directory.glob("*.jpg"):
         data = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
-        image = decode_image(data, ImageReadMode.RGB)
-        for action in plan["actions"]:
-            if action == "horizontal_flip":
-                image = F.horizontal_flip(image)
-            elif "crop" in action:
-                crop = action["crop"]
-                image = F.crop(image, crop["top"], crop["left"], crop["size"]["height"], crop["size"]["width"])
-            else:
-                size = action["resize"]["size"]
-                image = F.resize(image, [size["height"], size["width"]], antialias=True)
-        own_pixels.append(np.abs(found.astype(int) - image.permute(1, 2, 0).numpy()))
-    own = np.stack(own_pixels)
-    for name, values in {"decoded and transformed": own}.items():
+        pixels = decode_image(data, ImageReadMode.RGB).permute(1, 2, 0).contiguous().numpy()
+        Image.fromarray(pixels).save(decoded / path.name, format="PPM")
+    for name, images in {"from the same pixels": decoded, "from JPEG": directory}.items():
+        values = np.stack(list(differences(program, images, decoded)))
         shares = ", ".join(f"{(values <= by).mean():.4%} within {by}" for by in (0, 1, 2, 4))
         print(f"{name}: {len(values)} images, at most {values.max()}, mean {values.mean():.4f}; {shares}")
+
+
+def differences(program, directory, decoded):
+    import torch
+    from torchvision.transforms.v2 import functional as F
+
+    command = [program, "draw", directory, PIPELINE]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    for path, line in zip(sorted(directory.glob("*.jpg")), done.stdout.splitlines(), strict=True):
+        found = np.fromfile(path.with_suffix(".raw"), np.uint8).reshape(224, 224, 3)
+        path.with_suffix(".raw").unlink()
+        pixels = np.array(Image.open(decoded / path.name))
+        image = torch.from_numpy(pixels).permute(2, 0, 1)
+        for action in json.loads(line)["actions"]:
+            match action:
+                case "horizontal_flip":
+                    image = F.horizontal_flip(image)
+                case {"crop": {"top": top, "left": left, "size": size}}:
+                    image = F.crop(image, top, left, size["height"], size["width"])
+                case {"resize": {"size": size}}:
+                    image = F.resize(image, [size["height"], size["width"]], antialias=True)
+        yield np.abs(found.astype(np.int16) - image.permute(1, 2, 0).numpy())
 
 
 def timed(directory):

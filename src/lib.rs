@@ -207,3 +207,8 @@ struct Readme;
 #[doc = include_str!("../docs/arrays.md")]
 #[doc = include_str!("../docs/shards.md")]
 struct Guide;
+
+/// The page about images.
+#[cfg(all(doctest, feature = "images"))]
+#[doc = include_str!("../docs/images.md")]
+struct Images;

@@ -1,9 +1,16 @@
 use std::borrow::Cow;
 use std::io::Write;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use kiste::DatasetReader;
+#[cfg(feature = "images")]
+use kiste::format::msgpack::{self, Cursor};
+#[cfg(feature = "images")]
+use kiste::image::{Header, Pipeline, Plan};
+#[cfg(feature = "images")]
+use kiste::loader::Record;
 use kiste::sampler::{BatchPlace, Order, Partition, Tail};
 use serde::Serialize;
 
@@ -59,7 +66,17 @@ pub(crate) struct Args {
     /// Say when and where the sample with this key is seen in this epoch
     #[arg(long, value_name = "KEY", conflicts_with_all = ["step", "rank", "indices"])]
     find: Option<String>,
-    /// Print one JSON object: of --find, or with the list as "keys" or "indices"
+    /// Print what this pipeline of image columns does to each sample, such as "seed(7) |
+    /// random_resized_crop(224) | hflip": position, key and what was drawn. Only headers of images
+    /// are decoded
+    #[cfg(feature = "images")]
+    #[arg(long, value_name = "PIPELINE", conflicts_with_all = ["find", "indices"])]
+    augment: Option<Pipeline>,
+    /// The field of the images
+    #[cfg(feature = "images")]
+    #[arg(long, value_name = "NAME", default_value = "image", requires = "augment")]
+    field: String,
+    /// Print one JSON object: of --find, or with the list as "keys", "indices" or "samples"
     #[arg(long)]
     json: bool,
 }
@@ -69,6 +86,8 @@ Examples:
   kiste order train.msgpack --seed 42 --epoch 3 --indices
   kiste order train.msgpack --world 4 --rank 1 --batch-size 32 --step 7
   kiste order train.msgpack --world 4 --batch-size 32 --find cat/0001.png
+  kiste order train.msgpack --epoch 3 --batch-size 32 --step 7 \
+    --augment 'seed(7) | random_resized_crop(224) | hflip'
   kiste order train.msgpack --sampler datadings-quasi --buf-size 4096 --chunk-size 16
 
 Exit code 1 if --find finds no such key.";
@@ -120,6 +139,8 @@ impl Args {
         }
         match &self.find {
             Some(key) => self.find(key, &reader, &*order, &plan, output)?,
+            #[cfg(feature = "images")]
+            None if self.augment.is_some() => self.augmented(&reader, &*order, &plan, output)?,
             None => self.list(&reader, &*order, &plan, output)?,
         }
         Ok(Exit::Yes)
@@ -162,6 +183,16 @@ impl Args {
         Ok(out.flush()?)
     }
 
+    /// The steps that are asked for.
+    fn steps(&self, plan: &Partition) -> Outcome<Range<u64>> {
+        if let Some(step) = self.step.filter(|step| *step >= plan.steps()) {
+            let steps = plan.steps();
+            let message = format!("there is no step {step}: the epoch has {steps}, from 0");
+            return Err(Failure::no(message));
+        }
+        Ok(self.step.map_or(0..plan.steps_of(self.rank), |step| step..step + 1))
+    }
+
     fn list(
         &self,
         reader: &DatasetReader,
@@ -169,13 +200,7 @@ impl Args {
         plan: &Partition,
         output: &Output,
     ) -> Outcome<()> {
-        if let Some(step) = self.step.filter(|step| *step >= plan.steps()) {
-            let steps = plan.steps();
-            let message = format!("there is no step {step}: the epoch has {steps}, from 0");
-            return Err(Failure::no(message));
-        }
-        let steps = self.step.map_or(0..plan.steps_of(self.rank), |step| step..step + 1);
-        let indices = steps.flat_map(|step| plan.batch(step, self.rank).indices(order));
+        let indices = self.steps(plan)?.flat_map(|step| plan.batch(step, self.rank).indices(order));
         if self.json {
             let (epoch, indices) = (self.epoch, indices.collect::<Vec<_>>());
             let key = |&index: &u64| reader.key(index as usize);
@@ -196,5 +221,78 @@ impl Args {
             }
         }
         Ok(out.flush()?)
+    }
+}
+
+/// What a pipeline does to a sample.
+#[cfg(feature = "images")]
+#[derive(Serialize)]
+struct Augmented<'a> {
+    position: u64,
+    index: u64,
+    key: Cow<'a, str>,
+    #[serde(flatten)]
+    outcome: Drawn,
+}
+
+#[cfg(feature = "images")]
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Drawn {
+    Plan(Plan),
+    /// Why there is none, such as for an image that is damaged.
+    Error(String),
+}
+
+#[cfg(feature = "images")]
+impl Args {
+    fn augmented(
+        &self,
+        reader: &DatasetReader,
+        order: &dyn Order,
+        plan: &Partition,
+        output: &Output,
+    ) -> Outcome<()> {
+        let Some(pipeline) = &self.augment else { return Ok(()) };
+        let batches = self.steps(plan)?.map(|step| plan.batch(step, self.rank));
+        let places = batches.flat_map(|batch| batch.iter().zip(batch.indices(order)));
+        let samples = places.map(|(position, index)| -> kiste::Result<Augmented<'_>> {
+            let outcome = match self.drawn(pipeline, reader, position, index) {
+                Ok(plan) => Drawn::Plan(plan),
+                Err(error) => Drawn::Error(error.to_string()),
+            };
+            Ok(Augmented { position, index, key: reader.key(index as usize)?, outcome })
+        });
+        if self.json {
+            let samples = samples.collect::<kiste::Result<Vec<_>>>()?;
+            return output.json(&serde_json::json!({ "epoch": self.epoch, "samples": samples }));
+        }
+        let mut out = output.stdout();
+        for sample in samples {
+            let Augmented { position, key, outcome, .. } = sample?;
+            let text = match outcome {
+                Drawn::Plan(plan) => plan.to_string(),
+                Drawn::Error(error) => format!("error: {error}"),
+            };
+            out.row(&[&position.to_string(), &*key, &text])?;
+        }
+        Ok(out.flush()?)
+    }
+
+    fn drawn(
+        &self,
+        pipeline: &Pipeline,
+        reader: &DatasetReader,
+        position: u64,
+        index: u64,
+    ) -> kiste::Result<Plan> {
+        let raw = reader.get_raw(index as usize)?;
+        let field = msgpack::field(&raw, &self.field)?;
+        let missing = || {
+            let message = format!("there is no field {:?}", self.field);
+            kiste::Error::new(kiste::ErrorKind::Invalid, message)
+        };
+        let header = Header::read(Cursor::new(field.ok_or_else(missing)?).read_bytes()?)?;
+        pipeline.plan(&header, &mut Record::rng_at(pipeline.seed(), self.epoch, position))
     }
 }

@@ -21,9 +21,14 @@ fn table(new: impl Fn(f32) -> f32) -> [u8; 256] {
     std::array::from_fn(|value| new(value as f32).clamp(0.0, 255.0) as u8)
 }
 
+/// A number of 0 or more, rounded down. Older processors call a function for `floor` and `%`.
+fn whole(number: f32) -> f32 {
+    number as i32 as f32
+}
+
 /// The brightness of a colour, as torchvision computes it.
 fn gray(r: u8, g: u8, b: u8) -> f32 {
-    (f32::from(r) * 0.2989 + f32::from(g) * 0.587 + f32::from(b) * 0.114).floor()
+    whole(f32::from(r) * 0.2989 + f32::from(g) * 0.587 + f32::from(b) * 0.114)
 }
 
 /// The mean brightness of all pixels.
@@ -69,14 +74,18 @@ pub(super) fn hue(row: &mut [u8], turn: f64) {
         } else {
             4.0 + gc - rc
         };
-        let hue = (sextant * (1.0 / 6.0) + 1.0) % 1.0;
-        let sixfold = (hue + turn).rem_euclid(1.0) * 6.0;
-        let (whole, part) = (sixfold.floor(), sixfold - sixfold.floor());
+        let hue = sextant * (1.0 / 6.0) + 1.0;
+        // From -0.5 up to 1.5.
+        let turned = hue - whole(hue) + turn;
+        let turned = if turned < 0.0 { turned + 1.0 } else { turned - whole(turned) };
+        let sixfold = turned * 6.0;
+        let side = whole(sixfold);
+        let part = sixfold - side;
         let (sf, s1) = (saturation * part, 1.0 - saturation);
         let q = ((1.0 - sf) * high).clamp(0.0, 1.0);
         let t = ((sf + s1) * high).clamp(0.0, 1.0);
         let p = (s1 * high).clamp(0.0, 1.0);
-        let rgb = match whole as u8 % 6 {
+        let rgb = match side as u8 % 6 {
             0 => [high, t, p],
             1 => [q, high, p],
             2 => [p, high, t],

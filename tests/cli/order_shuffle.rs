@@ -295,3 +295,47 @@ fn shards_are_shuffled_in_one_go_and_in_parts_alike() {
     run(&dir, ["shuffle", "in.msgpack", "c.msgpack", "--shards", "3"])
         .fails(2, "expected the name of a manifest");
 }
+
+/// What is drawn is what the loader draws, sample for sample; an image that is none is said to be.
+#[cfg(feature = "images")]
+#[test]
+fn what_is_drawn_for_images() {
+    use kiste::image::{Header, Pipeline};
+    use kiste::loader::Record;
+
+    #[derive(serde::Serialize)]
+    struct Sample {
+        key: String,
+        picture: serde_bytes::ByteBuf,
+    }
+    let dir = scratch();
+    let mut writer = Writer::options().durable(false).create(dir.path().join("p.msgpack")).unwrap();
+    for number in 0..6 {
+        let png = if number == 4 { Vec::new() } else { crate::image::png(40 + number, 30) };
+        let picture = serde_bytes::ByteBuf::from(png);
+        writer.write(&Sample { key: number.to_string(), picture }).unwrap();
+    }
+    writer.finish().unwrap();
+    let text = "seed(7) | random_resized_crop(24) | hflip";
+    let args = ["order", "p.msgpack", "--seed", "1", "--epoch", "2", "--augment", text];
+    let args = [&args[..], &["--field", "picture"]].concat();
+    let lines = run(&dir, args.clone()).quietly().out;
+    let pipeline: Pipeline = text.parse().unwrap();
+    let indices: Vec<u64> = Shuffle::new(6, 1).order(2).unwrap().iter().collect();
+    for ((position, index), line) in indices.iter().enumerate().zip(lines.lines()) {
+        let header = Header::new(40 + *index as u32, 30);
+        let plan = pipeline.plan(&header, &mut Record::rng_at(7, 2, position as u64)).unwrap();
+        let drawn = match index {
+            4 => "error: expected an image, found no bytes".to_owned(),
+            _ => plan.to_string(),
+        };
+        assert_eq!(line, format!("{position}\t{index}\t{drawn}"));
+    }
+    assert_eq!(lines.lines().count(), 6);
+    let step = [&args[..], &["--batch-size", "2", "--step", "1", "--json"]].concat();
+    let json: serde_json::Value = serde_json::from_str(&run(&dir, step).quietly().out).unwrap();
+    assert_eq!(json["samples"][0]["position"], 2);
+    assert_eq!(json["samples"].as_array().unwrap().len(), 2);
+    let wrong = run(&dir, ["order", "p.msgpack", "--augment", "hflop"]);
+    assert!(wrong.err.contains("near names are hflip, vflip"), "{}", wrong.err);
+}

@@ -97,6 +97,8 @@ def of_files():
         content = path.read_bytes()
         if path.suffix in INPUTS:
             put("inputs", name, bytes([INPUTS[path.suffix]]) + content)
+        if INPUTS.get(path.suffix) == 0:
+            put("images", name, bytes([len(content) % 8]) + content)
         if path.suffix in DECODERS:
             put("decoders", name, bytes([DECODERS[path.suffix]]) + content)
         if path.name.startswith("ten_protocol"):

@@ -6,6 +6,7 @@ mod order;
 mod report;
 mod resume;
 mod threads;
+mod windows;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -68,11 +68,11 @@ impl Columns {
     /// let tokens = (100..200).collect();
     /// let reader = Arc::new(ListReader::pack([Text { key: "a", tokens }])?);
     /// let columns = Columns::new().window::<i32>("tokens", 5, &[], Window::Random { seed: 42 });
-    /// let options = Loader::options(reader, Sequential::new(1)).epochs(2);
-    /// let windows: Vec<_> = options.columns(columns)?.collect::<kiste::Result<_>>()?;
-    /// assert_eq!(windows[0].data.array::<i32>("tokens")?.shape(), [1, 5]);
-    /// assert_eq!(windows[0].data.values::<i32>("tokens")?, [120, 121, 122, 123, 124]);
-    /// assert_ne!(windows[1].data.values::<i32>("tokens")?[0], 120);
+    /// let mut batches = Loader::options(reader, Sequential::new(1)).columns(columns)?;
+    /// let batch = batches.next().unwrap()?;
+    /// assert_eq!(batch.data.array::<i32>("tokens")?.shape(), [1, 5]);
+    /// let tokens = batch.data.values::<i32>("tokens")?;
+    /// assert_eq!(tokens[4], tokens[0] + 4);
     /// # Ok::<(), kiste::Error>(())
     /// ```
     pub fn window<T: Element>(
@@ -211,10 +211,12 @@ fn read_window<T: Element>(
 
 /// How many rows so many bytes are.
 fn rows_of<T: Element>(bytes: usize, row: &[usize]) -> Result<usize> {
-    // Checked when the loader starts.
-    let of_row = row.iter().product::<usize>() * size_of::<T>();
-    match bytes.checked_rem(of_row) {
-        Some(0) => Ok(bytes / of_row),
-        _ => Err(unfit(format!("rows of {of_row} bytes"), format!("{bytes} bytes"))),
+    let of_row = row.iter().try_fold(size_of::<T>(), |bytes, size| bytes.checked_mul(*size));
+    match of_row {
+        Some(of_row @ 1..) if bytes % of_row == 0 => Ok(bytes / of_row),
+        _ => {
+            let expected = format!("rows of {row:?} of {} bytes each", size_of::<T>());
+            Err(unfit(expected, format!("{bytes} bytes")))
+        }
     }
 }

@@ -30,6 +30,7 @@ __all__ = [
     "StagedVersion",
     "Timestamp",
     "View",
+    "Window",
     "Writer",
     "commit",
     "convert",
@@ -168,6 +169,24 @@ class Batch:
     def keys(self) -> list[str]: ...
 
 @final
+class Window:
+    def __new__(
+        cls,
+        dtype: DTypeLike,
+        rows: int,
+        row: Sequence[int] = ...,
+        *,
+        at: Literal["start", "center", "random"] = "start",
+        seed: int | None = None,
+    ) -> Self: ...
+    @property
+    def dtype(self) -> Any: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+@final
 class Loader:
     def __new__(
         cls,
@@ -175,7 +194,7 @@ class Loader:
         sampler: Sampler | None = None,
         *,
         batch_size: int = 64,
-        columns: Mapping[str, DTypeLike | tuple[DTypeLike, int | Sequence[int]]] | None = None,
+        columns: Mapping[str, DTypeLike | tuple[DTypeLike, int | Sequence[int]] | Window] | None = None,
         rank: int = 0,
         world: int = 1,
         threads: int | None = None,

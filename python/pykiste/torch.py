@@ -102,6 +102,8 @@ def buffers(columns, batch_size, count=4, *, pin_memory=False):
     import torch
 
     def empty(form):
+        if isinstance(form, ki.Window):
+            form = (form.dtype, form.shape)
         dtype, shape = form if isinstance(form, tuple) and len(form) == 2 else (form, ())
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         dtype = torch.from_numpy(np.empty(0, dtype)).dtype

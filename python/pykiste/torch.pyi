@@ -3,7 +3,7 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
-from pykiste import Loader, Sampler
+from pykiste import Loader, Sampler, Window
 
 __all__ = ["StatefulSampler", "TensorLoader", "buffers"]
 
@@ -24,7 +24,7 @@ class StatefulSampler:
     def load_state_dict(self, state: dict[str, int]) -> None: ...
 
 def buffers(
-    columns: Mapping[str, DTypeLike | tuple[DTypeLike, int | Sequence[int]]],
+    columns: Mapping[str, DTypeLike | tuple[DTypeLike, int | Sequence[int]] | Window],
     batch_size: int,
     count: int = 4,
     *,

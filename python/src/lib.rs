@@ -41,7 +41,7 @@ mod _core {
     #[pymodule_export]
     use super::encode::pack;
     #[pymodule_export]
-    use super::loader::{Batch, Loader};
+    use super::loader::{Batch, Loader, Window};
     #[pymodule_export]
     use super::merge::merge;
     #[pymodule_export]

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use kiste::loader::{ColumnBatch, ColumnMemory, Columns, Element, LoaderReport, Memory, OnError};
+use kiste::loader::{
+    ColumnBatch, ColumnMemory, Columns, Element, LoaderReport, Memory, OnError, Window as Which,
+};
 use kiste::reader::Reader;
 use kiste::sampler::{Sequential, State, Tail};
 use numpy::ndarray::{ArrayViewMutD, IxDyn};
@@ -42,16 +44,94 @@ enum Form {
 struct Column {
     name: String,
     form: Form,
+    /// Which rows of an array it has, if not all.
+    window: Option<Which>,
+}
+
+/// A column of some rows of an array: `rows` of them, each of the given shape, from the start, the center
+/// or at random. For `Loader(columns=…)`.
+///
+/// Of a packed array only the blocks with these rows are decoded. Where a random window begins depends on the
+/// seed, the epoch and the position of the sample alone: not on threads, ranks or a resume. An array with
+/// fewer rows is an error.
+///
+/// >>> import numpy as np
+/// >>> import pykiste as ki
+/// >>> path = getfixture("tmp_path") / "texts.msgpack"
+/// >>> with ki.Writer(path) as writer:
+/// ...     for number in range(6):
+/// ...         writer.write({"key": str(number), "tokens": np.arange(100, dtype="int32")})
+/// >>> columns = {"tokens": ki.Window("int32", 8, at="random", seed=3)}
+/// >>> for batch in ki.Loader(ki.open(path), batch_size=3, columns=columns):
+/// ...     print(batch["tokens"].shape, (np.diff(batch["tokens"]) == 1).all())
+/// (3, 8) True
+/// (3, 8) True
+#[pyclass(module = "pykiste", frozen)]
+pub(crate) struct Window {
+    /// The type.
+    #[pyo3(get)]
+    dtype: Py<PyAny>,
+    /// How many rows.
+    #[pyo3(get)]
+    rows: usize,
+    /// The shape of a row.
+    row: Vec<usize>,
+    which: Which,
+}
+
+#[pymethods]
+impl Window {
+    #[new]
+    #[pyo3(signature = (dtype, rows, row=Vec::new(), *, at="start", seed=None))]
+    fn new(
+        dtype: Py<PyAny>,
+        rows: usize,
+        row: Vec<usize>,
+        at: &str,
+        seed: Option<u64>,
+    ) -> PyResult<Window> {
+        let which = match (at, seed) {
+            ("start", None) => Which::Start,
+            ("center", None) => Which::Center,
+            ("random", Some(seed)) => Which::Random { seed },
+            ("random", None) => {
+                return Err(PyValueError::new_err(
+                    "seed: expected one for random windows, found none",
+                ));
+            }
+            ("start" | "center", Some(_)) => {
+                let message = format!("seed: expected none for windows at the {at}, found one");
+                return Err(PyValueError::new_err(message));
+            }
+            (other, _) => {
+                let message =
+                    format!("at: expected 'start', 'center' or 'random', found {other:?}");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        Ok(Window { dtype, rows, row, which })
+    }
+
+    /// The shape of a window.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, [&[self.rows], &self.row[..]].concat())
+    }
 }
 
 impl Column {
-    /// A column from what a caller gives for it: `bytes`, a type, or a type and a shape.
+    /// A column from what a caller gives for it: `bytes`, a type, a type and a shape, or a window.
     fn parse(name: &Bound<'_, PyAny>, given: &Bound<'_, PyAny>) -> PyResult<Column> {
         let name: String = name.extract()?;
         if given.is(given.py().get_type::<pyo3::types::PyBytes>()) {
-            return Ok(Column { name, form: Form::Bytes });
+            return Ok(Column { name, form: Form::Bytes, window: None });
         }
+        let window = given.cast::<Window>().ok().map(Bound::get);
         let (dtype, shape) = match given.cast::<PyTuple>() {
+            _ if window.is_some() => {
+                let (py, window) = (given.py(), given.cast::<Window>()?.get());
+                (window.dtype.bind(py).clone(), [&[window.rows], &window.row[..]].concat())
+            }
             Ok(both) if both.len() == 2 => {
                 let shape = both.get_item(1)?;
                 let shape = match shape.extract::<usize>() {
@@ -69,7 +149,8 @@ impl Column {
             return Err(PyTypeError::new_err(message));
         }
         let dtype: String = dtype.getattr("name")?.extract()?;
-        Ok(Column { name, form: Form::Numbers { dtype, shape } })
+        let window = window.map(|window| window.which);
+        Ok(Column { name, form: Form::Numbers { dtype, shape }, window })
     }
 
     fn add_to(&self, columns: Columns) -> PyResult<Columns> {
@@ -79,7 +160,11 @@ impl Column {
         macro_rules! add {
             ($($known:literal $type:ty,)*) => {
                 match &dtype[..] {
-                    $($known if shape.is_empty() => Ok(columns.scalar::<$type>(&self.name)),
+                    $($known if self.window.is_some() => {
+                        let which = self.window.unwrap_or(Which::Start);
+                        Ok(columns.window::<$type>(&self.name, shape[0], &shape[1..], which))
+                    }
+                    $known if shape.is_empty() => Ok(columns.scalar::<$type>(&self.name)),
                     $known => Ok(columns.array::<$type>(&self.name, shape)),)*
                     other => Err(PyTypeError::new_err(format!(
                         "column {:?}: no column has the type {other}", self.name

@@ -16,8 +16,9 @@ from pykiste.types import Timestamp as Timestamp
 from pykiste.types import Which
 
 
-# What a column is made of, by its name: numbers, numbers of a shape, bytes, or an image, also of another field.
-_Column = DTypeLike | tuple[DTypeLike, int | Sequence[int]] | Pipeline | tuple[Pipeline, str]
+# What a column is made of: numbers, numbers of a shape, bytes, some rows of an array, or an image; the last two
+# also with the name of another field.
+_Column = DTypeLike | tuple[DTypeLike, int | Sequence[int]] | Window | tuple[Window, str] | Pipeline | tuple[Pipeline, str]
 
 __all__ = [
     "ArrayStore",
@@ -34,6 +35,7 @@ __all__ = [
     "StagedVersion",
     "Timestamp",
     "View",
+    "Window",
     "Writer",
     "commit",
     "convert",
@@ -184,6 +186,24 @@ class Pipeline:
     def seed(self) -> int: ...
     @property
     def steps(self) -> tuple[str, ...]: ...
+
+@final
+class Window:
+    def __new__(
+        cls,
+        dtype: DTypeLike,
+        rows: int,
+        row: Sequence[int] = ...,
+        *,
+        at: Literal["start", "center", "random"] = "start",
+        seed: int | None = None,
+    ) -> Self: ...
+    @property
+    def dtype(self) -> Any: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
 @final
 class Loader:

@@ -102,8 +102,9 @@ def buffers(columns, batch_size, count=4, *, pin_memory=False):
     import torch
 
     def empty(form):
-        form = form[0] if isinstance(form, tuple) and isinstance(form[0], ki.Pipeline) else form
-        if isinstance(form, ki.Pipeline):
+        sized = (ki.Pipeline, ki.Window)
+        form = form[0] if isinstance(form, tuple) and isinstance(form[0], sized) else form
+        if isinstance(form, sized):
             form = (form.dtype, form.shape)
         dtype, shape = form if isinstance(form, tuple) and len(form) == 2 else (form, ())
         shape = (shape,) if isinstance(shape, int) else tuple(shape)

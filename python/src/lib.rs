@@ -44,7 +44,7 @@ mod _core {
     #[pymodule_export]
     use super::image::Pipeline;
     #[pymodule_export]
-    use super::loader::{Batch, Loader};
+    use super::loader::{Batch, Loader, Window};
     #[pymodule_export]
     use super::merge::merge;
     #[pymodule_export]

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use kiste::image::{self, PixelType};
-use kiste::loader::{ColumnBatch, ColumnMemory, Columns, Element, LoaderReport, Memory, OnError};
+use kiste::loader::{
+    ColumnBatch, ColumnMemory, Columns, Element, LoaderReport, Memory, OnError, Window as Which,
+};
 use kiste::reader::Reader;
 use kiste::sampler::{Sequential, State, Tail};
 use numpy::ndarray::{ArrayViewMutD, IxDyn};
@@ -37,14 +39,18 @@ macro_rules! with_types {
 #[derive(Clone)]
 enum Form {
     Bytes,
-    Numbers { dtype: String, shape: Vec<usize>, image: Option<Image> },
+    Numbers { dtype: String, shape: Vec<usize>, source: Source },
 }
 
-/// What makes the pixels of a column from a field of each sample.
+/// What the numbers of a column are made of.
 #[derive(Clone)]
-struct Image {
-    field: String,
-    pipeline: image::Pipeline,
+enum Source {
+    /// The field of its name.
+    Field,
+    /// Some rows of a field.
+    Window(String, Which),
+    /// The image in a field.
+    Image(String, image::Pipeline),
 }
 
 #[derive(Clone)]
@@ -53,34 +59,113 @@ struct Column {
     form: Form,
 }
 
+/// A column of some rows of an array: `rows` of them, each of the given shape, from the start, the center
+/// or at random. For `Loader(columns=…)`.
+///
+/// Of a packed array only the blocks with these rows are decoded. Where a random window begins depends on the
+/// seed, the epoch and the position of the sample alone: not on threads, ranks or a resume. An array with
+/// fewer rows is an error.
+///
+/// >>> import numpy as np
+/// >>> import pykiste as ki
+/// >>> path = getfixture("tmp_path") / "texts.msgpack"
+/// >>> with ki.Writer(path) as writer:
+/// ...     for number in range(6):
+/// ...         writer.write({"key": str(number), "tokens": np.arange(100, dtype="int32")})
+/// >>> columns = {"tokens": ki.Window("int32", 8, at="random", seed=3)}
+/// >>> for batch in ki.Loader(ki.open(path), batch_size=3, columns=columns):
+/// ...     print(batch["tokens"].shape, (np.diff(batch["tokens"]) == 1).all())
+/// (3, 8) True
+/// (3, 8) True
+#[pyclass(module = "pykiste", frozen)]
+pub(crate) struct Window {
+    /// The type.
+    #[pyo3(get)]
+    dtype: Py<PyAny>,
+    /// How many rows.
+    #[pyo3(get)]
+    rows: usize,
+    /// The shape of a row.
+    row: Vec<usize>,
+    which: Which,
+}
+
+#[pymethods]
+impl Window {
+    #[new]
+    #[pyo3(signature = (dtype, rows, row=Vec::new(), *, at="start", seed=None))]
+    fn new(
+        dtype: Py<PyAny>,
+        rows: usize,
+        row: Vec<usize>,
+        at: &str,
+        seed: Option<u64>,
+    ) -> PyResult<Window> {
+        let which = match (at, seed) {
+            ("start", None) => Which::Start,
+            ("center", None) => Which::Center,
+            ("random", Some(seed)) => Which::Random { seed },
+            ("random", None) => {
+                return Err(PyValueError::new_err(
+                    "seed: expected one for random windows, found none",
+                ));
+            }
+            ("start" | "center", Some(_)) => {
+                let message = format!("seed: expected none for windows at the {at}, found one");
+                return Err(PyValueError::new_err(message));
+            }
+            (other, _) => {
+                let message =
+                    format!("at: expected 'start', 'center' or 'random', found {other:?}");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        Ok(Window { dtype, rows, row, which })
+    }
+
+    /// The shape of a window.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, [&[self.rows], &self.row[..]].concat())
+    }
+}
+
 impl Column {
-    /// A column from what a caller gives for it: `bytes`, a type, or a type and a shape.
+    /// A column from what a caller gives for it: `bytes`, a type, or a type and a shape; a window or a
+    /// pipeline, for another field in a tuple with its name.
     fn parse(name: &Bound<'_, PyAny>, given: &Bound<'_, PyAny>) -> PyResult<Column> {
         let name: String = name.extract()?;
         if given.is(given.py().get_type::<pyo3::types::PyBytes>()) {
             return Ok(Column { name, form: Form::Bytes });
         }
         let both = given.cast::<PyTuple>().ok().filter(|both| both.len() == 2);
-        let of_field = both.and_then(|both| {
-            let pipeline = both.get_item(0).ok()?.cast_into::<Pipeline>().ok()?;
-            Some((both.get_item(1).and_then(|field| field.extract()), pipeline))
-        });
-        let of_name = || Some((Ok(name.clone()), given.cast::<Pipeline>().ok()?.clone()));
-        if let Some((field, pipeline)) = of_field.or_else(of_name) {
+        let both = both.map(|both| PyResult::Ok((both.get_item(0)?, both.get_item(1)?)));
+        let both = both.transpose()?;
+        let (what, second) = match &both {
+            Some((what, second)) => (what, Some(second)),
+            None => (given, None),
+        };
+        let field = || second.map_or(Ok(name.clone()), |field| field.extract::<String>());
+        if let Ok(pipeline) = what.cast::<Pipeline>() {
             let (dtype, shape) = pipeline.get().result(&name)?;
-            let image = Image { field: field?, pipeline: pipeline.get().pipeline.clone() };
-            return Ok(Column { name, form: Form::Numbers { dtype, shape, image: Some(image) } });
+            let source = Source::Image(field()?, pipeline.get().pipeline.clone());
+            return Ok(Column { form: Form::Numbers { dtype, shape, source }, name });
         }
-        let (dtype, shape) = match given.cast::<PyTuple>() {
-            Ok(both) if both.len() == 2 => {
-                let shape = both.get_item(1)?;
+        let (dtype, shape, source) = match (what.cast::<Window>(), second) {
+            (Ok(window), _) => {
+                let window = window.get();
+                let shape = [&[window.rows], &window.row[..]].concat();
+                let source = Source::Window(field()?, window.which);
+                (window.dtype.bind(given.py()).clone(), shape, source)
+            }
+            (Err(_), Some(shape)) => {
                 let shape = match shape.extract::<usize>() {
                     Ok(one) => vec![one],
                     Err(_) => shape.extract()?,
                 };
-                (both.get_item(0)?, shape)
+                (what.clone(), shape, Source::Field)
             }
-            _ => (given.clone(), Vec::new()),
+            (Err(_), None) => (given.clone(), Vec::new(), Source::Field),
         };
         let numpy = given.py().import("numpy")?;
         let dtype = numpy.call_method1("dtype", (dtype,))?;
@@ -89,15 +174,16 @@ impl Column {
             return Err(PyTypeError::new_err(message));
         }
         let dtype: String = dtype.getattr("name")?.extract()?;
-        Ok(Column { name, form: Form::Numbers { dtype, shape, image: None } })
+        Ok(Column { form: Form::Numbers { dtype, shape, source }, name })
     }
 
     fn add_to(&self, columns: Columns) -> PyResult<Columns> {
-        let Form::Numbers { dtype, shape, image } = &self.form else {
-            return Ok(columns.bytes(&self.name));
+        let name = &self.name;
+        let Form::Numbers { dtype, shape, source } = &self.form else {
+            return Ok(columns.bytes(name));
         };
-        if let Some(Image { field, pipeline }) = image {
-            let (name, pipeline) = (&self.name, pipeline.clone());
+        if let Source::Image(field, pipeline) = source {
+            let pipeline = pipeline.clone();
             return Ok(match pipeline.output().0 {
                 PixelType::U8 => columns.image_as::<u8>(name, field, pipeline),
                 PixelType::F16 => columns.image_as::<half::f16>(name, field, pipeline),
@@ -107,10 +193,16 @@ impl Column {
         macro_rules! add {
             ($($known:literal $type:ty,)*) => {
                 match &dtype[..] {
-                    $($known if shape.is_empty() => Ok(columns.scalar::<$type>(&self.name)),
-                    $known => Ok(columns.array::<$type>(&self.name, shape)),)*
+                    $($known => Ok(match source {
+                        Source::Window(field, which) => {
+                            let (rows, row) = (shape[0], &shape[1..]);
+                            columns.window_as::<$type>(name, field, rows, row, *which)
+                        }
+                        _ if shape.is_empty() => columns.scalar::<$type>(name),
+                        _ => columns.array::<$type>(name, shape),
+                    }),)*
                     other => Err(PyTypeError::new_err(format!(
-                        "column {:?}: no column has the type {other}", self.name
+                        "column {name:?}: no column has the type {other}"
                     ))),
                 }
             };

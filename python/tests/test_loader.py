@@ -294,3 +294,33 @@ def test_a_report_is_of_one_epoch(numbers, threads, columns):
     loader.load_state_dict({"epoch": 7, "position": 50})
     assert loader.report()["batches"] == 0
     assert sum(1 for _ in loader) == 5 and loader.report()["batches"] == 5
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_windows_are_rows_of_an_array(tmp_path, packed):
+    path = tmp_path / "volumes.msgpack"
+    volume = np.arange(60 * 4, dtype="float32").reshape(60, 4)
+    with ki.Writer(path) as writer:
+        for number in range(12):
+            array = bytes(ki.PackedArray.pack(volume)) if packed else volume
+            writer.write({"key": str(number), "volume": array})
+    dataset = ki.open(path)
+
+    def windows(threads=2, **window):
+        columns = {"volume": ki.Window("float32", 5, [4], **window)}
+        buffers = [{"volume": np.empty((3, 5, 4), "float32")} for _ in range(4)]
+        loader = ki.Loader(dataset, batch_size=3, columns=columns, threads=threads, buffers=buffers)
+        return np.concatenate([batch["volume"].copy() for batch in loader])
+
+    assert (windows() == volume[:5]).all()
+    assert (windows(at="center") == volume[27:32]).all()
+    random = windows(at="random", seed=7)
+    assert (random == windows(0, at="random", seed=7)).all()
+    starts = random[:, 0, 0].astype(int) // 4
+    assert len(set(starts)) > 1
+    assert all((window == volume[start : start + 5]).all() for window, start in zip(random, starts))
+    with pytest.raises(ki.Error, match="at least 61 rows, found 60"):
+        next(ki.Loader(dataset, columns={"volume": ki.Window("float32", 61, (4,))}))
+    for wrong in [{"at": "random"}, {"seed": 7}, {"at": "end"}]:
+        with pytest.raises(ValueError, match="expected"):
+            ki.Window("float32", 5, **wrong)

@@ -316,6 +316,9 @@ def test_windows_are_rows_of_an_array(tmp_path, packed):
     assert (windows(at="center") == volume[27:32]).all()
     random = windows(at="random", seed=7)
     assert (random == windows(0, at="random", seed=7)).all()
+    two = {"a": (ki.Window("float32", 5, [4]), "volume"), "volume": ki.Window("float32", 5, [4])}
+    batch = next(ki.Loader(dataset, columns=two))
+    assert (batch["a"] == batch["volume"]).all()
     starts = random[:, 0, 0].astype(int) // 4
     assert len(set(starts)) > 1
     assert all((window == volume[start : start + 5]).all() for window, start in zip(random, starts))

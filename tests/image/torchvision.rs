@@ -81,7 +81,7 @@ fn plan_of(bytes: &[u8], actions: &Json) -> Plan {
 }
 
 /// Crops, flips, borders, colours and the nearest pixel exactly; bilinear filters within one of 255. Those
-/// with negative lobes are rounded between rows and columns, as by Pillow; torch does not.
+/// with negative lobes round between rows and columns.
 #[test]
 fn actions() {
     let photo = bytes_of("photo.png");

@@ -137,8 +137,6 @@ fn what_cannot_be_made_is_refused_before_any_work() {
     let web = format!("http://me:s3cret@{}/d/new.msgpack", both.server.address());
     let error = both.fails(&["sort", &set, &web]);
     assert!(error.contains("only reads from web servers") && !error.contains("s3cret"), "{error}");
-    let error = both.fails(&["shuffle", &set, "s3://d/new.shards.json", "--shards", "3"]);
-    assert!(error.contains("disk"), "{error}");
     // Labels that a dataset had would be those of the new one.
     both.server.put("/d/new.msgpack.labels", b"x\n".to_vec());
     let error = both.fails(&["sort", &set, "s3://d/new.msgpack"]);

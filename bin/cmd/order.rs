@@ -257,7 +257,8 @@ impl Args {
         let batches = self.steps(plan)?.map(|step| plan.batch(step, self.rank));
         let places = batches.flat_map(|batch| batch.iter().zip(batch.indices(order)));
         let samples = places.map(|(position, index)| -> kiste::Result<Augmented<'_>> {
-            let outcome = match self.drawn(pipeline, reader, position, index) {
+            let raw = reader.get_raw(index as usize)?;
+            let outcome = match self.drawn(pipeline, &raw, position) {
                 Ok(plan) => Drawn::Plan(plan),
                 Err(error) => Drawn::Error(error.to_string()),
             };
@@ -279,15 +280,8 @@ impl Args {
         Ok(out.flush()?)
     }
 
-    fn drawn(
-        &self,
-        pipeline: &Pipeline,
-        reader: &DatasetReader,
-        position: u64,
-        index: u64,
-    ) -> kiste::Result<Plan> {
-        let raw = reader.get_raw(index as usize)?;
-        let field = msgpack::field(&raw, &self.field)?;
+    fn drawn(&self, pipeline: &Pipeline, raw: &[u8], position: u64) -> kiste::Result<Plan> {
+        let field = msgpack::field(raw, &self.field)?;
         let missing = || {
             let message = format!("there is no field {:?}", self.field);
             kiste::Error::new(kiste::ErrorKind::Invalid, message)

@@ -109,14 +109,22 @@ impl Args {
             }
         };
         let shards = units::counted(count, "shard");
-        if found.is_some() && !self.undo {
-            let message =
-                format!("{path}: an unfinished conversion left {shards} that no manifest lists");
+        if let Some(found) = found.as_ref().filter(|_| !self.undo) {
+            let (message, way) = match found.is_shuffle {
+                true => (
+                    format!("{path}: a shuffle in parts has begun, with {shards} so far"),
+                    "its parts, run again, continue",
+                ),
+                false => (
+                    format!(
+                        "{path}: an unfinished conversion left {shards} that no manifest lists"
+                    ),
+                    "the same conversion with --resume continues",
+                ),
+            };
             let shell_path = quoted(&self.file);
-            return Err(Failure::no(message).hint(format!(
-                "the same conversion with --resume continues, \"kiste repair {shell_path} --undo\" \
-                 removes them"
-            )));
+            let hint = format!("{way}, \"kiste repair {shell_path} --undo\" removes them");
+            return Err(Failure::no(message).hint(hint));
         }
         if found.is_some() {
             output.note(format_args!("{path}: undone: {shards} removed"));

@@ -29,7 +29,7 @@ use crate::rearrange::{InOut, tell_seed};
 /// a directory: run --pass 1 --part I/N for all N parts, then --pass 2 --part I/N for all, and then
 /// "kiste commit OUT". The order is the same for any number of shards. Pass 1 holds --memory bytes
 /// of samples (1G), pass 2 a shard. Both write as much as the data: pass 1 to OUT.scatter or
-/// --scatter-dir, pass 2 next to OUT. Each may be a URL; then machines need no disk in common.
+/// --scatter-dir, pass 2 next to OUT. All of them can be URLs; then machines need no disk in common.
 ///
 /// --compat gives the orders of datadings-shuffle: with --true-shuffle that of Python's Shuffler,
 /// else that of its QuasiShuffler for this --buf-size and --chunk-size. Python's command draws a

@@ -39,7 +39,7 @@ pub(crate) struct Pipeline {
 // A pipeline is its text, which has all of it.
 impl PartialEq for Pipeline {
     fn eq(&self, other: &Pipeline) -> bool {
-        self.pipeline == other.pipeline
+        self.pipeline.to_string() == other.pipeline.to_string()
     }
 }
 
@@ -121,9 +121,9 @@ impl Pipeline {
 
     /// What is done to one image at this position of this epoch, as a text. Only its header is read.
     #[pyo3(signature = (image, *, epoch=0, position=0))]
-    fn plan(&self, image: &[u8], epoch: u64, position: u64) -> PyResult<String> {
+    fn plan(&self, py: Python<'_>, image: &[u8], epoch: u64, position: u64) -> PyResult<String> {
         let mut rng = Record::rng_at(self.pipeline.seed(), epoch, position);
-        let header = Header::read(image).map_err(raise)?;
+        let header = py.detach(|| Header::read(image)).map_err(raise)?;
         Ok(self.pipeline.plan(&header, &mut rng).map_err(raise)?.to_string())
     }
 

@@ -500,8 +500,10 @@ impl Loader {
 
     fn begin_epoch(&mut self) {
         self.epoch = Some(self.state.epoch);
-        self.ended = None;
         self.began = self.running.as_ref().map(Running::report);
+        if self.began.is_some() {
+            self.ended = None;
+        }
     }
 }
 
@@ -630,8 +632,9 @@ impl Loader {
         let mut running = match self.running.take() {
             Some(running) => running,
             None => {
+                let started = self.start()?;
                 (self.began, self.ended) = (None, None);
-                self.start()?
+                started
             }
         };
         let columns = self.settings.columns.clone();
@@ -690,8 +693,8 @@ impl Loader {
         let state = State { epoch: number("epoch")?, position: number("position")? };
         py.detach(|| self.stop());
         (self.state, self.epoch, self.process) = (state, None, std::process::id());
-        self.ended = None;
         self.running = Some(self.start()?);
+        (self.began, self.ended) = (None, None);
         Ok(())
     }
 

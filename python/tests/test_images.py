@@ -158,4 +158,7 @@ def test_a_pipeline_is_its_text():
     assert pickle.loads(pickle.dumps(pipeline)) == pipeline == ki.Pipeline(str(pipeline))
     assert pipeline != ki.Pipeline(TRAIN) and len({pipeline, ki.Pipeline(str(pipeline))}) == 1
     assert eval(repr(pipeline), {"Pipeline": ki.Pipeline}) == pipeline
+    assert len({ki.Pipeline("hflip(0)"), ki.Pipeline("hflip(-0)")}) == 1 + (
+        ki.Pipeline("hflip(0)") != ki.Pipeline("hflip(-0)")
+    )
     assert pipeline.steps[1] == "hflip" and pipeline.seed == 9

@@ -290,6 +290,8 @@ def test_a_report_is_of_one_epoch(numbers, threads, columns):
         assert "the loader keeps up" in report["advice"] and report["advice"] in report["summary"]
     loader.close()
     assert loader.report() == report
+    iter(loader)
+    assert loader.report() == report
     assert next(loader).epoch == 3 and loader.report()["batches"] == 1
     loader.load_state_dict({"epoch": 7, "position": 50})
     assert loader.report()["batches"] == 0

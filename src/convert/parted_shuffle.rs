@@ -28,6 +28,7 @@ use super::part_objects::at_once;
 use super::scattered::{Scatter, Scattering};
 use super::{Conversion, Emit, Input, Monitor, Part, Phase, Progress, Report, Total, commit};
 use crate::dataset::DatasetReader;
+use crate::dataset::index::recorded_md5;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::is_manifest;
 use crate::sampler::{Order, Sampler, Shuffle};
@@ -87,6 +88,8 @@ struct Plan {
     bytes: u64,
     /// Of offsets from all over the source.
     offsets: u32,
+    /// Of what is recorded about its content.
+    content: u32,
     seed: u64,
     parts: usize,
 }
@@ -310,7 +313,30 @@ impl PartedShuffle {
             checksum = crc32c::crc32c_append(checksum, &start.to_le_bytes());
         }
         let (bytes, seed, parts) = (self.reader.data_len(), self.seed, self.parts);
-        Ok(Plan { version: 1, samples, bytes, offsets: checksum, seed, parts })
+        let content = self.content()?;
+        Ok(Plan { version: 1, samples, bytes, offsets: checksum, content, seed, parts })
+    }
+
+    /// Tells two versions of a source apart whose samples have the same lengths: by the manifest, which
+    /// has the digests of all shards, or the recorded digest; without one by the version of the object,
+    /// or the time of the file.
+    fn content(&self) -> Result<u32> {
+        let (storage, path) = storage::of(self.reader.path())?;
+        if path.to_str().is_some_and(is_manifest) {
+            let manifest = storage.open(&path)?;
+            return Ok(crc32c::crc32c(&manifest.read(0..manifest.len())?));
+        }
+        if let Some(digest) = recorded_md5(&storage, &path)? {
+            return Ok(crc32c::crc32c(&digest));
+        }
+        // Files that a pattern names are known by their number and sizes alone.
+        let Some(there) = storage.stat(&path)? else { return Ok(0) };
+        let version = match storage.is_object_store() {
+            true => format!("{:?}", there.id),
+            // In seconds, which machines that share a disk agree on.
+            false => (there.modified / 1_000_000_000).to_string(),
+        };
+        Ok(crc32c::crc32c(version.as_bytes()))
     }
 }
 
@@ -328,7 +354,9 @@ fn scattered(scatter: &Scatter, part: Part, plan: &Plan) -> Result<Option<Scatte
     if noted.plan != *plan {
         let message = "it was made of another source, seed or number of parts";
         let error = Error::new(ErrorKind::Invalid, message).at(&path);
-        return Err(error.advise("remove the directory that it is in, and begin again"));
+        return Err(
+            error.advise("remove it with \"kiste repair --undo\" of the output, and begin again")
+        );
     }
     check_runs(&noted.runs, stretch(plan.samples, part), plan.parts)
         .map_err(|message| Error::new(ErrorKind::Damaged, message).at(&path))?;
@@ -518,9 +546,9 @@ fn check_runs(runs: &[Run], stretch: Range<u64>, parts: usize) -> Result<(), Str
 }
 
 fn changed(path: &Path) -> Error {
-    let message =
-        "the file is not what the first pass wrote: remove its directory, and begin again";
-    Error::new(ErrorKind::Damaged, message).at(path)
+    let message = "the file is not what the first pass wrote";
+    let error = Error::new(ErrorKind::Damaged, message).at(path);
+    error.advise("remove all of it with \"kiste repair --undo\" of the output, and begin again")
 }
 
 #[cfg(test)]

@@ -36,6 +36,8 @@ struct Plan {
     version: u32,
     parts: usize,
     dir: String,
+    /// The number of the folder in a directory that the user has named: other shuffles may use it too.
+    folder: Option<u64>,
 }
 
 impl Plan {
@@ -59,27 +61,45 @@ impl Plan {
         }
     }
 
-    /// Puts it where there is none, or the same.
-    fn put(&self, output: &Path) -> Result<()> {
+    /// Where the parts are.
+    fn place(&self) -> PathBuf {
+        let dir = PathBuf::from(&self.dir);
+        match self.folder {
+            Some(number) => dir.join(format!("kiste-scatter-{number:016x}")),
+            None => dir,
+        }
+    }
+
+    /// Whether a run that was given this directory, or none, belongs to it.
+    fn is_of(&self, dir: Option<&Path>) -> bool {
+        dir.map_or(true, |dir| self.folder.is_some() && Path::new(&self.dir) == dir)
+    }
+
+    /// Puts it where there is none, or returns the one of another part.
+    fn put(self, output: &Path) -> Result<Plan> {
         let (storage, path) = Plan::path(output)?;
         if !storage.is_object_store() {
             storage.create_dir_all(&dir_of(output))?;
         }
-        let text = serde_json::to_vec(self).map_err(|error| Error::io(&path, error.into()))?;
+        let text = serde_json::to_vec(&self).map_err(|error| Error::io(&path, error.into()))?;
         match storage.put_if(&path, &text, Expected::Absent) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            put => return put.map(drop),
+            put => return put.map(|_| self),
         }
+        let given = self.folder.map(|_| Path::new(&self.dir));
         match Plan::read(output)? {
-            Some(there) if there == *self => Ok(()),
-            _ => {
-                let message = "another shuffle to this manifest has begun, with another directory or \
-                               number of parts";
-                let error = Error::new(ErrorKind::Invalid, message).at(&path);
-                Err(error.advise("continue that one, or remove it with \"repair --undo\""))
-            }
+            Some(there) if there.parts == self.parts && there.is_of(given) => Ok(there),
+            _ => Err(another(output)),
         }
     }
+}
+
+/// A part of a shuffle that is not the one that was begun.
+fn another(output: &Path) -> Error {
+    let message =
+        "another shuffle to this manifest has begun, with another directory or number of parts";
+    let error = Error::new(ErrorKind::Invalid, message).at(storage::shown(output));
+    error.advise("continue that one, or remove it with \"kiste repair --undo\"")
 }
 
 /// The files of a shuffle between its passes.
@@ -109,14 +129,23 @@ pub(super) enum Scattering<'a> {
 impl Scatter {
     /// For the first pass to this manifest.
     pub(super) fn create(output: &Path, dir: Option<&Path>, parts: usize) -> Result<Scatter> {
-        let place = dir.map_or_else(|| dir_of(output), Path::to_path_buf);
-        if dir.is_some() || storage::is_url(output) {
-            let name = place.to_str().ok_or_else(|| {
+        let given = dir.map_or_else(|| dir_of(output), Path::to_path_buf);
+        let place = if dir.is_some() || storage::is_url(output) {
+            // One that is no place is not noted.
+            Scatter::at(given.clone())?;
+            let name = given.to_str().ok_or_else(|| {
                 let message = "expected the name of a directory in UTF-8";
-                Error::new(ErrorKind::Invalid, message).at(&place)
+                Error::new(ErrorKind::Invalid, message).at(&given)
             })?;
-            Plan { version: 1, parts, dir: name.to_owned() }.put(output)?;
-        }
+            let folder = dir.map(|_| storage::random());
+            Plan { version: 1, parts, dir: name.to_owned(), folder }.put(output)?.place()
+        } else {
+            match Plan::read(output)? {
+                Some(plan) if plan.parts == parts => plan.place(),
+                Some(_) => return Err(another(output)),
+                None => given,
+            }
+        };
         let scatter = Scatter::at(place)?;
         if scatter.objects.is_none() {
             scatter.storage.create_dir_all(&scatter.dir)?;
@@ -126,11 +155,11 @@ impl Scatter {
 
     /// For the second pass: where the first one has put it.
     pub(super) fn find(output: &Path, dir: Option<&Path>) -> Result<Scatter> {
-        if let Some(dir) = dir {
-            return Scatter::at(dir.to_path_buf());
+        match Plan::read(output)? {
+            Some(plan) if !plan.is_of(dir) => Err(another(output)),
+            Some(plan) => Scatter::at(plan.place()),
+            None => Scatter::at(dir.map_or_else(|| dir_of(output), Path::to_path_buf)),
         }
-        let plan = Plan::read(output)?;
-        Scatter::at(plan.map_or_else(|| dir_of(output), |plan| plan.dir.into()))
     }
 
     fn at(dir: PathBuf) -> Result<Scatter> {
@@ -291,7 +320,7 @@ fn lost(part: Part, path: &Path) -> Error {
 /// Removes what the first pass of a shuffle to this manifest wrote, if there was one.
 pub(super) fn remove_scattered(output: &Path) -> Result<()> {
     if let Some(plan) = Plan::read(output)? {
-        Scatter::at(plan.dir.into())?.remove(plan.parts)?;
+        Scatter::at(plan.place())?.remove(plan.parts)?;
         let (storage, path) = Plan::path(output)?;
         storage.remove(&path)?;
     }
@@ -302,9 +331,21 @@ pub(super) fn remove_scattered(output: &Path) -> Result<()> {
     remove_files(&dir)
 }
 
-/// Whether a shuffle to this manifest in an object store has begun.
+/// Whether a shuffle to this manifest has begun.
 pub(super) fn is_scattered_to(output: &Path) -> Result<bool> {
-    Ok(storage::is_url(output) && Plan::read(output)?.is_some())
+    if Plan::read(output)?.is_some() {
+        return Ok(true);
+    }
+    if storage::is_url(output) {
+        return Ok(false);
+    }
+    let (_, dir) = storage::of(dir_of(output))?;
+    let mut entries = match fs::read_dir(&dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        entries => entries.map_err(|error| Error::io(&dir, error))?,
+    };
+    Ok(entries
+        .any(|entry| entry.is_ok_and(|entry| entry.file_name().to_str().is_some_and(is_scattered))))
 }
 
 /// Removes the files of a first pass, and their directory if nothing else is in it.

@@ -774,6 +774,16 @@ pub struct UnfinishedShards {
     pub samples: u64,
     /// Files that the conversion was about to write, but that are not what it has written: they stay.
     pub foreign: Vec<PathBuf>,
+    /// Whether the first pass of a shuffle in parts has written something.
+    pub is_shuffle: bool,
+}
+
+impl UnfinishedShards {
+    /// Of a shuffle whose second pass has not begun.
+    fn of_shuffle(manifest: &Path) -> Result<Option<UnfinishedShards>> {
+        let is_shuffle = is_scattered_to(manifest)?;
+        Ok(is_shuffle.then(|| UnfinishedShards { is_shuffle, ..UnfinishedShards::default() }))
+    }
 }
 
 /// Finds what a conversion to this manifest has left that was cut short, if there is anything.
@@ -785,8 +795,11 @@ pub struct UnfinishedShards {
 pub fn unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<UnfinishedShards>> {
     let manifest = manifest.as_ref();
     match Parts::open(manifest)? {
-        Some(parts) => Ok(Some(Found::of(&parts, manifest, false)?.unfinished)),
-        None => Ok(is_scattered_to(manifest)?.then(UnfinishedShards::default)),
+        Some(parts) => {
+            let unfinished = Found::of(&parts, manifest, false)?.unfinished;
+            Ok(Some(UnfinishedShards { is_shuffle: is_scattered_to(manifest)?, ..unfinished }))
+        }
+        None => UnfinishedShards::of_shuffle(manifest),
     }
 }
 
@@ -802,8 +815,7 @@ pub fn unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<Unfinished
 pub fn remove_unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<UnfinishedShards>> {
     let manifest = manifest.as_ref();
     let Some(parts) = Parts::open(manifest)? else {
-        // A shuffle whose second pass has not begun.
-        let found = is_scattered_to(manifest)?.then(UnfinishedShards::default);
+        let found = UnfinishedShards::of_shuffle(manifest)?;
         remove_scattered(manifest)?;
         return Ok(found);
     };

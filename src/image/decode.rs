@@ -31,6 +31,9 @@ const KNOWN: [ImageFormat; 7] = [
 /// The most bytes per pixel, which is 16, and room for a few rows that decoders hold in addition.
 const MAX_BYTES_A_PIXEL: u64 = 20;
 
+/// The most bytes that a decoder may allocate before pixels are read: some rows, and metadata.
+const MAX_OPENING: u64 = 16 << 20;
+
 /// The format of an image that is decoded.
 pub(crate) fn known_format(bytes: &[u8]) -> Option<ImageFormat> {
     image::guess_format(bytes).ok().filter(|format| KNOWN.contains(format))
@@ -44,9 +47,14 @@ pub(crate) fn limited_decoder<'a>(
 ) -> Result<impl ImageDecoder + use<'a>, ImageError> {
     let mut limits = Limits::no_limits();
     limits.max_alloc = Some(max_pixels.saturating_mul(MAX_BYTES_A_PIXEL).max(1 << 20));
+    // Opening reads what nothing here needs, such as a colour profile that unpacks to gigabytes.
+    let mut opening = limits.clone();
+    opening.max_alloc = limits.max_alloc.map(|most| most.min(MAX_OPENING));
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
-    reader.limits(limits);
-    reader.into_decoder()
+    reader.limits(opening);
+    let mut decoder = reader.into_decoder()?;
+    decoder.set_limits(limits)?;
+    Ok(decoder)
 }
 
 /// The error of a decoder. An image of an unsupported kind may be intact, so that is not damage; it cannot
@@ -185,6 +193,8 @@ impl<'a> Opened<'a> {
                 let size = count * usize::from(color.bytes_per_pixel());
                 let is_direct = is_of(color, mode);
                 let target = room(if is_direct { &mut *pixels } else { &mut *spare }, size);
+                // Of a damaged image the decoder may leave out rows, where the last image would be seen.
+                target.fill(128);
                 decoder.decode_into(target).map_err(of_jpeg)?;
                 if !is_direct {
                     convert(&spare[..size], color, mode, room(pixels, count * mode.channels()));
@@ -199,6 +209,8 @@ impl<'a> Opened<'a> {
                 }
                 let is_direct = is_of(color, mode);
                 let target = room(if is_direct { &mut *pixels } else { &mut *spare }, size);
+                // A GIF with colours beyond its palette leaves such pixels as they are.
+                target.fill(0);
                 let read = decoder.read_image_boxed(target);
                 read.map_err(|error| blamed(format, &error, "decoded"))?;
                 if !is_direct {

@@ -187,6 +187,10 @@ impl Plan {
             return Ok(());
         }
         check_pixels(size, max)?;
+        if interpolation != Interpolation::Nearest {
+            // What is between the two passes of a filter: the new rows with the old columns.
+            check_pixels(Size { height: size.height, width: self.size.width }, max)?;
+        }
         self.actions.push(Action::Resize { size, interpolation });
         self.size = size;
         Ok(())

@@ -408,7 +408,7 @@ impl<D: Send + 'static> Loader<D> {
     }
 
     /// Where the time has gone since the first batch was asked for, and what the limit is. Costs the run
-    /// nothing that could be measured, and may be asked for at any time, also after the end.
+    /// nothing that could be measured, and can be asked for between any two batches and after the end.
     /// [`LoaderReport::since`] is what happened between two of them, such as in an epoch.
     pub fn report(&self) -> LoaderReport {
         self.pool.report()

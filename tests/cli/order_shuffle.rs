@@ -276,6 +276,22 @@ fn an_empty_dataset_can_be_ordered_and_shuffled() {
 }
 
 #[test]
+fn a_shuffle_that_was_given_up_in_its_first_pass_is_found_and_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir, "in.msgpack", 100);
+    for options in [&[][..], &["--scatter-dir", "between"]] {
+        let args = ["shuffle", "in.msgpack", "b.shards.json", "--part", "2/3", "--pass", "1"];
+        run(&dir, [&args[..], options].concat()).exits(0);
+        let found = run(&dir, ["repair", "b.shards.json"]).fails(1, "a shuffle in parts has begun");
+        assert!(found.err.contains("run again, continue"), "{found:#?}");
+        run(&dir, ["repair", "b.shards.json", "--undo"]).exits(0);
+        run(&dir, ["repair", "b.shards.json"]).fails(2, "no such file or directory");
+        assert!(!names(dir.path()).iter().any(|name| name.contains("scatter")));
+    }
+    assert_eq!(names(&dir.path().join("between")), [""; 0]);
+}
+
+#[test]
 fn shards_are_shuffled_in_one_go_and_in_parts_alike() {
     let dir = tempfile::tempdir().unwrap();
     numbered(&dir, "in.msgpack", 100);

@@ -49,6 +49,60 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, step)
 }
 
+/// Files of which decoders leave out pixels without an error show none of the image before them.
+#[test]
+fn nothing_is_seen_of_the_image_before() {
+    let whole = jpeg(64, 64, false);
+    let scan = whole.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap();
+    let header = scan + 2 + usize::from(u16::from_be_bytes([whole[scan + 2], whole[scan + 3]]));
+    let quarter = &whole[..header + (whole.len() - header) / 4];
+    let mut images = vec![
+        // A comment in the middle, and the end.
+        [quarter, &[0xff, 0xfe, 0, 2, 0xff, 0xd9]].concat(),
+        // The scan begins a second time.
+        [quarter, &whole[scan..header], &[0xff, 0xd9]].concat(),
+    ];
+    // A GIF with a palette of two colours, all of whose pixels have the colour 100.
+    let mut gif = b"GIF89a\x40\0\x40\0\x80\0\0\x0a\x14\x1e\x28\x32\x3c".to_vec();
+    gif.extend_from_slice(b",\0\0\0\0\x40\0\x40\0\0\x07");
+    let rows = (0..64).flat_map(|_| std::iter::once(128).chain([100; 64]));
+    let codes: Vec<u8> = rows.chain([129]).collect();
+    for block in codes.chunks(255) {
+        gif.push(block.len() as u8);
+        gif.extend_from_slice(block);
+    }
+    gif.extend_from_slice(b"\0;");
+    images.push(gif);
+    let noise: Vec<u8> = (0..64 * 64 * 3u32).map(|at| (at * at >> 3) as u8 | 3).collect();
+    let noise = image::DynamicImage::from(image::RgbImage::from_raw(64, 64, noise).unwrap());
+    let mut before = Vec::new();
+    for noise in [noise.clone(), noise.to_rgba8().into()] {
+        let mut encoded = std::io::Cursor::new(Vec::new());
+        noise.write_to(&mut encoded, image::ImageFormat::Png).unwrap();
+        before.push(encoded.into_inner());
+    }
+    for (at, image) in images.iter().enumerate() {
+        let fresh = || Worker::<u8>::new("center_crop(64)".parse().unwrap()).unwrap();
+        let (mut rng, mut alone, mut after) = (StableRng::new(&[1]), Vec::new(), Vec::new());
+        let outcome = fresh().run(image, &mut rng, &mut alone).map_err(|error| error.kind());
+        let mut used = fresh();
+        for noise in &before {
+            used.run(noise, &mut rng, &mut after).unwrap();
+        }
+        let again = used.run(image, &mut rng, &mut after).map_err(|error| error.kind());
+        assert_eq!(again, outcome, "{at}");
+        assert!(outcome.is_err() || after == alone, "{at}");
+    }
+}
+
+/// A filter holds the new rows with all old columns.
+#[test]
+fn a_wide_image_is_not_more_in_between_than_it_may_be() {
+    let wide = png_header(1_000_000, 1);
+    let error = run("decode(max_pixels=1000000) | resize((224, 224))", &wide).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+}
+
 #[test]
 fn what_is_no_image() {
     let svg = b"<?xml version=\"1.0\"?><svg></svg>";

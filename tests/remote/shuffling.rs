@@ -78,7 +78,7 @@ fn an_upload_that_was_killed_is_aborted_by_the_next_run_or_by_repair() {
     assert!(kill_at(&server, &of("1/2", "1", &[]), part_of_upload));
     assert_eq!(server.unfinished_uploads(), 1);
     let error = fails(&server, &["repair", URL]);
-    assert!(error.contains("unfinished"), "{error}");
+    assert!(error.contains("a shuffle in parts has begun"), "{error}");
     succeeds(&server, &["repair", URL, "--undo"]);
     assert_eq!(server.unfinished_uploads(), 0);
     assert!(server.names().iter().all(|name| name.starts_with("/d/in.msgpack")));
@@ -97,26 +97,74 @@ fn the_first_pass_writes_to_another_directory_or_bucket() {
     let shared = scratch.to_str().unwrap();
     for between in [shared, "s3://d/elsewhere"] {
         let options = ["--scatter-dir", between];
+        // A bucket alone is no place, and is not noted.
+        let error = fails(&server, &of("2/3", "1", &["--scatter-dir", "s3://d"]));
+        assert!(error.contains("s3://d"), "{error}");
         succeeds(&server, &of("2/3", "1", &options));
-        let error = fails(&server, &of("1/3", "1", &[]));
+        let error = fails(&server, &of("1/3", "1", &["--scatter-dir", "s3://d/other"]));
         assert!(error.contains("another shuffle to this manifest has begun"), "{error}");
-        succeeds(&server, &of("1/3", "1", &options));
+        // Named or not.
+        succeeds(&server, &of("1/3", "1", &[]));
         succeeds(&server, &of("3/3", "1", &options));
-        assert_eq!(scratch.join("part-2-of-3.samples").exists(), between == shared);
-        let part = "/d/elsewhere/part-2-of-3.samples";
-        assert_eq!(server.object(part).is_some(), between != shared);
+        // Of another shuffle in the same directory, and of somebody else.
+        let other = "s3://d/other.shards.json";
+        let shuffle = |part, pass| {
+            let more = ["--part", part, "--pass", pass, "--scatter-dir", between];
+            [&["shuffle", SOURCE, other, "--seed", "8"], &more[..]].concat()
+        };
+        ["1/3", "2/3", "3/3"].iter().for_each(|part| succeeds(&server, &shuffle(part, "1")));
+        server.put("/d/elsewhere/part-1-of-3.json", b"mine".to_vec());
+        std::fs::create_dir_all(&scratch).unwrap();
+        std::fs::write(scratch.join("part-1-of-3.json"), "mine").unwrap();
+        let parts = || {
+            let folders = std::fs::read_dir(&scratch).unwrap().flatten();
+            let files = folders.filter(|folder| folder.path().is_dir()).flat_map(|folder| {
+                std::fs::read_dir(folder.path()).unwrap().flatten().collect::<Vec<_>>()
+            });
+            let is_part = |name: &&String| name.starts_with("/d/elsewhere/kiste-scatter-");
+            (files.count(), server.names().iter().filter(is_part).count())
+        };
+        assert_eq!(parts(), if between == shared { (12, 0) } else { (0, 12) });
         // The second pass knows it.
         ["1/3", "2/3", "3/3"].iter().for_each(|part| succeeds(&server, &of(part, "2", &[])));
         succeeds(&server, &["commit", URL]);
-        assert!(!scratch.exists() && server.object(part).is_none());
+        assert_eq!(parts(), if between == shared { (6, 0) } else { (0, 6) });
+        ["1/3", "2/3", "3/3"].iter().for_each(|part| succeeds(&server, &shuffle(part, "2")));
+        succeeds(&server, &["commit", other]);
+        assert_eq!(parts(), (0, 0));
+        assert_eq!(*server.get("/d/elsewhere/part-1-of-3.json"), b"mine");
+        assert_eq!(std::fs::read(scratch.join("part-1-of-3.json")).unwrap(), b"mine");
         succeeds(&server, &["diff", URL, dir.path().join("set.shards.json").to_str().unwrap()]);
-        for name in server.names().iter().filter(|name| name.starts_with("/d/set")) {
+        for name in server.names().iter().filter(|name| !name.starts_with("/d/in")) {
             server.remove(name);
         }
     }
     let web = format!("{}/d/scratch", server.url());
     let error = fails(&server, &of("1/3", "1", &["--scatter-dir", &web]));
     assert!(error.contains("expected a directory, or a URL of s3://"), "{error}");
+}
+
+/// Labels that were corrected have the lengths of those before.
+#[test]
+fn a_source_that_was_replaced_between_parts_is_noticed() {
+    let (dir, server) = with_dataset(100, 60, 3);
+    succeeds(&server, &of("1/3", "1", &[]));
+    let input = dir.path().join("in.msgpack");
+    let mut writer = Writer::options().durable(false).overwrite(true).create(&input).unwrap();
+    for index in 0..100 {
+        let mut raw = sample(index, 60 + index as usize % 13);
+        *raw.last_mut().unwrap() ^= 1;
+        writer.write_raw(&key(index), &raw).unwrap();
+    }
+    writer.finish().unwrap();
+    server.upload(&input, "/d");
+    succeeds(&server, &of("2/3", "1", &[]));
+    let error = fails(&server, &of("3/3", "2", &[]));
+    assert!(error.contains("made of another source"), "{error}");
+    let error = fails(&server, &of("1/3", "1", &[]));
+    assert!(error.contains("made of another source"), "{error}");
+    succeeds(&server, &["repair", URL, "--undo"]);
+    assert!(!server.names().iter().any(|name| name.contains("scatter")));
 }
 
 #[test]

@@ -103,7 +103,7 @@ pub struct WorkerTime {
     pub decoding: Duration,
     /// Finding out which samples a batch has, and getting memory for it.
     pub collating: Duration,
-    /// Waiting for a place in the queue, or for the memory of a batch that the caller returns.
+    /// Waiting for a place in the queue.
     pub waiting_for_room: Duration,
     /// Waiting because the batches in the queue have
     /// [`queue_bytes`](super::LoaderOptions::queue_bytes).

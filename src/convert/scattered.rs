@@ -72,7 +72,7 @@ impl Plan {
 
     /// Whether a run that was given this directory, or none, belongs to it.
     fn is_of(&self, dir: Option<&Path>) -> bool {
-        dir.map_or(true, |dir| self.folder.is_some() && Path::new(&self.dir) == dir)
+        dir.is_none_or(|dir| self.folder.is_some() && Path::new(&self.dir) == dir)
     }
 
     /// Puts it where there is none, or returns the one of another part.

@@ -73,7 +73,7 @@ fn nothing_is_seen_of_the_image_before() {
     }
     gif.extend_from_slice(b"\0;");
     images.push(gif);
-    let noise: Vec<u8> = (0..64 * 64 * 3u32).map(|at| (at * at >> 3) as u8 | 3).collect();
+    let noise: Vec<u8> = (0..64 * 64 * 3u32).map(|at| ((at * at) >> 3) as u8 | 3).collect();
     let noise = image::DynamicImage::from(image::RgbImage::from_raw(64, 64, noise).unwrap());
     let mut before = Vec::new();
     for noise in [noise.clone(), noise.to_rgba8().into()] {

@@ -32,6 +32,17 @@ def files(folder, count):
     return sorted(Path(folder).glob("*.jpg"))[:count]
 
 
+class Batches:
+    """An epoch of pairs of images and labels."""
+
+    def epoch(self):
+        seen = 0
+        for image, _ in self.loader:
+            seen += len(image)
+            check(image)
+        return seen
+
+
 class Kiste:
     """`pykiste.Loader` with a column that is a pipeline."""
 
@@ -59,7 +70,7 @@ class Kiste:
         return seen
 
 
-class TorchVision:
+class TorchVision(Batches):
     """PyTorch's `DataLoader` with a worker per core, over the files."""
 
     def decoder(self):
@@ -98,13 +109,6 @@ class TorchVision:
             worker_init_fn=lambda _: torch.set_num_threads(1),
         )
 
-    def epoch(self):
-        seen = 0
-        for image, _ in self.loader:
-            seen += len(image)
-            check(image)
-        return seen
-
 
 class TorchVisionDecoder(TorchVision):
     """The same with the decoder of torchvision instead of Pillow."""
@@ -115,7 +119,7 @@ class TorchVisionDecoder(TorchVision):
         return lambda path: decode_image(read_file(str(path)), ImageReadMode.RGB)
 
 
-class Ffcv:
+class Ffcv(Batches):
     """FFCV with JPEGs in its own file format, in a random order."""
 
     def __init__(self, folder, work, cores, count):
@@ -164,13 +168,6 @@ class Ffcv:
             drop_last=False,
             pipelines={"image": image, "label": [IntDecoder(), ToTensor()]},
         )
-
-    def epoch(self):
-        seen = 0
-        for image, _ in self.loader:
-            seen += len(image)
-            check(image)
-        return seen
 
 
 class Dali:

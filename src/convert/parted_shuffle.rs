@@ -152,7 +152,11 @@ impl PartedShuffle {
                 let message = "expected a directory, or a URL of s3://, gs://, az:// or abfss://";
                 return Err(Error::new(ErrorKind::Unsupported, message).at(storage::shown(dir)));
             }
-            true => dir.to_path_buf(),
+            true => {
+                // One that is no place is refused before it is noted.
+                storage::of(dir)?;
+                dir.to_path_buf()
+            }
             // The commit may be run from another directory.
             false => std::path::absolute(storage::of(dir)?.1).map_err(given)?,
         });

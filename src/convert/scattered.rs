@@ -131,8 +131,6 @@ impl Scatter {
     pub(super) fn create(output: &Path, dir: Option<&Path>, parts: usize) -> Result<Scatter> {
         let given = dir.map_or_else(|| dir_of(output), Path::to_path_buf);
         let place = if dir.is_some() || storage::is_url(output) {
-            // One that is no place is not noted.
-            Scatter::at(given.clone())?;
             let name = given.to_str().ok_or_else(|| {
                 let message = "expected the name of a directory in UTF-8";
                 Error::new(ErrorKind::Invalid, message).at(&given)

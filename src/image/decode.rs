@@ -118,7 +118,7 @@ pub(super) fn caught<T>(bytes: &[u8], run: impl FnOnce() -> Result<T>) -> Result
     })
 }
 
-/// The header of an image, whatever its size.
+/// The header of an image of any size.
 pub(super) fn header(bytes: &[u8]) -> Result<Header> {
     caught(bytes, || Ok(Opened::new(bytes, u64::MAX)?.header))
 }

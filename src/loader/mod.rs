@@ -407,8 +407,9 @@ impl<D: Send + 'static> Loader<D> {
         self.state
     }
 
-    /// Where the time has gone since the first batch was asked for, and what the limit is. Costs the run
-    /// nothing that could be measured, and can be asked for between any two batches and after the end.
+    /// Where the time has gone since the first batch was asked for, and what the limit is. It is counted in
+    /// every run, without a lock: the clock is read a few times for each batch. It can be asked for between
+    /// any two batches and after the end.
     /// [`LoaderReport::since`] is what happened between two of them, such as in an epoch.
     pub fn report(&self) -> LoaderReport {
         self.pool.report()

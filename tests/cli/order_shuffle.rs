@@ -312,7 +312,7 @@ fn shards_are_shuffled_in_one_go_and_in_parts_alike() {
         .fails(2, "expected the name of a manifest");
 }
 
-/// What is drawn is what the loader draws, sample for sample; an image that is none is said to be.
+/// What is drawn is what the loader draws, sample for sample; bytes that are no image are an error in their line.
 #[cfg(feature = "images")]
 #[test]
 fn what_is_drawn_for_images() {

@@ -144,6 +144,18 @@ fn the_first_pass_writes_to_another_directory_or_bucket() {
     assert!(error.contains("expected a directory, or a URL of s3://"), "{error}");
 }
 
+#[test]
+fn a_part_of_the_first_pass_takes_few_requests() {
+    let (_dir, server) = with_dataset(100, 60, 3);
+    server.requests();
+    succeeds(&server, &of("2/3", "1", &[]));
+    let requests = server.requests();
+    let of_place = requests.iter().filter(|request| request.path.contains(".scatter")).count();
+    // The plan, the note at each of its steps, and the samples. The manifest must not be there.
+    assert!((8..=11).contains(&of_place), "{requests:#?}");
+    assert!(requests.iter().all(|request| request.query.is_empty()), "{requests:#?}");
+}
+
 /// Labels that were corrected have the lengths of those before.
 #[test]
 fn a_source_that_was_replaced_between_parts_is_noticed() {

@@ -258,7 +258,7 @@ fn a_list_at_a_url_names_no_files_of_this_machine() {
     let error = Conversion::new([&url], &out).from(Format::List).run(&mut Silent).unwrap_err();
     assert!(error.to_string().contains("/d//"), "asked of the server: {error}");
     assert!(!out.exists());
-    // Nor one that is said to be about a folder of this machine.
+    // Nor one with --root, a folder of this machine.
     let folder = dir.path().join("images");
     fs::create_dir(&folder).unwrap();
     for (at, name) in [secret.to_str().unwrap(), "../secret.png"].into_iter().enumerate() {

@@ -2,11 +2,8 @@
 
 use std::cell::RefCell;
 
-use super::buffer::{Buffer, Fixed};
-use super::memory::Memory;
-use super::{Column, Columns};
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::msgpack::Cursor;
+use super::{Columns, FixedColumn, Source};
+use crate::error::{Error, ErrorKind};
 use crate::image::{Pipeline, Pixel, Recipe, Scratch};
 use crate::loader::batch::Record;
 
@@ -43,76 +40,42 @@ impl Columns {
     /// The same under a name of its own, such as for two views of one image, by pipelines with different
     /// seeds.
     pub fn image_as<T: Pixel>(self, name: &str, field: &str, pipeline: Pipeline) -> Columns {
-        let shape = pipeline.shape();
-        let text = pipeline.to_string();
-        let recipe = match &shape {
-            Some(_) => Recipe::<T>::new(pipeline),
-            None => Err(Error::new(
-                ErrorKind::Invalid,
-                format!(
-                    "expected a pipeline with a step that gives all images one size, such as \
-                     center_crop(224), found {text:?}"
-                ),
-            )),
+        let Some(shape) = pipeline.shape() else {
+            let message = format!(
+                "expected a pipeline with a step that gives all images one size, such as \
+                 center_crop(224), found {:?}",
+                pipeline.to_string()
+            );
+            return self.refused::<T>(name, Error::new(ErrorKind::Invalid, message));
         };
-        let shape = shape.map(Vec::from).unwrap_or_default();
-        self.with(name, ImageColumn { field: field.to_owned(), recipe, shape })
-    }
-}
-
-/// Rows of images of one size.
-struct ImageColumn<T> {
-    field: String,
-    /// Or why there is none, which is said when a loader starts.
-    recipe: Result<Recipe<T>>,
-    shape: Vec<usize>,
-}
-
-impl<T: Pixel> Column for ImageColumn<T> {
-    fn check(&self) -> Result<()> {
-        self.recipe.as_ref().map(|_| ()).map_err(Error::again)
-    }
-
-    fn empty(&self) -> Box<dyn Buffer> {
-        Box::new(Fixed::<T>::empty(&self.shape))
-    }
-
-    fn buffer_in(
-        &self,
-        rows: usize,
-        memory: Option<Box<dyn Memory>>,
-    ) -> Result<Box<dyn Buffer>, String> {
-        Fixed::<T>::boxed_in(&self.shape, rows, memory)
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    /// The record says which epoch and position it has, so it is not read as a field.
-    fn is_field(&self) -> bool {
-        false
-    }
-
-    fn read(&self, _: &mut dyn Buffer, _: usize, _: &mut Cursor<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn fill(&self, buffer: &mut dyn Buffer, row: usize, record: &Record<'_>) -> Result<()> {
-        let Some(column) = buffer.as_any_mut().downcast_mut::<Fixed<T>>() else { return Ok(()) };
-        let recipe = self.recipe.as_ref().map_err(Error::again)?;
-        let decode = |scratch: &mut Scratch| {
-            let bytes = record.bytes(&self.field)?;
-            let mut rng = record.rng(recipe.pipeline.seed());
-            recipe.run(scratch, bytes, &mut rng, |shape| match shape[..] == self.shape {
-                true => Ok(column.row(row)),
-                false => Err(Error::new(
-                    ErrorKind::Invalid,
-                    format!("expected an image of shape {:?}, found {shape:?}", self.shape),
-                )),
-            })
+        let recipe = match Recipe::<T>::new(pipeline) {
+            Ok(recipe) => recipe,
+            Err(error) => return self.refused::<T>(name, error),
         };
-        let decoded = SCRATCH.with_borrow_mut(decode);
-        decoded.map_err(|error| error.with_field(self.field.as_str()))
+        let field = field.to_owned();
+        // The record says which epoch and position it has, so the column is not read as a field.
+        let fill = move |record: &Record<'_>, row: &mut [T]| {
+            let decoded = SCRATCH.with_borrow_mut(|scratch| {
+                let bytes = record.bytes(&field)?;
+                let mut rng = record.rng(recipe.pipeline.seed());
+                recipe.run(scratch, bytes, &mut rng, |found| match found == shape {
+                    true => Ok(row),
+                    false => {
+                        let message =
+                            format!("expected an image of shape {shape:?}, found {found:?}");
+                        Err(Error::new(ErrorKind::Invalid, message))
+                    }
+                })
+            });
+            decoded.map_err(|error| error.with_field(field.as_str()))
+        };
+        let source = Source::Whole(Box::new(fill));
+        self.with(name, FixedColumn { shape: shape.to_vec(), source })
+    }
+
+    /// A column that cannot be made, which the loader reports when it starts.
+    fn refused<T: Pixel>(self, name: &str, error: Error) -> Columns {
+        let source = Source::<T>::Refused(error);
+        self.with(name, FixedColumn { shape: Vec::new(), source })
     }
 }

@@ -55,7 +55,7 @@ impl Columns {
     /// `bool` column takes booleans and the numbers 0 and 1. Integers must fit; a float column also
     /// takes integers, rounds, and refuses a finite number that would become infinite.
     pub fn scalar<T: Element>(self, field: &str) -> Columns {
-        self.with(field, FixedColumn::<T> { shape: Vec::new(), fill: None })
+        self.with(field, FixedColumn::<T> { shape: Vec::new(), source: Source::Field })
     }
 
     /// A field that is an array of this shape: a NumPy array of exactly this type (in either byte
@@ -85,7 +85,7 @@ impl Columns {
     /// # Ok::<(), kiste::Error>(())
     /// ```
     pub fn array<T: Element>(self, field: &str, shape: &[usize]) -> Columns {
-        self.with(field, FixedColumn::<T> { shape: shape.to_vec(), fill: None })
+        self.with(field, FixedColumn::<T> { shape: shape.to_vec(), source: Source::Field })
     }
 
     /// A field that is bytes or text of any length.
@@ -100,7 +100,10 @@ impl Columns {
         shape: &[usize],
         fill: impl Fn(&Record<'_>, &mut [T]) -> Result<()> + Send + Sync + 'static,
     ) -> Columns {
-        self.with(name, FixedColumn { shape: shape.to_vec(), fill: Some(Box::new(fill)) })
+        self.with(
+            name,
+            FixedColumn { shape: shape.to_vec(), source: Source::Zeros(Box::new(fill)) },
+        )
     }
 
     fn with(mut self, name: &str, column: impl Column + 'static) -> Columns {
@@ -178,13 +181,34 @@ trait Column: Send + Sync {
 
 type Fill<T> = Box<dyn Fn(&Record<'_>, &mut [T]) -> Result<()> + Send + Sync>;
 
-/// Rows of one shape: of the field of the column's name, or such that a closure fills.
+/// Rows of one shape.
 struct FixedColumn<T> {
     shape: Vec<usize>,
-    fill: Option<Fill<T>>,
+    source: Source<T>,
+}
+
+/// Where the rows of a column come from.
+enum Source<T> {
+    /// The field of the column's name.
+    Field,
+    /// A closure that finds zeros.
+    Zeros(Fill<T>),
+    /// A closure that writes every element.
+    Whole(Fill<T>),
+    /// The column cannot be made.
+    #[cfg(feature = "images")]
+    Refused(Error),
 }
 
 impl<T: Element> Column for FixedColumn<T> {
+    fn check(&self) -> Result<()> {
+        match &self.source {
+            #[cfg(feature = "images")]
+            Source::Refused(error) => Err(error.again()),
+            _ => Ok(()),
+        }
+    }
+
     fn empty(&self) -> Box<dyn Buffer> {
         Box::new(Fixed::<T>::empty(&self.shape))
     }
@@ -202,7 +226,7 @@ impl<T: Element> Column for FixedColumn<T> {
     }
 
     fn is_field(&self) -> bool {
-        self.fill.is_none()
+        matches!(self.source, Source::Field)
     }
 
     fn read(&self, buffer: &mut dyn Buffer, row: usize, field: &mut Cursor<'_>) -> Result<()> {
@@ -224,9 +248,11 @@ impl<T: Element> Column for FixedColumn<T> {
     }
 
     fn fill(&self, buffer: &mut dyn Buffer, row: usize, record: &Record<'_>) -> Result<()> {
-        match (&self.fill, buffer.as_any_mut().downcast_mut::<Fixed<T>>()) {
-            (Some(fill), Some(column)) => fill(record, column.zeros(row)),
-            _ => Ok(()),
+        let Some(column) = buffer.as_any_mut().downcast_mut::<Fixed<T>>() else { return Ok(()) };
+        match &self.source {
+            Source::Zeros(fill) => fill(record, column.zeros(row)),
+            Source::Whole(fill) => fill(record, column.row(row)),
+            _ => self.check(),
         }
     }
 }

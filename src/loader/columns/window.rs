@@ -1,11 +1,8 @@
 //! Columns of windows: some rows of an array, such as a piece of a sequence or a few slices of a volume.
 
-use std::marker::PhantomData;
-
-use super::buffer::{Buffer, Fixed};
-use super::memory::Memory;
 use super::{
-    Column, Columns, byte_order_of, code_of, copy, is_like, name_of, parse_array, read_list, unfit,
+    Columns, FixedColumn, Source, byte_order_of, code_of, copy, is_like, name_of, parse_array,
+    read_list, unfit,
 };
 use crate::array::PackedArray;
 use crate::error::Result;
@@ -33,7 +30,7 @@ pub enum Window {
 }
 
 impl Window {
-    /// The first of so many wanted rows, of which there are enough.
+    /// The first row of the window, in an array that has at least the wanted rows.
     fn first(self, rows: usize, wanted: usize, record: &Record<'_>) -> usize {
         let left = rows - wanted;
         match self {
@@ -95,49 +92,13 @@ impl Columns {
         window: Window,
     ) -> Columns {
         let shape = [&[rows], row].concat();
-        let (field, element) = (field.to_owned(), PhantomData::<fn() -> T>);
-        self.with(name, WindowColumn { field, shape, window, element })
-    }
-}
-
-struct WindowColumn<T> {
-    field: String,
-    /// Rows, and the shape of each.
-    shape: Vec<usize>,
-    window: Window,
-    element: PhantomData<fn() -> T>,
-}
-
-impl<T: Element> Column for WindowColumn<T> {
-    fn empty(&self) -> Box<dyn Buffer> {
-        Box::new(Fixed::<T>::empty(&self.shape))
-    }
-
-    fn buffer_in(
-        &self,
-        rows: usize,
-        memory: Option<Box<dyn Memory>>,
-    ) -> Result<Box<dyn Buffer>, String> {
-        Fixed::<T>::boxed_in(&self.shape, rows, memory)
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    /// The record says which epoch and position it has, so it is not read as a field.
-    fn is_field(&self) -> bool {
-        false
-    }
-
-    fn read(&self, _: &mut dyn Buffer, _: usize, _: &mut Cursor<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn fill(&self, buffer: &mut dyn Buffer, row: usize, record: &Record<'_>) -> Result<()> {
-        let Some(column) = buffer.as_any_mut().downcast_mut::<Fixed<T>>() else { return Ok(()) };
-        let filled = read_window(column.row(row), &self.shape, self.window, record, &self.field);
-        filled.map_err(|error| error.with_field(self.field.as_str()))
+        let (field, of_window) = (field.to_owned(), shape.clone());
+        // The record says which epoch and position it has, so the column is not read as a field.
+        let fill = move |record: &Record<'_>, row: &mut [T]| {
+            let filled = read_window(row, &of_window, window, record, &field);
+            filled.map_err(|error| error.with_field(field.as_str()))
+        };
+        self.with(name, FixedColumn { shape, source: Source::Whole(Box::new(fill)) })
     }
 }
 
@@ -209,7 +170,7 @@ fn read_window<T: Element>(
     }
 }
 
-/// How many rows so many bytes are.
+/// How many rows these bytes are.
 fn rows_of<T: Element>(bytes: usize, row: &[usize]) -> Result<usize> {
     let of_row = row.iter().try_fold(size_of::<T>(), |bytes, size| bytes.checked_mul(*size));
     match of_row {

@@ -46,7 +46,7 @@ const LITTLE: f64 = 0.1;
 /// Workers that wait for room for this part of their time could work if the queue were longer, although
 /// the caller waits even more.
 const MUCH: f64 = 0.4;
-/// This part of the work on a core is work of the processor, whatever it is for.
+/// With this part of the work on a core, the processor is what works, in decoding and in reading.
 const ON_CORE: f64 = 0.8;
 /// Work of a shorter time is too little for what the system counts: it does so a few hundred times a second.
 const ENOUGH: Duration = Duration::from_millis(50);

@@ -250,7 +250,7 @@ impl Meter {
         add(&self.got.awaited, u64::from(!is_there));
     }
 
-    /// It goes on with a batch, which is none if there was an error.
+    /// It gets a batch, or `None` for an error.
     pub(in crate::loader) fn answer(&self, got: Option<Got>) {
         add(&self.got.batches, 1);
         if let Some(got) = got {
@@ -266,7 +266,7 @@ impl Meter {
         self.consumer.enter(Idle);
     }
 
-    /// There are so many finished batches in the queue, which the caller has locked.
+    /// Notes how many finished batches the queue has. The caller has locked it.
     pub(in crate::loader) fn ready(&self, batches: usize) {
         self.ready.store(batches, Relaxed);
     }

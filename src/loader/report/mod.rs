@@ -299,7 +299,7 @@ impl LoaderReport {
 }
 
 impl fmt::Display for LoaderReport {
-    /// Five lines, of which the last is [`advice`](LoaderReport::advice).
+    /// A few lines, of which the last is [`advice`](LoaderReport::advice).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LoaderReport { wall, consumer, workers, queue, .. } = self;
         write!(

@@ -98,7 +98,7 @@ impl Buffers {
         Some(Buffer::Large(pages))
     }
 
-    /// The first bytes of a buffer, which comes back once nobody needs them.
+    /// The first bytes of a buffer, which comes back once they are no longer needed.
     pub(super) fn lend(self: &Arc<Self>, buffer: Buffer, len: usize) -> Bytes {
         match buffer {
             Buffer::Small(mut bytes) => {

@@ -362,7 +362,7 @@ enum Source {
 }
 
 /// The place in the image of a place in the image with its border.
-fn inside(at: usize, before: usize, len: usize, mode: PaddingMode) -> Option<usize> {
+pub(super) fn inside(at: usize, before: usize, len: usize, mode: PaddingMode) -> Option<usize> {
     let at = at as i64 - before as i64;
     let last = len as i64 - 1;
     let within = match mode {

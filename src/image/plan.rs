@@ -147,6 +147,11 @@ impl Plan {
 
     /// Whether each action can be done on what the one before leaves.
     pub(super) fn check(&self, max: u64) -> Result<()> {
+        self.end(max).map(drop)
+    }
+
+    /// The same, with the size after the last of them.
+    pub(super) fn end(&self, max: u64) -> Result<Size> {
         let mut checked = Plan { size: self.source, actions: Vec::new(), ..self.clone() };
         for action in &self.actions {
             match *action {
@@ -172,7 +177,7 @@ impl Plan {
                 _ => {}
             }
         }
-        Ok(())
+        Ok(checked.size)
     }
 
     fn crop(&mut self, top: u32, left: u32, size: Size) {

@@ -3,6 +3,7 @@
 use std::any::Any;
 
 use super::memory::{Memory, Values};
+use crate::error::Result;
 use crate::storage::prefer_huge_pages;
 use crate::value::Element;
 
@@ -16,6 +17,14 @@ pub(super) trait Buffer: Any + Send + Sync {
     fn reserve(&mut self, rows: usize, bytes: usize);
     /// Sets the number of rows: truncates, or adds zeros.
     fn set_rows(&mut self, rows: usize);
+    /// Makes of the rows, of which there will be no more, what the batch has.
+    fn finish(&mut self, _rows: usize) -> Result<()> {
+        Ok(())
+    }
+    /// What divides the rows of samples, if they have any number of them.
+    fn offsets(&self) -> Option<&[u64]> {
+        None
+    }
     fn bytes(&self) -> usize;
     fn as_any(&self) -> &dyn Any;
     fn as_any_mut(&mut self) -> &mut dyn Any;
@@ -110,6 +119,10 @@ impl Buffer for Ragged {
         let end = self.data.len() as u64;
         self.offsets.resize(rows + 1, end);
         self.data.truncate(self.offsets[rows] as usize);
+    }
+
+    fn offsets(&self) -> Option<&[u64]> {
+        Some(&self.offsets)
     }
 
     fn bytes(&self) -> usize {

@@ -1,15 +1,35 @@
 //! Columns of images: a pipeline of [`crate::image`] on the workers, straight into the batch.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
-use super::{Columns, FixedColumn, Source};
-use crate::error::{Error, ErrorKind};
-use crate::image::{Pipeline, Pixel, Recipe, Scratch};
+use super::{Columns, FixedColumn, Source, unfit};
+use crate::error::{Error, ErrorKind, Result};
+use crate::image::{Header, Pipeline, Pixel, Plan, Recipe, Scratch};
 use crate::loader::batch::Record;
+use crate::value::Element;
 
 thread_local! {
     /// Memory of this thread for pixels on their way, which the next image uses again.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// A column of images that other columns follow.
+pub(super) struct Images {
+    pub(super) field: String,
+    pub(super) pipeline: Pipeline,
+}
+
+impl Images {
+    /// What is done to the image of a record: the same for each column, as it follows from the header and
+    /// from random numbers that are those of the record.
+    pub(super) fn plan(&self, record: &Record<'_>) -> Result<Plan> {
+        let plan = || {
+            let header = Header::read(record.bytes(&self.field)?)?;
+            self.pipeline.plan(&header, &mut record.rng(self.pipeline.seed()))
+        };
+        plan().map_err(|error| error.with_field(self.field.as_str()))
+    }
 }
 
 impl Columns {
@@ -53,6 +73,8 @@ impl Columns {
             Err(error) => return self.refused::<T>(name, error),
         };
         let field = field.to_owned();
+        let pipeline = recipe.pipeline.clone();
+        let images = Arc::new(Images { field: field.clone(), pipeline });
         // The record says which epoch and position it has, so the column is not read as a field.
         let fill = move |record: &Record<'_>, row: &mut [T]| {
             let decoded = SCRATCH.with_borrow_mut(|scratch| {
@@ -69,12 +91,25 @@ impl Columns {
             });
             decoded.map_err(|error| error.with_field(field.as_str()))
         };
-        let source = Source::Whole(Box::new(fill));
+        let source = Source::Images(Box::new(fill), images);
         self.with(name, FixedColumn { shape: shape.to_vec(), source })
     }
 
+    /// The column of images of this name, which has to come before those that follow it.
+    pub(super) fn images(&self, name: &str) -> Result<Arc<Images>> {
+        let known = self.0.iter().filter_map(|(known, column)| Some((known, column.images()?)));
+        match known.clone().find(|(known, _)| *known == name) {
+            Some((_, images)) => Ok(images.clone()),
+            None => {
+                let known: Vec<&String> = known.map(|(name, _)| name).collect();
+                let expected = format!("a column of images before it, of {known:?}");
+                Err(unfit(expected, format!("{name:?}")))
+            }
+        }
+    }
+
     /// A column that cannot be made, which the loader reports when it starts.
-    fn refused<T: Pixel>(self, name: &str, error: Error) -> Columns {
+    pub(super) fn refused<T: Element>(self, name: &str, error: Error) -> Columns {
         let source = Source::<T>::Refused(error);
         self.with(name, FixedColumn { shape: Vec::new(), source })
     }

@@ -2,8 +2,15 @@
 
 mod buffer;
 #[cfg(feature = "images")]
+mod boxes;
+#[cfg(feature = "images")]
 mod image;
+#[cfg(feature = "images")]
+mod mask;
+mod lists;
 mod memory;
+mod packing;
+mod rows;
 mod sets;
 mod window;
 
@@ -13,7 +20,14 @@ use std::sync::Arc;
 use ndarray::{ArrayViewD, IxDyn};
 
 use self::buffer::{Buffer, Buffers, Fixed, Ragged};
+#[cfg(feature = "images")]
+pub use self::boxes::{Boxes, Labels};
+use self::lists::Lists;
+pub use self::lists::Padded;
+#[cfg(feature = "images")]
+pub use self::mask::Mask;
 pub use self::memory::Memory;
+pub use self::packing::{Packed, PackedRows};
 pub use self::sets::ColumnMemory;
 use self::sets::Spare;
 pub use self::window::Window;
@@ -173,6 +187,16 @@ trait Column: Send + Sync {
     }
     /// Whether the column is made of the field of its name.
     fn is_field(&self) -> bool;
+    /// The images that other columns can follow.
+    #[cfg(feature = "images")]
+    fn images(&self) -> Option<&Arc<image::Images>> {
+        None
+    }
+    /// The boxes that other columns can follow.
+    #[cfg(feature = "images")]
+    fn boxes(&self) -> Option<&Arc<boxes::Moved>> {
+        None
+    }
     /// Writes row `row` from the packed field at the cursor.
     fn read(&self, buffer: &mut dyn Buffer, row: usize, field: &mut Cursor<'_>) -> Result<()>;
     /// Writes row `row` from the sample.
@@ -195,12 +219,23 @@ enum Source<T> {
     Zeros(Fill<T>),
     /// A closure that writes every element.
     Whole(Fill<T>),
+    /// The same, of images that other columns can follow.
+    #[cfg(feature = "images")]
+    Images(Fill<T>, Arc<image::Images>),
     /// The column cannot be made.
     #[cfg(feature = "images")]
     Refused(Error),
 }
 
 impl<T: Element> Column for FixedColumn<T> {
+    #[cfg(feature = "images")]
+    fn images(&self) -> Option<&Arc<image::Images>> {
+        match &self.source {
+            Source::Images(_, images) => Some(images),
+            _ => None,
+        }
+    }
+
     fn check(&self) -> Result<()> {
         match &self.source {
             #[cfg(feature = "images")]
@@ -252,6 +287,8 @@ impl<T: Element> Column for FixedColumn<T> {
         match &self.source {
             Source::Zeros(fill) => fill(record, column.zeros(row)),
             Source::Whole(fill) => fill(record, column.row(row)),
+            #[cfg(feature = "images")]
+            Source::Images(fill, _) => fill(record, column.row(row)),
             _ => self.check(),
         }
     }
@@ -335,7 +372,7 @@ fn parse_array<'a>(field: &mut Cursor<'a>) -> Result<Parsed<'a>> {
     Ok((dtype, data, found_shape))
 }
 
-/// Whether elements of this type, which are such of the column, are big-endian; `None` if they are others.
+/// Whether elements of this dtype are big-endian, if they are of the type of the column.
 fn byte_order_of<T: Element>(dtype: &str) -> Option<bool> {
     // Byte order, letter and size. `|` is for what has no byte order.
     let big_endian = dtype.starts_with('>');
@@ -480,20 +517,31 @@ impl ColumnBatch {
     ///
     /// [`Invalid`](ErrorKind::Invalid) if there is no such column, or it holds another type.
     pub fn array<T: Element>(&self, name: &str) -> Result<ArrayViewD<'_, T>> {
-        let column = self.column::<Fixed<T>>(name)?;
-        let mut shape = vec![self.rows];
-        shape.extend_from_slice(&column.shape);
-        ArrayViewD::from_shape(IxDyn(&shape), column.values.get()?)
+        let (shape, values) = match self.buffer::<Lists<T>>(name) {
+            Some(lists) => (lists.shape(self.rows), lists.values()),
+            None => {
+                let column = self.column::<Fixed<T>>(name)?;
+                ([&[self.rows], &column.shape[..]].concat(), column.values.get()?)
+            }
+        };
+        ArrayViewD::from_shape(IxDyn(&shape), values)
             .map_err(|e| Error::new(ErrorKind::Invalid, format!("column {name:?}: {e}")))
     }
 
     /// The elements of a column, all samples one after another.
     pub fn values<T: Element>(&self, name: &str) -> Result<&[T]> {
-        self.column::<Fixed<T>>(name)?.values.get()
+        match self.buffer::<Lists<T>>(name) {
+            Some(lists) => Ok(lists.values()),
+            None => self.column::<Fixed<T>>(name)?.values.get(),
+        }
     }
 
     /// The same, to be changed in place.
     pub fn values_mut<T: Element>(&mut self, name: &str) -> Result<&mut [T]> {
+        if self.buffer::<Lists<T>>(name).is_some() {
+            let lists = self.buffer_mut::<Lists<T>>(name);
+            return Ok(lists.map_or(&mut [], |lists| lists.values_mut()));
+        }
         // Found by a shared reference first, whose error lists the columns.
         self.column::<Fixed<T>>(name)?;
         let column = self.buffer_mut::<Fixed<T>>(name);
@@ -514,20 +562,59 @@ impl ColumnBatch {
         Ok(column.map_or((&mut [], &[]), |column| (&mut column.data[..], &column.offsets[..])))
     }
 
+    /// The `len() + 1` offsets between the samples of a column whose samples have any number of rows: of
+    /// bytes, or of the rows of a [ragged](Columns::ragged) or [padded](Columns::padded) column, which are
+    /// counted without padding.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for any other column.
+    pub fn offsets(&self, name: &str) -> Result<&[u64]> {
+        let at = self.columns.0.iter().position(|(known, _)| known == name);
+        let buffer = at.and_then(|at| self.buffers.get(at));
+        buffer.and_then(|buffer| buffer.offsets()).ok_or_else(|| {
+            let message = format!("there is no column {name:?} whose samples have any length");
+            Error::new(ErrorKind::Invalid, message)
+        })
+    }
+
+    /// How many rows each sample of such a column has.
+    ///
+    /// # Errors
+    ///
+    /// As for [`offsets`](Self::offsets).
+    pub fn lengths(&self, name: &str) -> Result<Vec<u64>> {
+        Ok(self.offsets(name)?.windows(2).map(|ends| ends[1] - ends[0]).collect())
+    }
+
+    /// A [packed](Columns::packed) column: its rows and what is where in them.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if there is no such column, or it holds another type.
+    pub fn packed<T: Element>(&self, name: &str) -> Result<PackedRows<'_, T>> {
+        let found = self.buffer::<Lists<T>>(name).and_then(Lists::packed);
+        found.ok_or_else(|| self.no_column(name))
+    }
+
+    fn buffer<B: Buffer>(&self, name: &str) -> Option<&B> {
+        let at = self.columns.0.iter().position(|(known, _)| known == name)?;
+        self.buffers.get(at)?.as_any().downcast_ref::<B>()
+    }
+
+    fn no_column(&self, name: &str) -> Error {
+        let known: Vec<&str> = self.columns.0.iter().map(|(name, _)| name.as_str()).collect();
+        let message = format!("there is no column {name:?} of this type among {known:?}");
+        Error::new(ErrorKind::Invalid, message)
+    }
+
     fn buffer_mut<B: Buffer>(&mut self, name: &str) -> Option<&mut B> {
         let at = self.columns.0.iter().position(|(known, _)| known == name)?;
         self.buffers.get_mut(at)?.as_any_mut().downcast_mut::<B>()
     }
 
     fn column<B: Buffer>(&self, name: &str) -> Result<&B> {
-        let at = self.columns.0.iter().position(|(known, _)| known == name);
-        let buffer = at.and_then(|at| self.buffers.get(at));
-        let column = buffer.and_then(|buffer| buffer.as_any().downcast_ref::<B>());
-        column.ok_or_else(|| {
-            let known: Vec<&str> = self.columns.0.iter().map(|(name, _)| name.as_str()).collect();
-            let message = format!("there is no column {name:?} of this type among {known:?}");
-            Error::new(ErrorKind::Invalid, message)
-        })
+        self.buffer(name).ok_or_else(|| self.no_column(name))
     }
 }
 
@@ -696,6 +783,11 @@ impl Gather for CollateColumns {
                 zeros
             },
         )?;
+        let rows = batch.rows;
+        for (buffer, (name, _)) in batch.buffers.iter_mut().zip(&batch.columns.0) {
+            let finished = buffer.finish(rows);
+            finished.map_err(|error| error.within(format_args!("column {name:?}")))?;
+        }
         let bytes = batch.buffers.iter().map(|buffer| buffer.bytes()).sum();
         Ok(Gathered { fetched, data: batch, bytes })
     }

@@ -1,13 +1,9 @@
 //! Columns of windows: some rows of an array, such as a piece of a sequence or a few slices of a volume.
 
-use super::{
-    Columns, FixedColumn, Source, byte_order_of, code_of, copy, is_like, name_of, parse_array,
-    read_list, unfit,
-};
-use crate::array::PackedArray;
+use super::rows::Rows;
+use super::{Columns, FixedColumn, Source, unfit};
 use crate::error::Result;
-use crate::format::msgpack::numpy::is_container;
-use crate::format::msgpack::{Cursor, Kind};
+use crate::format::msgpack::Cursor;
 use crate::loader::batch::Record;
 use crate::value::Element;
 
@@ -111,73 +107,9 @@ fn read_window<T: Element>(
     field: &str,
 ) -> Result<()> {
     let (wanted, row) = (shape[0], &shape[1..]);
-    let expected = || format!("an array of type {} with rows of shape {row:?}", code_of::<T>());
-    let first = |rows: usize| match rows >= wanted {
-        true => Ok(window.first(rows, wanted, record)),
-        false => Err(unfit(format!("at least {wanted} rows"), rows)),
-    };
-    let mut field = Cursor::new(record.field(field)?);
-    match field.peek()? {
-        Kind::Map => {
-            let (dtype, data, found) = parse_array(&mut field)?;
-            let data = data.unwrap_or_default();
-            let big_endian = byte_order_of::<T>(dtype);
-            let fits = found.as_deref().is_none_or(|found| found.get(1..) == Some(row));
-            let (Some(big_endian), true) = (big_endian, fits) else {
-                let found = format!("type {dtype:?} and shape {:?}", found.unwrap_or_default());
-                return Err(unfit(expected(), found));
-            };
-            let rows = rows_of::<T>(data.len(), row)?;
-            if let Some(said) = found.and_then(|found| found.first().copied()) {
-                if said != rows {
-                    return Err(unfit(format!("data of {said} rows"), rows));
-                }
-            }
-            let bytes = size_of_val(out) / wanted.max(1);
-            let first = first(rows)?;
-            copy(out, &data[first * bytes..(first + wanted) * bytes], big_endian)
-        }
-        Kind::Bin if is_container(field.clone().read_bin()?) => {
-            let packed = PackedArray::from_bytes(field.read_bin()?)?;
-            match packed.shape() {
-                [rows, found @ ..] if found == row && is_like::<T>(packed.dtype()) => {
-                    packed.read_rows_alone(first(*rows)?, wanted, out)
-                }
-                shape => {
-                    let dtype = packed.dtype().to_string();
-                    Err(unfit(expected(), format!("type {dtype:?} and shape {shape:?}")))
-                }
-            }
-        }
-        Kind::Bin => {
-            let data = field.read_bin()?;
-            let first = first(rows_of::<T>(data.len(), row)?)?;
-            let bytes = size_of_val(out) / wanted.max(1);
-            copy(out, &data[first * bytes..(first + wanted) * bytes], false)
-        }
-        Kind::Array => {
-            let rows = field.read_array_len()? as usize;
-            for _ in 0..first(rows)? {
-                field.skip()?;
-            }
-            // The lists of the window, each of which has the shape of a row.
-            let width = out.len() / wanted.max(1);
-            (0..wanted).try_for_each(|at| {
-                read_list(&mut out[at * width..(at + 1) * width], row, row, &mut field)
-            })
-        }
-        kind => Err(unfit("an array", name_of(kind))),
-    }
-}
-
-/// How many rows these bytes are.
-fn rows_of<T: Element>(bytes: usize, row: &[usize]) -> Result<usize> {
-    let of_row = row.iter().try_fold(size_of::<T>(), |bytes, size| bytes.checked_mul(*size));
-    match of_row {
-        Some(of_row @ 1..) if bytes % of_row == 0 => Ok(bytes / of_row),
-        _ => {
-            let expected = format!("rows of {row:?} of {} bytes each", size_of::<T>());
-            Err(unfit(expected, format!("{bytes} bytes")))
-        }
+    let mut rows = Rows::<T>::find(&mut Cursor::new(record.field(field)?), row)?;
+    match rows.len() {
+        len if len >= wanted => rows.read(window.first(len, wanted, record), wanted, out),
+        len => Err(unfit(format!("at least {wanted} rows"), len)),
     }
 }

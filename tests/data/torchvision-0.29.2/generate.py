@@ -30,6 +30,7 @@ ACTIONS = {
     "saturation": F.adjust_saturation,
     "hue": F.adjust_hue,
 }
+GEOMETRY = ("crop", "resize", "hflip", "vflip", "pad")
 CASES = {
     "crop": [["crop", 5, 7, 20, 30]],
     "crop_flips": [["crop", 5, 7, 20, 30], ["hflip"], ["crop", 2, 3, 10, 11], ["vflip"]],
@@ -112,6 +113,35 @@ def decoded(names):
     return found
 
 
+def annotations():
+    """The numbers of a palette as a mask, and boxes, after the same actions."""
+    mask = torch.from_numpy(np.array(Image.open(HERE / "palette.png")))[None]
+    boxes = torch.tensor(
+        [[0, 0, 64, 48], [5, 6, 17, 20], [10.5, 3.25, 40.75, 45], [60, 40, 64, 48], [0, 0, 3, 2], [20, 20, 20, 30],
+         [-4, -2, 9, 70]], dtype=torch.float32)
+    cases = {}
+    for name, actions in CASES.items():
+        if any(action in ("brightness", "contrast", "saturation", "hue") for action, *_ in actions[:1]):
+            continue
+        moved = tv_tensors.Mask(mask)
+        found = {}
+        for action, *arguments in actions:
+            moved = ACTIONS[action](moved, *arguments) if action in GEOMETRY else moved
+        Image.fromarray(moved[0].numpy()).save(HERE / f"mask_{name}.png", optimize=True)
+        if not any(action == "pad" and arguments[-1] != "constant" for action, *arguments in actions):
+            for format in ("XYXY", "XYWH", "CXCYWH"):
+                held = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(48, 64))
+                held = F.convert_bounding_box_format(held, new_format=tv_tensors.BoundingBoxFormat[format])
+                before = held.tolist()
+                for action, *arguments in actions:
+                    held = ACTIONS[action](held, *arguments) if action in GEOMETRY else held
+                held = F.clamp_bounding_boxes(held)
+                kept = F.sanitize_bounding_boxes(held)[1]
+                found[format.lower()] = [before, held.tolist(), kept.nonzero()[:, 0].tolist()]
+        cases[name] = found
+    (HERE / "annotations.json").write_text(json.dumps(cases, separators=(",", ":")) + "\n")
+
+
 def rounding():
     rows = []
     for height, width in [(375, 500), (500, 375), (333, 500), (7, 1000), (1, 1), (224, 224), (223, 225)]:
@@ -164,6 +194,7 @@ def main():
         for action, *arguments in actions:
             result = ACTIONS[action](result, *arguments)
         save(f"made_{name}.png", result)
+    annotations()
     ramp = torch.arange(256, dtype=torch.uint8).view(1, 1, 256).expand(3, 1, 256)
     steps = [v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])]
     scaled = steps[0](ramp)

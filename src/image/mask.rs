@@ -1,0 +1,304 @@
+//! Masks: what a plan does to the places of pixels, with the values as they are.
+
+use std::io::Cursor;
+
+use image::{ColorType, ImageDecoder, ImageFormat};
+
+use super::canvas::inside;
+use super::decode::{blamed, caught, cut_short, known_format, limited_decoder, no_image};
+use super::plan::{Action, Plan, check_pixels};
+use super::step::{Size, unfit};
+use super::whole::jpeg_has_end;
+use crate::error::{Error, ErrorKind, Result};
+use crate::value::Element;
+
+/// In the place of a pixel: there is none, so the fill value stands there.
+const OUTSIDE: u32 = u32::MAX;
+
+/// The most pixels of a mask whose plan was made elsewhere.
+const MAX_RESULT: u64 = 1 << 30;
+
+/// How the pixels of an image are turned to be upright: flipped as they are stored, then transposed.
+pub(super) struct Turn {
+    pub(super) flips_x: bool,
+    pub(super) flips_y: bool,
+    pub(super) transposes: bool,
+}
+
+impl Turn {
+    pub(super) fn of(orientation: u8) -> Turn {
+        Turn {
+            flips_x: matches!(orientation, 2 | 3 | 7 | 8),
+            flips_y: matches!(orientation, 3 | 4 | 6 | 7),
+            transposes: orientation >= 5,
+        }
+    }
+
+    /// The size as it is stored of an image that is upright then.
+    pub(super) fn stored(&self, upright: Size) -> Size {
+        match self.transposes {
+            true => Size { height: upright.width, width: upright.height },
+            false => upright,
+        }
+    }
+}
+
+/// Where the pixels of a mask come from. No action but a turn mixes rows and columns, so each of them is
+/// followed alone, and a pixel is read once whatever is done.
+#[derive(Default)]
+pub(crate) struct Places {
+    rows: Vec<u32>,
+    columns: Vec<u32>,
+    spare: Vec<u32>,
+}
+
+impl Places {
+    /// Those of a plan that was checked.
+    pub(crate) fn follow(&mut self, plan: &Plan) {
+        let Places { rows, columns, spare } = self;
+        for (axis, side) in [(&mut *rows, plan.source.height), (&mut *columns, plan.source.width)] {
+            axis.clear();
+            axis.extend(0..side);
+        }
+        for action in &plan.actions {
+            match *action {
+                Action::Crop { top, left, size } => {
+                    keep(rows, top, size.height);
+                    keep(columns, left, size.width);
+                }
+                Action::Resize { size, .. } => {
+                    nearest(rows, spare, size.height);
+                    nearest(columns, spare, size.width);
+                }
+                Action::HorizontalFlip => columns.reverse(),
+                Action::VerticalFlip => rows.reverse(),
+                Action::Pad { padding, padding_mode, .. } => {
+                    let mut border = |axis: &mut Vec<u32>, before: u32, after: u32| {
+                        let (before, len) = (before as usize, axis.len());
+                        let all = before + len + after as usize;
+                        spare.clear();
+                        spare.extend((0..all).map(|at| {
+                            inside(at, before, len, padding_mode).map_or(OUTSIDE, |at| axis[at])
+                        }));
+                        std::mem::swap(axis, spare);
+                    };
+                    border(rows, padding.top, padding.bottom);
+                    border(columns, padding.left, padding.right);
+                }
+                // Of colours.
+                _ => {}
+            }
+        }
+    }
+
+    /// Writes the result, from the pixel at a row and a column as they are stored.
+    pub(crate) fn write<T: Copy>(
+        &self,
+        stored: Size,
+        orientation: u8,
+        fill: T,
+        out: &mut [T],
+        pixel: impl Fn(usize, usize) -> T,
+    ) {
+        let turn = Turn::of(orientation);
+        let place = |at: u32, side: u32, flips: bool| if flips { side - 1 - at } else { at };
+        let x = |at: u32| place(at, stored.width, turn.flips_x) as usize;
+        let y = |at: u32| place(at, stored.height, turn.flips_y) as usize;
+        let width = self.columns.len().max(1);
+        for (out, &row) in out.chunks_exact_mut(width).zip(&self.rows) {
+            for (out, &column) in out.iter_mut().zip(&self.columns) {
+                *out = match (row == OUTSIDE || column == OUTSIDE, turn.transposes) {
+                    (true, _) => fill,
+                    (false, true) => pixel(y(column), x(row)),
+                    (false, false) => pixel(y(row), x(column)),
+                };
+            }
+        }
+    }
+}
+
+fn keep(axis: &mut Vec<u32>, start: u32, len: u32) {
+    axis.truncate(start as usize + len as usize);
+    axis.drain(..start as usize);
+}
+
+fn nearest(axis: &mut Vec<u32>, spare: &mut Vec<u32>, to: u32) {
+    let len = axis.len();
+    if len == to as usize {
+        return;
+    }
+    // Single precision, as in torch.
+    let scale = len as f32 / to as f32;
+    spare.clear();
+    spare.extend((0..to).map(|at| axis[((at as f32 * scale) as usize).min(len - 1)]));
+    std::mem::swap(axis, spare);
+}
+
+impl Plan {
+    /// Does the same to a mask of the image: row by row, as it is stored. A resized mask has the nearest
+    /// pixels, colours mean nothing to it, and borders hold `fill`. The result has the
+    /// [size](Plan::size) of the plan.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for a mask of another size than the image, and for a plan that
+    /// cannot be carried out.
+    ///
+    /// ```
+    /// use kiste::image::{Header, Pipeline};
+    /// use kiste::sampler::rng::StableRng;
+    ///
+    /// let pipeline: Pipeline = "hflip(1) | pad((1, 0))".parse()?;
+    /// let plan = pipeline.plan(&Header::new(2, 2), &mut StableRng::new(&[]))?;
+    /// assert_eq!(plan.move_mask(&[1u8, 2, 3, 4], 255)?, [255, 2, 1, 255, 255, 4, 3, 255]);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    pub fn move_mask<T: Element>(&self, mask: &[T], fill: T) -> Result<Vec<T>> {
+        let end = self.end(MAX_RESULT)?;
+        let stored = Turn::of(self.orientation).stored(self.source);
+        if mask.len() as u64 != stored.pixels() {
+            let expected = format!("a mask of {} × {} pixels", stored.width, stored.height);
+            return Err(unfit(expected, format!("{} pixels", mask.len())));
+        }
+        let mut places = Places::default();
+        places.follow(self);
+        let mut out = vec![fill; end.pixels() as usize];
+        let width = stored.width as usize;
+        places.write(stored, self.orientation, fill, &mut out, |y, x| mask[y * width + x]);
+        Ok(out)
+    }
+}
+
+/// The elements of a mask that is an image.
+pub(crate) enum MaskPixels {
+    /// One byte for each pixel.
+    Narrow,
+    /// Two bytes for each pixel, in the order of this machine.
+    Wide,
+}
+
+/// Decodes a mask that is an image: the numbers of a palette, or grey of 8 or 16 bits.
+///
+/// `size` is what it has to have.
+pub(crate) fn decode_mask(bytes: &[u8], size: Size, out: &mut Vec<u8>) -> Result<MaskPixels> {
+    caught(bytes, || match known_format(bytes) {
+        None => Err(no_image(bytes)),
+        Some(ImageFormat::Png) => of_png(bytes, size, out),
+        Some(format) => of_gray(bytes, format, size, out),
+    })
+}
+
+fn check_size(size: Size, width: u32, height: u32) -> Result<()> {
+    match (size.width, size.height) == (width, height) {
+        true => Ok(()),
+        false => {
+            let expected = format!("a mask of {} × {}, as its image", size.width, size.height);
+            Err(unfit(expected, format!("{width} × {height}")))
+        }
+    }
+}
+
+/// The most bytes that may be allocated to decode a mask of this size.
+fn limit(size: Size) -> usize {
+    usize::try_from(size.pixels().saturating_mul(8)).unwrap_or(usize::MAX).saturating_add(16 << 20)
+}
+
+fn of_png(bytes: &[u8], size: Size, out: &mut Vec<u8>) -> Result<MaskPixels> {
+    let blame = |error: png::DecodingError| {
+        let kind = match error {
+            png::DecodingError::LimitsExceeded => ErrorKind::Limit,
+            _ => ErrorKind::Damaged,
+        };
+        Error::new(kind, format!("Png: {}", error.to_string().trim_end_matches('.')))
+    };
+    let mut decoder = png::Decoder::new_with_limits(
+        Cursor::new(bytes),
+        png::Limits { bytes: limit(size) },
+    );
+    decoder.set_ignore_text_chunk(true);
+    // The header first: what follows depends on what the pixels are.
+    let (color, depth) = {
+        let header = decoder.read_header_info().map_err(blame)?;
+        check_size(size, header.width, header.height)?;
+        (header.color_type, header.bit_depth)
+    };
+    match color {
+        png::ColorType::Indexed => decoder.set_transformations(png::Transformations::IDENTITY),
+        // As of any decoder, grey of fewer bits becomes 0 to 255.
+        png::ColorType::Grayscale => decoder.set_transformations(png::Transformations::EXPAND),
+        other => {
+            return Err(unfit("a mask of grey or with a palette", format!("Png of {other:?}")));
+        }
+    }
+    let mut reader = decoder.read_info().map_err(blame)?;
+    let needed = reader.output_buffer_size().unwrap_or(usize::MAX);
+    if needed > limit(size) {
+        return Err(Error::new(ErrorKind::Limit, format!("Png: {needed} bytes of pixels")));
+    }
+    out.clear();
+    out.resize(needed, 0);
+    let frame = reader.next_frame(out).map_err(blame)?;
+    let pixels = size.pixels() as usize;
+    if color == png::ColorType::Indexed {
+        unpack(out, frame.line_size, depth as usize, size);
+        return Ok(MaskPixels::Narrow);
+    }
+    match (frame.color_type, frame.bit_depth) {
+        (png::ColorType::Grayscale, png::BitDepth::Eight) if out.len() >= pixels => {
+            Ok(MaskPixels::Narrow)
+        }
+        (png::ColorType::Grayscale, png::BitDepth::Sixteen) if out.len() >= 2 * pixels => {
+            out.chunks_exact_mut(2).for_each(|pair| {
+                let value = u16::from_be_bytes([pair[0], pair[1]]);
+                pair.copy_from_slice(&value.to_ne_bytes());
+            });
+            Ok(MaskPixels::Wide)
+        }
+        // A colour that stands for transparency adds a channel.
+        (other, _) => Err(unfit("a mask of one channel", format!("Png of {other:?}"))),
+    }
+}
+
+/// Numbers of a palette with fewer than 8 bits, one in a byte. Rows begin in a byte of their own.
+fn unpack(out: &mut Vec<u8>, line: usize, depth: usize, size: Size) {
+    if depth == 8 {
+        return;
+    }
+    let (width, height) = (size.width as usize, size.height as usize);
+    let packed = out.clone();
+    out.clear();
+    let mask = (1u16 << depth) as u8 - 1;
+    for row in packed.chunks_exact(line.max(1)).take(height) {
+        out.extend((0..width).map(|x| {
+            let bit = x * depth;
+            (row[bit / 8] >> (8 - depth - bit % 8)) & mask
+        }));
+    }
+}
+
+fn of_gray(
+    bytes: &[u8],
+    format: ImageFormat,
+    size: Size,
+    out: &mut Vec<u8>,
+) -> Result<MaskPixels> {
+    let blame = |error: image::ImageError| blamed(format, &error, "decoded");
+    let decoder = limited_decoder(bytes, format, size.pixels()).map_err(blame)?;
+    let (width, height) = decoder.dimensions();
+    check_size(size, width, height)?;
+    check_pixels(size, u64::from(u32::MAX))?;
+    let pixels = match decoder.color_type() {
+        ColorType::L8 => MaskPixels::Narrow,
+        ColorType::L16 => MaskPixels::Wide,
+        other => {
+            return Err(unfit("a mask of grey or with a palette", format!("{format:?} of {other:?}")));
+        }
+    };
+    if format == ImageFormat::Jpeg && !jpeg_has_end(bytes) {
+        return Err(cut_short());
+    }
+    out.clear();
+    out.resize(usize::try_from(decoder.total_bytes()).unwrap_or(usize::MAX), 0);
+    decoder.read_image(out).map_err(blame)?;
+    Ok(pixels)
+}

@@ -1,0 +1,313 @@
+//! Columns of boxes, which move with the images of another column, and of what belongs to boxes.
+
+use std::sync::Arc;
+
+use super::image::Images;
+use super::lists::{Form, Limit, Lists, ListsColumn, Padded};
+use super::rows::Rows;
+use super::{Columns, parse_array, unfit};
+use crate::array::PackedArray;
+use crate::error::{Error, Result};
+use crate::format::msgpack::numpy::is_container;
+use crate::format::msgpack::{Cursor, Kind};
+use crate::image::BoxFormat;
+use crate::loader::batch::Record;
+use crate::value::Element;
+
+/// Boxes in the images of another column: see [`Columns::boxes`].
+#[derive(Debug, Clone)]
+#[must_use = "options do nothing until a column is made with them"]
+pub struct Boxes {
+    of: String,
+    field: Option<String>,
+    format: BoxFormat,
+    /// The least side and area.
+    least: Option<(f64, f64)>,
+    is_upright: bool,
+    form: Form<f32>,
+}
+
+impl Boxes {
+    /// In the images of this column.
+    pub fn of(images: &str) -> Boxes {
+        Boxes {
+            of: images.to_owned(),
+            field: None,
+            format: BoxFormat::default(),
+            least: None,
+            is_upright: false,
+            form: Form::Ragged,
+        }
+    }
+
+    /// The field with the boxes. Default: the name of the column.
+    pub fn field(mut self, field: &str) -> Boxes {
+        self.field = Some(field.to_owned());
+        self
+    }
+
+    /// What the four numbers are, in the field and in the batch. Default: [`BoxFormat::Xyxy`].
+    pub fn format(mut self, format: BoxFormat) -> Boxes {
+        self.format = format;
+        self
+    }
+
+    /// Removes boxes of which less than a pixel is left, as `SanitizeBoundingBoxes` of torchvision does by
+    /// default. Without it all boxes are kept, and one that has left the image has no width or no height.
+    pub fn remove_empty(self) -> Boxes {
+        self.remove_below(1.0, 1.0)
+    }
+
+    /// Removes boxes with a side or an area below these, in pixels of the result.
+    pub fn remove_below(mut self, side: f64, area: f64) -> Boxes {
+        self.least = Some((side, area));
+        self
+    }
+
+    /// Boxes that were made for upright images, so that they are not turned by the EXIF orientation of the
+    /// image. Default: boxes are in pixels of the image as it is stored.
+    pub fn upright(mut self) -> Boxes {
+        self.is_upright = true;
+        self
+    }
+
+    /// Pads the boxes of each sample, to `[samples, length, 4]`.
+    pub fn padded(mut self, padded: Padded<f32>) -> Boxes {
+        self.form = Form::Padded(padded);
+        self
+    }
+}
+
+/// What belongs to boxes, such as their classes: see [`Columns::labels`].
+#[derive(Debug, Clone)]
+#[must_use = "options do nothing until a column is made with them"]
+pub struct Labels<T> {
+    of: String,
+    field: Option<String>,
+    row: Vec<usize>,
+    form: Form<T>,
+}
+
+impl<T: Element> Labels<T> {
+    /// Of the boxes in this column.
+    pub fn of(boxes: &str) -> Labels<T> {
+        Labels { of: boxes.to_owned(), field: None, row: Vec::new(), form: Form::Ragged }
+    }
+
+    /// The field with a row for each box. Default: the name of the column.
+    pub fn field(mut self, field: &str) -> Labels<T> {
+        self.field = Some(field.to_owned());
+        self
+    }
+
+    /// The shape of a row. Default: one number.
+    pub fn row(mut self, shape: &[usize]) -> Labels<T> {
+        self.row = shape.to_vec();
+        self
+    }
+
+    /// Pads the rows of each sample, to `[samples, length, …]`.
+    pub fn padded(mut self, padded: Padded<T>) -> Labels<T> {
+        self.form = Form::Padded(padded);
+        self
+    }
+}
+
+/// A column of boxes that other columns follow.
+pub(super) struct Moved {
+    images: Arc<Images>,
+    boxes: Boxes,
+    field: String,
+}
+
+impl Moved {
+    /// The boxes of a record, and which of them are kept.
+    fn of(&self, record: &Record<'_>) -> Result<(Vec<[f64; 4]>, Vec<usize>)> {
+        let plan = self.images.plan(record)?;
+        let moved = || -> Result<(Vec<[f64; 4]>, Vec<usize>)> {
+            let mut boxes = read_boxes(&mut Cursor::new(record.field(&self.field)?))?;
+            if let Some(odd) = boxes.iter().find(|one| !one.iter().all(|side| side.is_finite())) {
+                return Err(unfit("boxes of finite numbers", format!("{odd:?}")));
+            }
+            let format = self.boxes.format;
+            boxes.iter_mut().for_each(|one| *one = format.to_xyxy(*one));
+            plan.moved(&mut boxes, if self.boxes.is_upright { 1 } else { plan.orientation })?;
+            let is_kept = |&at: &usize| {
+                let [left, top, right, bottom] = boxes[at];
+                let (width, height) = (right - left, bottom - top);
+                self.boxes.least.is_none_or(|(side, area)| {
+                    width >= side && height >= side && width * height >= area
+                })
+            };
+            let kept = (0..boxes.len()).filter(is_kept).collect();
+            boxes.iter_mut().for_each(|one| *one = format.of_xyxy(*one));
+            Ok((boxes, kept))
+        };
+        moved().map_err(|error| error.with_field(self.field.as_str()))
+    }
+}
+
+/// Those of these rows that are kept, as far as the column takes them.
+fn add<T: Element, const N: usize>(
+    lists: &mut Lists<T>,
+    limit: Limit,
+    rows: impl ExactSizeIterator<Item = [T; N]>,
+) -> Result<()> {
+    let wanted = limit.apply(rows.len())?;
+    for (out, row) in lists.more(wanted)?.chunks_exact_mut(N).zip(rows) {
+        out.copy_from_slice(&row);
+    }
+    Ok(())
+}
+
+impl Columns {
+    /// Boxes in the images of another column, as four numbers each. They are cropped, flipped, scaled and moved
+    /// with their image, and clipped to what the pipeline makes of it: `float32[total, 4]` for all samples of the
+    /// batch, in pixels of the result, with [offsets](super::ColumnBatch::offsets) between the samples.
+    ///
+    /// The field is an array of `n × 4` numbers of any type, or a list of such lists. A field without
+    /// boxes is an empty one.
+    ///
+    /// A box that has left the image is kept, without width or height, as by torchvision's
+    /// `ClampBoundingBoxes`; or it is [removed](Boxes::remove_empty), and then
+    /// [`labels`](Self::labels) leaves out what belongs to it, and [`kept`](Self::kept) says which are left.
+    ///
+    /// The column of the images has to come first. Their pipeline can have no border that repeats pixels.
+    /// See [`mask`](Self::mask) for an example.
+    pub fn boxes(self, name: &str, boxes: Boxes) -> Columns {
+        let images = self.images(&boxes.of);
+        let images = images.and_then(|images| images.pipeline.check_boxes().map(|()| images));
+        let images = match (images, boxes.least) {
+            (Ok(_), Some((side, area))) if !(side >= 0.0 && area >= 0.0) => {
+                let found = format!("{side} and {area}");
+                return self.refused::<f32>(name, unfit("a side and an area of 0 or more", found));
+            }
+            (Ok(images), _) => images,
+            (Err(error), _) => return self.refused::<f32>(name, error),
+        };
+        let field = boxes.field.clone().unwrap_or_else(|| name.to_owned());
+        let form = boxes.form.clone();
+        let moved = Arc::new(Moved { images, boxes, field });
+        let of = moved.clone();
+        let fill = move |record: &Record<'_>, lists: &mut Lists<f32>, limit: Limit| {
+            let (boxes, kept) = of.of(record)?;
+            let rows = kept.iter().map(|&at| boxes[at].map(|side| side as f32));
+            add(lists, limit, rows).map_err(|error| error.with_field(of.field.as_str()))
+        };
+        let boxes = Some(moved);
+        self.with(name, ListsColumn { row: vec![4], form, fill: Some(Box::new(fill)), boxes })
+    }
+
+    /// What belongs to the boxes of another column, such as their classes: an array with a row for each
+    /// box, of which those are left whose boxes are. Back to back, as [`ragged`](Self::ragged), or
+    /// [padded](Labels::padded).
+    pub fn labels<T: Element>(self, name: &str, labels: Labels<T>) -> Columns {
+        let moved = match self.moved(&labels.of) {
+            Ok(moved) => moved,
+            Err(error) => return self.refused::<T>(name, error),
+        };
+        let field = labels.field.unwrap_or_else(|| name.to_owned());
+        let row = labels.row.clone();
+        let fill = move |record: &Record<'_>, lists: &mut Lists<T>, limit: Limit| {
+            let (boxes, kept) = moved.of(record)?;
+            let add = || -> Result<()> {
+                let mut cursor = Cursor::new(record.field(&field)?);
+                let mut rows = Rows::<T>::find(&mut cursor, &row)?;
+                if rows.len() != boxes.len() {
+                    return Err(unfit(format!("{} rows, one for each box", boxes.len()), rows.len()));
+                }
+                let width: usize = row.iter().product();
+                let mut all = vec![T::default(); boxes.len() * width];
+                rows.read(0, boxes.len(), &mut all)?;
+                let wanted = limit.apply(kept.len())?;
+                for (out, at) in lists.more(wanted)?.chunks_exact_mut(width).zip(kept) {
+                    out.copy_from_slice(&all[at * width..(at + 1) * width]);
+                }
+                Ok(())
+            };
+            add().map_err(|error| error.with_field(field.as_str()))
+        };
+        let (row, form) = (labels.row, labels.form);
+        self.with(name, ListsColumn { row, form, fill: Some(Box::new(fill)), boxes: None })
+    }
+
+    /// Which boxes of another column are left: their numbers in the field, as `int64[total]`.
+    pub fn kept(self, name: &str, boxes: &str) -> Columns {
+        let moved = match self.moved(boxes) {
+            Ok(moved) => moved,
+            Err(error) => return self.refused::<i64>(name, error),
+        };
+        let fill = move |record: &Record<'_>, lists: &mut Lists<i64>, limit: Limit| {
+            let (_, kept) = moved.of(record)?;
+            add(lists, limit, kept.iter().map(|&at| [at as i64]))
+        };
+        let (row, form) = (Vec::new(), Form::Ragged);
+        self.with(name, ListsColumn { row, form, fill: Some(Box::new(fill)), boxes: None })
+    }
+
+    fn moved(&self, name: &str) -> Result<Arc<Moved>> {
+        let known = self.0.iter().filter_map(|(known, column)| Some((known, column.boxes()?)));
+        match known.clone().find(|(known, _)| *known == name) {
+            Some((_, moved)) => Ok(moved.clone()),
+            None => {
+                let known: Vec<&String> = known.map(|(name, _)| name).collect();
+                let expected = format!("a column of boxes before it, of {known:?}");
+                Err(unfit(expected, format!("{name:?}")))
+            }
+        }
+    }
+}
+
+/// The boxes of a field, of numbers of any type.
+fn read_boxes(field: &mut Cursor<'_>) -> Result<Vec<[f64; 4]>> {
+    let expected = "an array of boxes, of 4 numbers each";
+    let (dtype, is_empty) = match field.peek()? {
+        Kind::Array => return read_as::<f64>(field, |value| value),
+        Kind::Map => {
+            let (dtype, data, found) = parse_array(&mut field.clone())?;
+            // An array of an empty list has no second axis.
+            let is_empty = data.is_some_and(<[u8]>::is_empty) && found.as_deref() == Some(&[0]);
+            (dtype.to_owned(), is_empty)
+        }
+        Kind::Bin if is_container(field.clone().read_bin()?) => {
+            let packed = PackedArray::from_bytes(field.clone().read_bin()?)?;
+            (packed.dtype().to_string(), packed.shape() == [0])
+        }
+        kind => return Err(unfit(expected, super::name_of(kind))),
+    };
+    if is_empty {
+        return Ok(Vec::new());
+    }
+    match dtype.trim_start_matches(['<', '>', '=', '|']) {
+        "f2" => read_as::<half::f16>(field, f64::from),
+        "f4" => read_as::<f32>(field, f64::from),
+        "f8" => read_as::<f64>(field, |value| value),
+        "i1" => read_as::<i8>(field, f64::from),
+        "i2" => read_as::<i16>(field, f64::from),
+        "i4" => read_as::<i32>(field, f64::from),
+        // No side of an image is near to where these lose digits.
+        "i8" => read_as::<i64>(field, |value| value as f64),
+        "u1" => read_as::<u8>(field, f64::from),
+        "u2" => read_as::<u16>(field, f64::from),
+        "u4" => read_as::<u32>(field, f64::from),
+        "u8" => read_as::<u64>(field, |value| value as f64),
+        other => Err(unfit(expected, format!("type {other:?}"))),
+    }
+}
+
+fn read_as<T: Element>(field: &mut Cursor<'_>, number: impl Fn(T) -> f64) -> Result<Vec<[f64; 4]>> {
+    let mut rows = Rows::<T>::find(field, &[4])?;
+    let count = rows.len();
+    let elements = count.checked_mul(4).ok_or_else(|| -> Error { unfit("fewer boxes", count) })?;
+    // A list says how long it is before it is read, so it is not trusted.
+    if count > MAX_BOXES {
+        return Err(unfit(format!("up to {MAX_BOXES} boxes"), count));
+    }
+    let mut values = vec![T::default(); elements];
+    rows.read(0, count, &mut values)?;
+    let row = |row: &[T]| std::array::from_fn(|at| number(row[at]));
+    Ok(values.chunks_exact(4).map(row).collect())
+}
+
+/// More boxes in one image are none.
+const MAX_BOXES: usize = 1 << 22;

@@ -1,0 +1,206 @@
+//! Tokens of several samples in rows of one length.
+
+use super::lists::Limit;
+use super::unfit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::value::Element;
+
+/// How the samples of a batch are packed: see [`Columns::packed`](super::Columns::packed).
+///
+/// Samples come in their order. Each begins behind the one before, and one that does not fit into the rest of
+/// the row is [split](Self::split), or begins the next row if samples stay [whole](Self::whole). The same batch
+/// is always packed in the same way.
+#[derive(Debug, Clone)]
+#[must_use = "options do nothing until a column is made with them"]
+pub struct Packed<T> {
+    length: usize,
+    splits: bool,
+    cuts: bool,
+    rows: Option<usize>,
+    fill: T,
+}
+
+impl<T: Element> Packed<T> {
+    /// Rows of this many tokens. A sample that does not fit goes on in the next row.
+    pub fn split(length: usize) -> Packed<T> {
+        Packed { length, splits: true, cuts: false, rows: None, fill: T::default() }
+    }
+
+    /// Rows of this many tokens. A sample that does not fit begins the next row; one that is longer than a
+    /// row is an error, unless it is [cut](Self::cut).
+    pub fn whole(length: usize) -> Packed<T> {
+        Packed { splits: false, ..Packed::split(length) }
+    }
+
+    /// Of a sample longer than a row, takes the first tokens.
+    pub fn cut(mut self) -> Packed<T> {
+        self.cuts = true;
+        self
+    }
+
+    /// Batches of exactly this many rows: rows of padding are added, and a batch that needs more is an
+    /// error.
+    pub fn rows(mut self, rows: usize) -> Packed<T> {
+        self.rows = Some(rows);
+        self
+    }
+
+    /// The padding at the end of rows. Default: 0.
+    pub fn fill(mut self, fill: T) -> Packed<T> {
+        self.fill = fill;
+        self
+    }
+
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
+    pub(super) fn most(&self) -> Limit {
+        match self.splits {
+            true => Limit::None,
+            false => Limit::of(Some(self.length), self.cuts),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        match self {
+            Packed { length: 0, .. } => Err(unfit("rows of 1 token or more", 0)),
+            Packed { rows: Some(0), .. } => Err(unfit("1 row or more", 0)),
+            Packed { splits: true, cuts: true, .. } => {
+                Err(unfit("samples that are split or cut", "both"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Rows of tokens, and what is where in them.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct PackedRows<'a, T> {
+    /// Tokens of a row.
+    pub length: usize,
+    /// All rows, one after another.
+    pub tokens: &'a [T],
+    /// For each token its place in its piece of a sample, counted from 0; 0 for padding.
+    pub positions: &'a [i32],
+    /// For each token the sample of the batch that it is of, counted from 0; -1 for padding.
+    pub documents: &'a [i32],
+    /// Where each piece begins, in tokens of all rows, and the end of the last: what attention over sequences of
+    /// different lengths takes. A piece ends with its row, and the padding of a row is a piece of its own.
+    pub cu_seqlens: &'a [i32],
+    /// The length of the longest piece.
+    pub max_seqlen: usize,
+}
+
+impl<T> PackedRows<'_, T> {
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.tokens.len() / self.length.max(1)
+    }
+}
+
+/// What is where in packed rows.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    positions: Vec<i32>,
+    documents: Vec<i32>,
+    cu_seqlens: Vec<i32>,
+    max: usize,
+}
+
+impl Pieces {
+    pub(super) fn rows<'a, T>(&'a self, length: usize, tokens: &'a [T]) -> PackedRows<'a, T> {
+        PackedRows {
+            length,
+            tokens,
+            positions: &self.positions,
+            documents: &self.documents,
+            cu_seqlens: &self.cu_seqlens,
+            max_seqlen: self.max,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        4 * (self.positions.len() + self.documents.len() + self.cu_seqlens.len())
+    }
+
+    /// Packs samples that stand back to back, with these offsets.
+    pub(super) fn pack<T: Element>(
+        &mut self,
+        packed: &Packed<T>,
+        offsets: &[u64],
+        data: &mut Vec<T>,
+    ) -> Result<()> {
+        let length = packed.length;
+        let samples = || offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize);
+        // Where the first token of the sample goes, and the end of the one before.
+        let place = |end: usize, len: usize| match end % length {
+            used if !packed.splits && used + len > length => end + length - used,
+            _ => end,
+        };
+        let ends = samples().try_fold(0usize, |end, len| place(end, len).checked_add(len));
+        let needed = ends.map(|end| end.div_ceil(length));
+        let rows = match (needed, packed.rows) {
+            (Some(needed), Some(rows)) if needed > rows => {
+                return Err(unfit(format!("samples for up to {rows} rows of {length}"), needed));
+            }
+            (_, Some(rows)) => Some(rows),
+            (needed, None) => needed,
+        };
+        // Offsets of tokens are 32 bits wide, as attention wants them.
+        let all = rows.and_then(|rows| rows.checked_mul(length));
+        let Some(all) = all.filter(|all| i32::try_from(*all).is_ok()) else {
+            let message = format!("expected up to {} packed tokens, found more", i32::MAX);
+            return Err(Error::new(ErrorKind::Limit, message));
+        };
+        let Pieces { positions, documents, cu_seqlens, max } = self;
+        (positions.clear(), documents.clear(), cu_seqlens.clear());
+        *max = 0;
+        let mut begin = |start: usize, end: usize, document: Option<usize>| {
+            cu_seqlens.push(start as i32);
+            *max = (end - start).max(*max);
+            let counted = document.is_some();
+            positions.extend((0..(end - start) as i32).map(|at| if counted { at } else { 0 }));
+            documents.resize(end, document.map_or(-1, |document| document as i32));
+        };
+        // Up to the end of the row at most.
+        let mut cut = |mut start: usize, end: usize, document: Option<usize>| {
+            while start < end {
+                let stop = (start + length - start % length).min(end);
+                begin(start, stop, document);
+                start = stop;
+            }
+        };
+        let mut end = 0;
+        for (document, len) in samples().enumerate() {
+            let start = place(end, len);
+            cut(end, start, None);
+            cut(start, start + len, Some(document));
+            end = start + len;
+        }
+        cut(end, all, None);
+        cu_seqlens.push(all as i32);
+        // The last sample first, so that none is overwritten before it has moved.
+        data.resize(all, packed.fill);
+        let mut starts = Vec::new();
+        if !packed.splits {
+            let mut end = 0;
+            starts.extend(samples().map(|len| {
+                let start = place(end, len);
+                end = start + len;
+                start
+            }));
+        }
+        for (sample, &to) in starts.iter().enumerate().rev() {
+            let (start, end) = (offsets[sample] as usize, offsets[sample + 1] as usize);
+            data.copy_within(start..end, to);
+        }
+        for (token, document) in data.iter_mut().zip(documents.iter()) {
+            if *document < 0 {
+                *token = packed.fill;
+            }
+        }
+        Ok(())
+    }
+}

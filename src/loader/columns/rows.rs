@@ -1,0 +1,116 @@
+//! Rows of a field that is an array with any number of them.
+
+use super::{byte_order_of, code_of, copy, is_like, name_of, parse_array, read_list, unfit};
+use crate::array::PackedArray;
+use crate::error::Result;
+use crate::format::msgpack::numpy::is_container;
+use crate::format::msgpack::{Cursor, Kind};
+use crate::value::Element;
+
+/// The rows of an array, in any form that a field may have, before they are read.
+pub(super) struct Rows<'a, 'r, T> {
+    form: Form<'a>,
+    len: usize,
+    row: &'r [usize],
+    of: std::marker::PhantomData<T>,
+}
+
+enum Form<'a> {
+    Bytes { data: &'a [u8], big_endian: bool },
+    Packed(Box<PackedArray<'a>>),
+    /// At its first row.
+    List(Cursor<'a>),
+}
+
+impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
+    /// Those of a field, each of which has to have the shape `row`. The cursor is somewhere in the field then.
+    pub(super) fn find(field: &mut Cursor<'a>, row: &'r [usize]) -> Result<Rows<'a, 'r, T>> {
+        let expected = || format!("an array of type {} with rows of shape {row:?}", code_of::<T>());
+        let of = std::marker::PhantomData;
+        let (form, len) = match field.peek()? {
+            Kind::Map => {
+                let (dtype, data, found) = parse_array(field)?;
+                let data = data.unwrap_or_default();
+                let big_endian = byte_order_of::<T>(dtype);
+                let fits = found.as_deref().is_none_or(|found| found.get(1..) == Some(row));
+                let (Some(big_endian), true) = (big_endian, fits) else {
+                    let found = format!("type {dtype:?} and shape {:?}", found.unwrap_or_default());
+                    return Err(unfit(expected(), found));
+                };
+                let len = rows_of::<T>(data.len(), row)?;
+                if let Some(said) = found.and_then(|found| found.first().copied()) {
+                    if said != len {
+                        return Err(unfit(format!("data of {said} rows"), len));
+                    }
+                }
+                (Form::Bytes { data, big_endian }, len)
+            }
+            Kind::Bin if is_container(field.clone().read_bin()?) => {
+                let packed = PackedArray::from_bytes(field.read_bin()?)?;
+                match packed.shape() {
+                    [len, found @ ..] if found == row && is_like::<T>(packed.dtype()) => {
+                        let len = *len;
+                        (Form::Packed(Box::new(packed)), len)
+                    }
+                    shape => {
+                        let dtype = packed.dtype().to_string();
+                        let found = format!("type {dtype:?} and shape {shape:?}");
+                        return Err(unfit(expected(), found));
+                    }
+                }
+            }
+            Kind::Bin => {
+                let data = field.read_bin()?;
+                (Form::Bytes { data, big_endian: false }, rows_of::<T>(data.len(), row)?)
+            }
+            Kind::Array => {
+                let len = field.read_array_len()? as usize;
+                // Each takes a byte or more, so that memory is not made for rows that do not follow.
+                if len > field.rest().len() {
+                    return Err(unfit(format!("a list of {len}"), "fewer bytes"));
+                }
+                (Form::List(field.clone()), len)
+            }
+            kind => return Err(unfit("an array", name_of(kind))),
+        };
+        Ok(Rows { form, len, row, of })
+    }
+
+    /// How many rows there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Reads `wanted` rows from `first` on, of which there are as many.
+    pub(super) fn read(&mut self, first: usize, wanted: usize, out: &mut [T]) -> Result<()> {
+        let width = out.len() / wanted.max(1);
+        match &mut self.form {
+            Form::Bytes { data, big_endian } => {
+                let bytes = width * size_of::<T>();
+                copy(out, &data[first * bytes..(first + wanted) * bytes], *big_endian)
+            }
+            Form::Packed(packed) => packed.read_rows_alone(first, wanted, out),
+            Form::List(rows) => {
+                for _ in 0..first {
+                    rows.skip()?;
+                }
+                // The lists of the rows, each of which has the shape of one.
+                (0..wanted).try_for_each(|at| {
+                    read_list(&mut out[at * width..(at + 1) * width], self.row, self.row, rows)
+                })
+            }
+        }
+    }
+}
+
+/// How many rows these bytes are.
+fn rows_of<T: Element>(bytes: usize, row: &[usize]) -> Result<usize> {
+    let of_row = row.iter().try_fold(size_of::<T>(), |bytes, size| bytes.checked_mul(*size));
+    match of_row {
+        Some(of_row @ 1..) if bytes % of_row == 0 => Ok(bytes / of_row),
+        _ => {
+            let expected = format!("rows of {row:?} of {} bytes each", size_of::<T>());
+            Err(unfit(expected, format!("{bytes} bytes")))
+        }
+    }
+}

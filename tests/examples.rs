@@ -7,6 +7,11 @@
 #[expect(dead_code, reason = "`main` is for the example itself")]
 mod train;
 
+#[cfg(feature = "images")]
+#[path = "../examples/images.rs"]
+#[expect(dead_code, reason = "`main` is for the example itself")]
+mod images;
+
 #[path = "../examples/convert.rs"]
 #[expect(dead_code, reason = "`main` is for the example itself")]
 mod convert;
@@ -28,4 +33,11 @@ fn a_conversion_in_parts_has_all_samples_but_the_bad_one() {
 fn a_run_with_a_pause_ends_at_the_same_weights() {
     let accuracy = train::run(4).unwrap();
     assert!(accuracy > 0.9, "{accuracy}");
+}
+
+#[cfg(feature = "images")]
+#[test]
+fn a_run_on_pictures_with_a_pause_ends_at_the_same_weights() {
+    let accuracy = images::run(2).unwrap();
+    assert!(accuracy > 0.85, "{accuracy}");
 }

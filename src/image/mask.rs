@@ -211,10 +211,8 @@ fn of_png(bytes: &[u8], size: Size, out: &mut Vec<u8>) -> Result<MaskPixels> {
         };
         Error::new(kind, format!("Png: {}", error.to_string().trim_end_matches('.')))
     };
-    let mut decoder = png::Decoder::new_with_limits(
-        Cursor::new(bytes),
-        png::Limits { bytes: limit(size) },
-    );
+    let mut decoder =
+        png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: limit(size) });
     decoder.set_ignore_text_chunk(true);
     // The header first: what follows depends on what the pixels are.
     let (color, depth) = {
@@ -276,12 +274,7 @@ fn unpack(out: &mut Vec<u8>, line: usize, depth: usize, size: Size) {
     }
 }
 
-fn of_gray(
-    bytes: &[u8],
-    format: ImageFormat,
-    size: Size,
-    out: &mut Vec<u8>,
-) -> Result<MaskPixels> {
+fn of_gray(bytes: &[u8], format: ImageFormat, size: Size, out: &mut Vec<u8>) -> Result<MaskPixels> {
     let blame = |error: image::ImageError| blamed(format, &error, "decoded");
     let decoder = limited_decoder(bytes, format, size.pixels()).map_err(blame)?;
     let (width, height) = decoder.dimensions();
@@ -291,7 +284,10 @@ fn of_gray(
         ColorType::L8 => MaskPixels::Narrow,
         ColorType::L16 => MaskPixels::Wide,
         other => {
-            return Err(unfit("a mask of grey or with a palette", format!("{format:?} of {other:?}")));
+            return Err(unfit(
+                "a mask of grey or with a palette",
+                format!("{format:?} of {other:?}"),
+            ));
         }
     };
     if format == ImageFormat::Jpeg && !jpeg_has_end(bytes) {

@@ -70,10 +70,10 @@ use crate::sampler::{Partition, Sampler, State, Tail};
 #[cfg(feature = "arrays")]
 pub use crate::value::Element;
 pub use batch::{Batch, Failure, OnError, Record, Samples};
-#[cfg(feature = "arrays")]
-pub use columns::{ColumnBatch, ColumnMemory, Columns, Memory, Packed, PackedRows, Padded, Window};
 #[cfg(feature = "images")]
 pub use columns::{Boxes, Labels, Mask};
+#[cfg(feature = "arrays")]
+pub use columns::{ColumnBatch, ColumnMemory, Columns, Memory, Packed, PackedRows, Padded, Window};
 pub use report::{ConsumerTime, CoreTime, Limit, LoaderReport, QueueDepth, WorkerTime};
 
 use batch::{Gather, MapSamples, RawSamples};

@@ -1,5 +1,6 @@
 //! Images on their way into a batch: the same as by torchvision, whatever they are encoded as.
 
+mod annotations;
 mod columns;
 mod damage;
 mod pipeline;

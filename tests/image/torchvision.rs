@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use kiste::image::{
-    Action, Header, Interpolation, Padding, PaddingMode, Pipeline, Plan, Size, Worker,
+    Action, BoxFormat, Header, Interpolation, Padding, PaddingMode, Pipeline, Plan, Size, Worker,
 };
 use kiste::sampler::rng::StableRng;
 use serde_json::Value as Json;
@@ -233,7 +233,11 @@ fn scaling_and_normalizing() {
 fn no_file_is_forgotten() {
     let manifest = manifest();
     let mut known: BTreeSet<String> =
-        ["photo.png", "generate.py", "manifest.json", "README.md"].map(String::from).into();
+        ["photo.png", "annotations.json", "generate.py", "manifest.json", "README.md"]
+            .map(String::from)
+            .into();
+    let annotated = annotations();
+    known.extend(annotated.as_object().unwrap().keys().map(|name| format!("mask_{name}.png")));
     let cases = manifest["cases"].as_object().unwrap().keys();
     known.extend(cases.map(|name| format!("made_{name}.png")));
     for case in manifest["decoded"].as_array().unwrap() {
@@ -242,4 +246,61 @@ fn no_file_is_forgotten() {
     let names = fs::read_dir(dir()).unwrap().map(|entry| entry.unwrap().file_name());
     let found: BTreeSet<String> = names.map(|name| name.into_string().unwrap()).collect();
     assert_eq!(found, known);
+}
+
+/// The numbers of a palette as they are stored.
+fn palette(name: &str) -> Vec<u8> {
+    let decoder = png::Decoder::new(std::io::Cursor::new(bytes_of(name)));
+    let mut reader = decoder.read_info().unwrap();
+    assert_eq!(reader.info().bit_depth, png::BitDepth::Eight);
+    let mut out = vec![0; reader.output_buffer_size().unwrap()];
+    reader.next_frame(&mut out).unwrap();
+    out
+}
+
+fn annotations() -> Json {
+    serde_json::from_slice(&fs::read(dir().join("annotations.json")).unwrap()).unwrap()
+}
+
+/// Exactly, as nothing is computed.
+#[test]
+fn masks() {
+    let (photo, mask) = (bytes_of("photo.png"), palette("palette.png"));
+    let cases = manifest()["cases"].clone();
+    for name in annotations().as_object().unwrap().keys() {
+        let plan = plan_of(&photo, &cases[name]);
+        let expected = image::load_from_memory(&bytes_of(&format!("mask_{name}.png"))).unwrap();
+        let fill = if name == "pad" { 9 } else { 0 };
+        let found = plan.move_mask(&mask, fill).unwrap();
+        assert_eq!(found, expected.into_luma8().into_raw(), "{name}");
+    }
+}
+
+#[test]
+fn boxes() {
+    let photo = bytes_of("photo.png");
+    let cases = manifest()["cases"].clone();
+    let mut count = 0;
+    for (name, formats) in annotations().as_object().unwrap() {
+        let plan = plan_of(&photo, &cases[name]);
+        for (format, found) in formats.as_object().unwrap() {
+            let format: BoxFormat = serde_json::from_value(Json::from(format.as_str())).unwrap();
+            let of = |json: &Json| serde_json::from_value::<Vec<[f64; 4]>>(json.clone()).unwrap();
+            let mut boxes: Vec<[f64; 4]> =
+                of(&found[0]).into_iter().map(|one| format.to_xyxy(one)).collect();
+            plan.move_boxes(&mut boxes).unwrap();
+            for (ours, theirs) in boxes.into_iter().zip(of(&found[1])) {
+                let ours = format.of_xyxy(ours);
+                // Theirs are in single precision.
+                let is_near = ours.iter().zip(theirs).all(|(a, b)| (a - b).abs() < 1e-4);
+                assert!(is_near, "{name} {format:?}: {ours:?} {theirs:?}");
+                count += 1;
+            }
+        }
+        if formats.as_object().unwrap().is_empty() {
+            let error = plan.move_boxes(&mut [[0.0; 4]]).unwrap_err().to_string();
+            assert!(error.contains("expected padding_mode=constant"), "{error}");
+        }
+    }
+    assert!(count > 200, "{count}");
 }

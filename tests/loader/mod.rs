@@ -2,6 +2,7 @@
 
 mod columns;
 mod errors;
+mod lists;
 mod order;
 mod report;
 mod resume;
@@ -77,12 +78,12 @@ fn map(fields: &[(&str, Value)]) -> Vec<u8> {
     msgpack::to_vec(&Value::Map(fields)).unwrap()
 }
 
-fn bin(bytes: &[u8]) -> Value {
+pub(crate) fn bin(bytes: &[u8]) -> Value {
     Value::Binary(bytes.to_vec())
 }
 
 /// An array as msgpack-numpy packs it.
-fn nd(dtype: &str, shape: &[u64], data: &[u8]) -> Value {
+pub(crate) fn nd(dtype: &str, shape: &[u64], data: &[u8]) -> Value {
     let shape = shape.iter().map(|&size| size.into()).collect();
     Value::Map(vec![
         (bin(b"nd"), true.into()),

@@ -214,7 +214,10 @@ impl Columns {
                 let mut cursor = Cursor::new(record.field(&field)?);
                 let mut rows = Rows::<T>::find(&mut cursor, &row)?;
                 if rows.len() != boxes.len() {
-                    return Err(unfit(format!("{} rows, one for each box", boxes.len()), rows.len()));
+                    return Err(unfit(
+                        format!("{} rows, one for each box", boxes.len()),
+                        rows.len(),
+                    ));
                 }
                 let width: usize = row.iter().product();
                 let mut all = vec![T::default(); boxes.len() * width];

@@ -173,7 +173,8 @@ impl<T: Element> Lists<T> {
     pub(super) fn more(&mut self, rows: usize) -> Result<&mut [T]> {
         let start = self.data.len();
         let end = rows.checked_mul(self.width).and_then(|more| start.checked_add(more));
-        let Some(end) = end.filter(|end| end.saturating_mul(size_of::<T>()) as u64 <= MAX_BYTES) else {
+        let Some(end) = end.filter(|end| end.saturating_mul(size_of::<T>()) as u64 <= MAX_BYTES)
+        else {
             let message = format!("expected up to {} GiB of rows in a batch", MAX_BYTES >> 30);
             return Err(Error::new(ErrorKind::Limit, format!("{message}, found {rows} rows more")));
         };

@@ -130,7 +130,8 @@ fn move_mask<T: Element>(
         if T::from_number(most).is_none() {
             return Err(unfit(format!("a mask of type {}", code_of::<T>()), most));
         }
-        let element = |value: u16| T::from_number(Number::Unsigned(value.into())).unwrap_or_default();
+        let element =
+            |value: u16| T::from_number(Number::Unsigned(value.into())).unwrap_or_default();
         match pixels {
             MaskPixels::Narrow => {
                 let table: [T; 256] = std::array::from_fn(|value| element(value as u16));

@@ -19,9 +19,9 @@ use std::sync::Arc;
 
 use ndarray::{ArrayViewD, IxDyn};
 
-use self::buffer::{Buffer, Buffers, Fixed, Ragged};
 #[cfg(feature = "images")]
 pub use self::boxes::{Boxes, Labels};
+use self::buffer::{Buffer, Buffers, Fixed, Ragged};
 use self::lists::Lists;
 pub use self::lists::Padded;
 #[cfg(feature = "images")]

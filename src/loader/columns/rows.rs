@@ -16,7 +16,10 @@ pub(super) struct Rows<'a, 'r, T> {
 }
 
 enum Form<'a> {
-    Bytes { data: &'a [u8], big_endian: bool },
+    Bytes {
+        data: &'a [u8],
+        big_endian: bool,
+    },
     Packed(Box<PackedArray<'a>>),
     /// At its first row.
     List(Cursor<'a>),

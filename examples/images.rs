@@ -172,38 +172,37 @@ fn accuracy(model: &Model, test: &Arc<dyn Reader>) -> Res<f64> {
 /// For each pixel of an output with half the sides, the 3 × 3 pixels around it; zeros outside.
 fn around(pixels: &[f32], side: usize, channels: usize) -> Array2<f32> {
     let images = pixels.len() / (side * side * channels);
-    let mut out = Array2::zeros((images * (side / 2).pow(2), 9 * channels));
-    each_patch(images, side, |patch, nth, pixel| {
+    let patches = images * (side / 2).pow(2);
+    let mut out = vec![0.0; patches * 9 * channels];
+    each_patch(images, side, |place, pixel| {
         let pixel = &pixels[pixel * channels..(pixel + 1) * channels];
-        let mut row = out.row_mut(patch);
-        let row = row.as_slice_mut().expect("rows are contiguous");
-        row[nth * channels..(nth + 1) * channels].copy_from_slice(pixel);
+        out[place * channels..(place + 1) * channels].copy_from_slice(pixel);
     });
-    out
+    Array2::from_shape_vec((patches, 9 * channels), out).expect("as many elements")
 }
 
 /// The reverse: adds what belongs to a pixel.
 fn back(patches: &Array2<f32>, side: usize, channels: usize) -> Array2<f32> {
     let images = patches.nrows() / (side / 2).pow(2);
-    let mut out = Array2::zeros((images * side * side, channels));
-    each_patch(images, side, |patch, nth, pixel| {
-        let row = patches.row(patch);
-        let row = row.as_slice().expect("rows are contiguous");
-        let part = &row[nth * channels..(nth + 1) * channels];
-        out.row_mut(pixel).iter_mut().zip(part).for_each(|(out, part)| *out += part);
+    let patches = patches.as_slice().expect("a product is contiguous");
+    let mut out = vec![0.0; images * side * side * channels];
+    each_patch(images, side, |place, pixel| {
+        let part = &patches[place * channels..(place + 1) * channels];
+        let pixel = &mut out[pixel * channels..(pixel + 1) * channels];
+        pixel.iter_mut().zip(part).for_each(|(pixel, part)| *pixel += part);
     });
-    out
+    Array2::from_shape_vec((images * side * side, channels), out).expect("as many elements")
 }
 
-/// All patches, with the number of each pixel in its patch and in the images.
-fn each_patch(images: usize, side: usize, mut each: impl FnMut(usize, usize, usize)) {
+/// Each pixel that is in a patch: its place in all patches, and in all images.
+fn each_patch(images: usize, side: usize, mut each: impl FnMut(usize, usize)) {
     let half = side / 2;
     for patch in 0..images * half * half {
         let (image, row, column) = (patch / (half * half), patch / half % half, patch % half);
-        for nth in 0..9 {
-            let (y, x) = (2 * row + nth / 3, 2 * column + nth % 3);
-            if (1..=side).contains(&y) && (1..=side).contains(&x) {
-                each(patch, nth, (image * side + y - 1) * side + x - 1);
+        for (dy, dx) in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)] {
+            let (y, x) = (2 * row + dy, 2 * column + dx);
+            if 0 < y && y <= side && 0 < x && x <= side {
+                each(patch * 9 + 3 * dy + dx, (image * side + y - 1) * side + x - 1);
             }
         }
     }

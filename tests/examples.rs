@@ -38,6 +38,6 @@ fn a_run_with_a_pause_ends_at_the_same_weights() {
 #[cfg(feature = "images")]
 #[test]
 fn a_run_on_pictures_with_a_pause_ends_at_the_same_weights() {
-    let accuracy = images::run(2).unwrap();
-    assert!(accuracy > 0.85, "{accuracy}");
+    let accuracy = images::run(1).unwrap();
+    assert!(accuracy > 0.8, "{accuracy}");
 }

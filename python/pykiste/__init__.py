@@ -19,7 +19,7 @@ Order and threads come from a sampler and a loader, whose state is two integers:
 {'epoch': 1, 'position': 0}
 """
 
-from pykiste import errors
+from pykiste import columns, errors
 from pykiste._core import (
     ArrayStore,
     Batch,
@@ -32,7 +32,6 @@ from pykiste._core import (
     Sampler,
     StagedVersion,
     View,
-    Window,
     Writer,
     commit,
     convert,
@@ -50,6 +49,7 @@ from pykiste._core import (
     unpack,
     verify,
 )
+from pykiste.columns import Boxes, Kept, Labels, Mask, Packed, Pad, Ragged, Window
 from pykiste.errors import Error
 from pykiste.types import Extension, Timestamp
 
@@ -58,20 +58,28 @@ open = Dataset
 __all__ = [
     "ArrayStore",
     "Batch",
+    "Boxes",
     "ChunkedArray",
     "Dataset",
     "Error",
     "Extension",
+    "Kept",
+    "Labels",
     "Loader",
+    "Mask",
     "Order",
+    "Packed",
     "PackedArray",
+    "Pad",
     "Pipeline",
+    "Ragged",
     "Sampler",
     "StagedVersion",
     "Timestamp",
     "View",
     "Window",
     "Writer",
+    "columns",
     "commit",
     "convert",
     "diff",

@@ -7,7 +7,17 @@ from typing import Any, Literal, Self, final, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from pykiste import columns as columns
 from pykiste import errors as errors
+from pykiste.columns import Boxes as Boxes
+from pykiste.columns import Kept as Kept
+from pykiste.columns import Labels as Labels
+from pykiste.columns import Mask as Mask
+from pykiste.columns import Packed as Packed
+from pykiste.columns import PackedTokens
+from pykiste.columns import Pad as Pad
+from pykiste.columns import Ragged as Ragged
+from pykiste.columns import Window as Window
 from pykiste.errors import Error as Error
 from pykiste.reports import Compared, Converted, Filtered, Loading, Made, Merged, Progress, Removed, Selected, Verified, Version
 from pykiste.types import Extension as Extension
@@ -16,27 +26,36 @@ from pykiste.types import Timestamp as Timestamp
 from pykiste.types import Which
 
 
-# What a column is made of: numbers, numbers of a shape, bytes, some rows of an array, or an image; the last two
+# What a column is made of: numbers, numbers of a shape, bytes, an image, or one of `pykiste.columns`; the last two
 # also with the name of another field.
-_Column = DTypeLike | tuple[DTypeLike, int | Sequence[int]] | Window | tuple[Window, str] | Pipeline | tuple[Pipeline, str]
+_Described = Pipeline | Window | Ragged | Packed | Mask | Boxes | Labels | Kept
+_Column = DTypeLike | tuple[DTypeLike, int | Sequence[int]] | _Described | tuple[_Described, str]
 
 __all__ = [
     "ArrayStore",
     "Batch",
+    "Boxes",
     "ChunkedArray",
     "Dataset",
     "Error",
     "Extension",
+    "Kept",
+    "Labels",
     "Loader",
+    "Mask",
     "Order",
+    "Packed",
     "PackedArray",
+    "Pad",
     "Pipeline",
+    "Ragged",
     "Sampler",
     "StagedVersion",
     "Timestamp",
     "View",
     "Window",
     "Writer",
+    "columns",
     "commit",
     "convert",
     "diff",
@@ -162,7 +181,9 @@ class Batch:
     def padding(self) -> int: ...
     @property
     def failures(self) -> list[tuple[int, str | None, str]]: ...
-    def ragged(self, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]: ...
+    def ragged(self, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]: ...
+    def lengths(self, name: str) -> NDArray[np.int64]: ...
+    def packed(self, name: str) -> PackedTokens: ...
     @property
     def samples(self) -> list[Sample]: ...
     def __len__(self) -> int: ...
@@ -186,24 +207,6 @@ class Pipeline:
     def seed(self) -> int: ...
     @property
     def steps(self) -> tuple[str, ...]: ...
-
-@final
-class Window:
-    def __new__(
-        cls,
-        dtype: DTypeLike,
-        rows: int,
-        row: Sequence[int] = ...,
-        *,
-        at: Literal["start", "center", "random"] = "start",
-        seed: int | None = None,
-    ) -> Self: ...
-    @property
-    def dtype(self) -> Any: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
 
 @final
 class Loader:

@@ -12,7 +12,6 @@ from pykiste import (
     Sampler as Sampler,
     StagedVersion as StagedVersion,
     View as View,
-    Window as Window,
     Writer as Writer,
     commit as commit,
     convert as convert,

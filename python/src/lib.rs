@@ -4,6 +4,7 @@
 use pyo3::prelude::*;
 
 mod array;
+mod columns;
 mod convert;
 mod dataset;
 mod decode;
@@ -44,7 +45,7 @@ mod _core {
     #[pymodule_export]
     use super::image::Pipeline;
     #[pymodule_export]
-    use super::loader::{Batch, Loader, Window};
+    use super::loader::{Batch, Loader};
     #[pymodule_export]
     use super::merge::merge;
     #[pymodule_export]

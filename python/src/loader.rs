@@ -6,210 +6,24 @@
 
 use std::sync::Arc;
 
-use kiste::image::{self, PixelType};
 use kiste::loader::{
-    ColumnBatch, ColumnMemory, Columns, Element, LoaderReport, Memory, OnError, Window as Which,
+    ColumnBatch, ColumnMemory, Element, LoaderReport, Memory, OnError, PackedRows,
 };
 use kiste::reader::Reader;
 use kiste::sampler::{Sequential, State, Tail};
 use numpy::ndarray::{ArrayViewMutD, IxDyn};
-use numpy::{IntoPyArray, PyArray1, PyArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{
+    IntoPyArray, PyArray1, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
+};
 use pyo3::exceptions::{PyBufferError, PyIndexError, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PySlice, PyString, PyType};
 
+use crate::columns::{Column, Form, all_of, with_types};
 use crate::dataset::{Dataset, shared};
 use crate::decode::Decoder;
 use crate::errors::{bug, raise};
-use crate::image::Pipeline;
 use crate::sampler::Sampler;
-
-/// Calls a macro with all types that columns have, by the names that NumPy has for them.
-macro_rules! with_types {
-    ($apply:ident) => {
-        $apply! {
-            "bool" bool, "int8" i8, "int16" i16, "int32" i32, "int64" i64, "uint8" u8,
-            "uint16" u16, "uint32" u32, "uint64" u64, "float16" half::f16, "float32" f32,
-            "float64" f64, "complex64" num_complex::Complex32, "complex128" num_complex::Complex64,
-        }
-    };
-}
-
-/// What a column is: bytes of any length, or numbers of one type and shape, which images become, too.
-#[derive(Clone)]
-enum Form {
-    Bytes,
-    Numbers { dtype: String, shape: Vec<usize>, source: Source },
-}
-
-/// What the numbers of a column are made of.
-#[derive(Clone)]
-enum Source {
-    /// The field of its name.
-    Field,
-    /// Some rows of a field.
-    Window(String, Which),
-    /// The image in a field.
-    Image(String, image::Pipeline),
-}
-
-#[derive(Clone)]
-struct Column {
-    name: String,
-    form: Form,
-}
-
-/// A column of some rows of an array: `rows` of them, each of the given shape, from the start, the center
-/// or at random. For `Loader(columns=…)`.
-///
-/// Of a packed array only the blocks with these rows are decoded. Where a random window begins depends on the
-/// seed, the epoch and the position of the sample alone: not on threads, ranks or a resume. An array with
-/// fewer rows is an error.
-///
-/// >>> import numpy as np
-/// >>> import pykiste as ki
-/// >>> path = getfixture("tmp_path") / "texts.msgpack"
-/// >>> with ki.Writer(path) as writer:
-/// ...     for number in range(6):
-/// ...         writer.write({"key": str(number), "tokens": np.arange(100, dtype="int32")})
-/// >>> columns = {"tokens": ki.Window("int32", 8, at="random", seed=3)}
-/// >>> for batch in ki.Loader(ki.open(path), batch_size=3, columns=columns):
-/// ...     print(batch["tokens"].shape, (np.diff(batch["tokens"]) == 1).all())
-/// (3, 8) True
-/// (3, 8) True
-#[pyclass(module = "pykiste", frozen)]
-pub(crate) struct Window {
-    /// The type.
-    #[pyo3(get)]
-    dtype: Py<PyAny>,
-    /// How many rows.
-    #[pyo3(get)]
-    rows: usize,
-    /// The shape of a row.
-    row: Vec<usize>,
-    which: Which,
-}
-
-#[pymethods]
-impl Window {
-    #[new]
-    #[pyo3(signature = (dtype, rows, row=Vec::new(), *, at="start", seed=None))]
-    fn new(
-        dtype: Py<PyAny>,
-        rows: usize,
-        row: Vec<usize>,
-        at: &str,
-        seed: Option<u64>,
-    ) -> PyResult<Window> {
-        let which = match (at, seed) {
-            ("start", None) => Which::Start,
-            ("center", None) => Which::Center,
-            ("random", Some(seed)) => Which::Random { seed },
-            ("random", None) => {
-                return Err(PyValueError::new_err(
-                    "seed: expected one for random windows, found none",
-                ));
-            }
-            ("start" | "center", Some(_)) => {
-                let message = format!("seed: expected none for windows at the {at}, found one");
-                return Err(PyValueError::new_err(message));
-            }
-            (other, _) => {
-                let message =
-                    format!("at: expected 'start', 'center' or 'random', found {other:?}");
-                return Err(PyValueError::new_err(message));
-            }
-        };
-        Ok(Window { dtype, rows, row, which })
-    }
-
-    /// The shape of a window.
-    #[getter]
-    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, [&[self.rows], &self.row[..]].concat())
-    }
-}
-
-impl Column {
-    /// A column from what a caller gives for it: `bytes`, a type, or a type and a shape; a window or a
-    /// pipeline, for another field in a tuple with its name.
-    fn parse(name: &Bound<'_, PyAny>, given: &Bound<'_, PyAny>) -> PyResult<Column> {
-        let name: String = name.extract()?;
-        if given.is(given.py().get_type::<pyo3::types::PyBytes>()) {
-            return Ok(Column { name, form: Form::Bytes });
-        }
-        let both = given.cast::<PyTuple>().ok().filter(|both| both.len() == 2);
-        let both = both.map(|both| PyResult::Ok((both.get_item(0)?, both.get_item(1)?)));
-        let both = both.transpose()?;
-        let (what, second) = match &both {
-            Some((what, second)) => (what, Some(second)),
-            None => (given, None),
-        };
-        let field = || second.map_or(Ok(name.clone()), |field| field.extract::<String>());
-        if let Ok(pipeline) = what.cast::<Pipeline>() {
-            let (dtype, shape) = pipeline.get().result(&name)?;
-            let source = Source::Image(field()?, pipeline.get().pipeline.clone());
-            return Ok(Column { form: Form::Numbers { dtype, shape, source }, name });
-        }
-        let (dtype, shape, source) = match (what.cast::<Window>(), second) {
-            (Ok(window), _) => {
-                let window = window.get();
-                let shape = [&[window.rows], &window.row[..]].concat();
-                let source = Source::Window(field()?, window.which);
-                (window.dtype.bind(given.py()).clone(), shape, source)
-            }
-            (Err(_), Some(shape)) => {
-                let shape = match shape.extract::<usize>() {
-                    Ok(one) => vec![one],
-                    Err(_) => shape.extract()?,
-                };
-                (what.clone(), shape, Source::Field)
-            }
-            (Err(_), None) => (given.clone(), Vec::new(), Source::Field),
-        };
-        let numpy = given.py().import("numpy")?;
-        let dtype = numpy.call_method1("dtype", (dtype,))?;
-        if !dtype.getattr("isnative")?.extract::<bool>()? {
-            let message = format!("column {name:?}: expected a native byte order, found {dtype}");
-            return Err(PyTypeError::new_err(message));
-        }
-        let dtype: String = dtype.getattr("name")?.extract()?;
-        Ok(Column { form: Form::Numbers { dtype, shape, source }, name })
-    }
-
-    fn add_to(&self, columns: Columns) -> PyResult<Columns> {
-        let name = &self.name;
-        let Form::Numbers { dtype, shape, source } = &self.form else {
-            return Ok(columns.bytes(name));
-        };
-        if let Source::Image(field, pipeline) = source {
-            let pipeline = pipeline.clone();
-            return Ok(match pipeline.output().0 {
-                PixelType::U8 => columns.image_as::<u8>(name, field, pipeline),
-                PixelType::F16 => columns.image_as::<half::f16>(name, field, pipeline),
-                _ => columns.image_as::<f32>(name, field, pipeline),
-            });
-        }
-        macro_rules! add {
-            ($($known:literal $type:ty,)*) => {
-                match &dtype[..] {
-                    $($known => Ok(match source {
-                        Source::Window(field, which) => {
-                            let (rows, row) = (shape[0], &shape[1..]);
-                            columns.window_as::<$type>(name, field, rows, row, *which)
-                        }
-                        _ if shape.is_empty() => columns.scalar::<$type>(name),
-                        _ => columns.array::<$type>(name, shape),
-                    }),)*
-                    other => Err(PyTypeError::new_err(format!(
-                        "column {name:?}: no column has the type {other}"
-                    ))),
-                }
-            };
-        }
-        with_types!(add)
-    }
-}
 
 /// The memory of an array of NumPy or of a tensor, which batches are written to.
 struct Given {
@@ -255,7 +69,7 @@ impl Given {
             PyValueError::new_err(message)
         };
         let Form::Numbers { dtype, shape, .. } = &column.form else {
-            return Err(wrong("none, as bytes of any length are in memory of the loader", "one"));
+            return Err(wrong("none, as rows of any length are in memory of the loader", "one"));
         };
         // A tensor of torch shares its memory with the array that it returns.
         let is_tensor = given.hasattr("data_ptr")? && given.hasattr("numpy")?;
@@ -361,10 +175,6 @@ impl Buffers {
         );
         Err(PyBufferError::new_err(message))
     }
-}
-
-fn all_of(columns: &[Column]) -> PyResult<Columns> {
-    columns.iter().try_fold(Columns::new(), |all, one| one.add_to(all))
 }
 
 /// Everything a loader is started with.
@@ -547,7 +357,7 @@ impl Loader {
             None => None,
             Some(given) => {
                 let parsed: PyResult<Vec<Column>> =
-                    given.iter().map(|(name, form)| Column::parse(&name, &form)).collect();
+                    given.iter().map(|(name, form)| Column::parse(&name, &form, given)).collect();
                 Some(parsed?.into())
             }
         };
@@ -783,6 +593,19 @@ impl Batch {
         batch
     }
 
+    fn form(&self, name: &str) -> Option<Form> {
+        let Data::Columns { columns, .. } = &self.data else { return None };
+        columns.iter().find(|column| column.name == name).map(|column| column.form.clone())
+    }
+
+    /// A copy: what divides the rows must not change with an array.
+    fn offsets(&self, name: &str) -> PyResult<Vec<i64>> {
+        let unknown = |_| PyKeyError::new_err(name.to_owned());
+        let Data::Columns { batch, .. } = &self.data else { return Err(unknown(())) };
+        let offsets = batch.offsets(name).map_err(|_| unknown(()))?;
+        Ok(offsets.iter().map(|&offset| offset as i64).collect())
+    }
+
     fn rows(&self) -> usize {
         match &self.data {
             Data::Samples(samples) => samples.len(),
@@ -804,17 +627,38 @@ impl Batch {
     }
 }
 
+/// What is where in packed rows, as arrays of their own.
+struct Parts<'py> {
+    positions: Bound<'py, PyAny>,
+    documents: Bound<'py, PyAny>,
+    cu_seqlens: Bound<'py, PyArray1<i32>>,
+    max: usize,
+}
+
+impl<'py> Parts<'py> {
+    fn of<T>(py: Python<'py>, packed: &PackedRows<'_, T>) -> PyResult<Parts<'py>> {
+        let rows = |values: &[i32]| -> PyResult<Bound<'py, PyAny>> {
+            let values = values.to_vec().into_pyarray(py);
+            Ok(values.reshape([packed.rows(), packed.length])?.into_any())
+        };
+        Ok(Parts {
+            positions: rows(packed.positions)?,
+            documents: rows(packed.documents)?,
+            cu_seqlens: packed.cu_seqlens.to_vec().into_pyarray(py),
+            max: packed.max_seqlen,
+        })
+    }
+}
+
 /// The array of a column. Its memory is that of the batch, which `owner` is.
 fn column<'py, T: Element + numpy::Element>(
     owner: &Bound<'py, Batch>,
     name: &str,
-    shape: &[usize],
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut this = owner.borrow_mut();
-    let rows = this.rows();
     let Data::Columns { batch, .. } = &mut this.data else { return Err(bug("no columns")) };
+    let shape = batch.array::<T>(name).map_err(raise)?.shape().to_vec();
     let values = batch.values_mut::<T>(name).map_err(raise)?;
-    let shape: Vec<usize> = std::iter::once(rows).chain(shape.iter().copied()).collect();
     let view = ArrayViewMutD::from_shape(IxDyn(&shape), values).map_err(bug)?;
     // SAFETY: the array keeps `owner` alive, and with it the memory, which does not move: nothing
     // changes the length of a column of a batch that was handed out, and no reference to its elements
@@ -823,7 +667,24 @@ fn column<'py, T: Element + numpy::Element>(
     Ok(array.into_any())
 }
 
-/// A column of bytes, and the offsets that divide it.
+/// The same for a type by its name.
+fn view<'py>(
+    owner: &Bound<'py, Batch>,
+    name: &str,
+    dtype: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    macro_rules! view {
+        ($($known:literal $type:ty,)*) => {
+            match dtype {
+                $($known => column::<$type>(owner, name),)*
+                other => Err(bug(other)),
+            }
+        };
+    }
+    with_types!(view)
+}
+
+/// The rows of a column, and the offsets that divide them.
 type Ragged<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>);
 
 #[pymethods]
@@ -841,12 +702,7 @@ impl Batch {
             return slf.borrow().sample(py, item.extract()?);
         };
         let name = name.to_str()?;
-        let form = match &slf.borrow().data {
-            Data::Columns { columns, .. } => {
-                columns.iter().find(|column| column.name == name).map(|column| column.form.clone())
-            }
-            Data::Samples(_) => None,
-        };
+        let form = slf.borrow().form(name);
         match form {
             None => Err(PyKeyError::new_err(name.to_owned())),
             Some(Form::Bytes) => {
@@ -858,21 +714,18 @@ impl Batch {
                 });
                 Ok(PyList::new(py, cut.collect::<Vec<_>>())?.into_any())
             }
-            Some(Form::Numbers { dtype, shape, .. }) => {
-                macro_rules! view {
-                    ($($known:literal $type:ty,)*) => {
-                        match &dtype[..] {
-                            $($known => column::<$type>(slf, name, &shape),)*
-                            other => Err(bug(other)),
-                        }
-                    };
-                }
-                with_types!(view)
+            Some(Form::Lists { dtype, is_ragged: true, .. }) => {
+                let (data, offsets) = (view(slf, name, &dtype)?, slf.borrow().offsets(name)?);
+                let cut = offsets.windows(2).map(|ends| {
+                    data.get_item(PySlice::new(py, ends[0] as isize, ends[1] as isize, 1))
+                });
+                Ok(PyList::new(py, cut.collect::<PyResult<Vec<_>>>()?)?.into_any())
             }
+            Some(Form::Numbers { dtype, .. } | Form::Lists { dtype, .. }) => view(slf, name, &dtype),
         }
     }
 
-    /// A column of bytes without a copy: all of them back to back as an array of `uint8` in the memory of
+    /// A column of bytes or of `Ragged` without a copy: all of them back to back as one array in the memory of
     /// the batch, and the `len(batch) + 1` offsets between the samples.
     ///
     /// >>> import pykiste as ki
@@ -886,6 +739,10 @@ impl Batch {
     /// (b'onetwothree', [0, 3, 6, 11])
     fn ragged<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Ragged<'py>> {
         let py = slf.py();
+        if let Some(Form::Lists { dtype, is_ragged: true, .. }) = slf.borrow().form(name) {
+            let offsets = slf.borrow().offsets(name)?;
+            return Ok((view(slf, name, &dtype)?, offsets.into_pyarray(py)));
+        }
         let mut this = slf.borrow_mut();
         let Data::Columns { batch, .. } = &mut this.data else {
             return Err(PyKeyError::new_err(name.to_owned()));
@@ -897,6 +754,36 @@ impl Batch {
         // SAFETY: as in `column`.
         let data = unsafe { PyArrayDyn::borrow_from_array(&view, slf.clone().into_any()) };
         Ok((data.into_any(), offsets.into_pyarray(py)))
+    }
+
+    /// How many rows each sample has in a column of any number of rows, without padding.
+    fn lengths<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let offsets = self.offsets(name)?;
+        let lengths: Vec<i64> = offsets.windows(2).map(|ends| ends[1] - ends[0]).collect();
+        Ok(lengths.into_pyarray(py))
+    }
+
+    /// A column of `Packed`, with what is where in it: see `pykiste.columns.PackedTokens`.
+    fn packed<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let Some(Form::Lists { dtype, .. }) = slf.borrow().form(name) else {
+            return Err(PyKeyError::new_err(name.to_owned()));
+        };
+        let tokens = view(slf, name, &dtype)?;
+        let this = slf.borrow();
+        let Data::Columns { batch, .. } = &this.data else { return Err(bug("no columns")) };
+        macro_rules! parts {
+            ($($known:literal $type:ty,)*) => {
+                match &dtype[..] {
+                    $($known => batch.packed::<$type>(name).map(|packed| Parts::of(py, &packed)),)*
+                    other => return Err(bug(other)),
+                }
+            };
+        }
+        let Parts { positions, documents, cu_seqlens, max } =
+            with_types!(parts).map_err(|_| PyKeyError::new_err(name.to_owned()))??;
+        let class = py.import("pykiste.columns")?.getattr("PackedTokens")?;
+        class.call1((tokens, positions, documents, cu_seqlens, max))
     }
 
     fn __contains__(&self, name: &str) -> bool {

@@ -1,0 +1,256 @@
+"""Columns of a `Loader` that are more than a field of one type and shape.
+
+Each is a value: it compares, hashes and pickles, and `(column, "field")` takes a field of another name.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, final
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["Boxes", "Kept", "Labels", "Mask", "Pad", "Packed", "PackedTokens", "Ragged", "Window"]
+
+
+def _settle(column: Any, **values: object) -> None:
+    for name, value in values.items():
+        object.__setattr__(column, name, value)
+
+
+@final
+@dataclass(frozen=True)
+class Window:
+    """A column of some rows of an array: `rows` of them, each of the shape `row`, from the start, the center
+    or at random.
+
+    Of a packed array only the blocks with these rows are decoded. Where a random window begins depends on the
+    seed, the epoch and the position of the sample alone: not on threads, ranks or a resume. An array with
+    fewer rows is an error.
+
+    >>> import numpy as np
+    >>> import pykiste as ki
+    >>> path = getfixture("tmp_path") / "texts.msgpack"
+    >>> with ki.Writer(path) as writer:
+    ...     for number in range(6):
+    ...         writer.write({"key": str(number), "tokens": np.arange(100, dtype="int32")})
+    >>> columns = {"tokens": ki.Window("int32", 8, at="random", seed=3)}
+    >>> for batch in ki.Loader(ki.open(path), batch_size=3, columns=columns):
+    ...     print(batch["tokens"].shape, (np.diff(batch["tokens"]) == 1).all())
+    (3, 8) True
+    (3, 8) True
+    """
+
+    dtype: DTypeLike
+    rows: int
+    row: Sequence[int] = ()
+    at: Literal["start", "center", "random"] = field(default="start", kw_only=True)
+    seed: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.at not in ("start", "center", "random"):
+            raise ValueError(f"at: expected 'start', 'center' or 'random', found {self.at!r}")
+        if self.at == "random" and self.seed is None:
+            raise ValueError("seed: expected one for random windows, found none")
+        if self.at != "random" and self.seed is not None:
+            raise ValueError(f"seed: expected none for windows at the {self.at}, found one")
+        _settle(self, dtype=np.dtype(self.dtype), row=tuple(self.row))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a window."""
+        return (self.rows, *self.row)
+
+
+@final
+@dataclass(frozen=True)
+class Pad:
+    """To which length the samples of a batch are padded.
+
+    That of the longest, rounded up to a `multiple`; or the first of `buckets` that the longest fits into. A
+    sample longer than the last bucket is an error, or with `longer="cut"` its first rows are taken.
+    """
+
+    multiple: int = field(default=1, kw_only=True)
+    buckets: Sequence[int] | None = field(default=None, kw_only=True)
+    fill: float = field(default=0, kw_only=True)
+    longer: Literal["error", "cut"] = field(default="error", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.longer not in ("error", "cut"):
+            raise ValueError(f"longer: expected 'error' or 'cut', found {self.longer!r}")
+        if self.buckets is not None:
+            if self.multiple != 1:
+                raise ValueError("expected buckets or a multiple, found both")
+            _settle(self, buckets=tuple(self.buckets))
+        elif self.longer == "cut":
+            raise ValueError("longer: expected buckets for samples to be cut, found none")
+
+
+@final
+@dataclass(frozen=True)
+class Ragged:
+    """A column of arrays with any number of rows, each of the shape `row`.
+
+    A batch has a list of arrays, and `Batch.ragged` all rows with the offsets between samples. With `pad` it
+    has one array of shape `(samples, length, …)`, and `Batch.lengths` says how many rows are those of a sample.
+
+    >>> import pykiste as ki
+    >>> path = getfixture("tmp_path") / "texts.msgpack"
+    >>> with ki.Writer(path) as writer:
+    ...     writer.write({"key": "a", "tokens": [1, 2, 3]})
+    ...     writer.write({"key": "b", "tokens": [4]})
+    >>> columns = {"tokens": ki.Ragged("int64", pad=ki.Pad(buckets=[4, 8], fill=-1))}
+    >>> [batch] = ki.Loader(ki.open(path), columns=columns)
+    >>> batch["tokens"].tolist(), batch.lengths("tokens").tolist()
+    ([[1, 2, 3, -1], [4, -1, -1, -1]], [3, 1])
+    """
+
+    dtype: DTypeLike
+    row: Sequence[int] = ()
+    pad: Pad | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _settle(self, dtype=np.dtype(self.dtype), row=tuple(self.row))
+
+
+@final
+@dataclass(frozen=True)
+class Packed:
+    """A column of tokens: the samples of a batch one after another in rows of `length`.
+
+    A sample that does not fit into the rest of a row goes on in the next one; with `split=False` it begins the
+    next row, and one longer than a row is an error, or cut with `longer="cut"`. With `rows` each batch has
+    this many rows.
+
+    A batch is packed by itself: its size counts samples as ever, and so does the state of a run.
+    `Batch.packed` says what is where.
+
+    >>> import pykiste as ki
+    >>> path = getfixture("tmp_path") / "texts.msgpack"
+    >>> with ki.Writer(path) as writer:
+    ...     for key, length in [("a", 3), ("b", 2), ("c", 1)]:
+    ...         writer.write({"key": key, "tokens": list(range(length))})
+    >>> columns = {"tokens": ki.Packed("int32", 4, split=False, fill=-1)}
+    >>> [batch] = ki.Loader(ki.open(path), columns=columns)
+    >>> batch["tokens"].tolist()
+    [[0, 1, 2, -1], [0, 1, 0, -1]]
+    >>> packed = batch.packed("tokens")
+    >>> packed.documents.tolist(), packed.cu_seqlens.tolist()
+    ([[0, 0, 0, -1], [1, 1, 2, -1]], [0, 3, 4, 6, 7, 8])
+    """
+
+    dtype: DTypeLike
+    length: int
+    split: bool = field(default=True, kw_only=True)
+    rows: int | None = field(default=None, kw_only=True)
+    fill: float = field(default=0, kw_only=True)
+    longer: Literal["error", "cut"] = field(default="error", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.longer not in ("error", "cut"):
+            raise ValueError(f"longer: expected 'error' or 'cut', found {self.longer!r}")
+        if self.split and self.longer == "cut":
+            raise ValueError("longer: expected split=False for samples to be cut, found split=True")
+        _settle(self, dtype=np.dtype(self.dtype))
+
+
+class PackedTokens(NamedTuple):
+    """A column of packed tokens: arrays of shape `(rows, length)`, and where the pieces are."""
+
+    #: The tokens.
+    tokens: NDArray[Any]
+    #: For each token its place in its piece of a sample; 0 for padding.
+    positions: NDArray[np.int32]
+    #: For each token the sample of the batch that it is of; -1 for padding.
+    documents: NDArray[np.int32]
+    #: Where each piece begins, in tokens of all rows, and the end of the last. A piece ends with its row, and
+    #: the padding of a row is a piece of its own.
+    cu_seqlens: NDArray[np.int32]
+    #: The length of the longest piece.
+    max_seqlen: int
+
+
+@final
+@dataclass(frozen=True)
+class Mask:
+    """A column of masks for the images of another column: `(height, width)`.
+
+    A mask is cropped, flipped, padded and turned as its image, and resized to the nearest pixel. It is an image of
+    grey or with a palette, whose numbers are taken, or an array, with the size of its image. `fill` stands around
+    what is padded. With `upright=True` masks are not turned by the EXIF orientation of the image: they
+    were made for upright images.
+    """
+
+    dtype: DTypeLike = "uint8"
+    of: str = field(default="image", kw_only=True)
+    fill: float = field(default=0, kw_only=True)
+    upright: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _settle(self, dtype=np.dtype(self.dtype))
+
+
+@final
+@dataclass(frozen=True)
+class Boxes:
+    """A column of boxes in the images of another column: `float32`, four for each box.
+
+    They are cropped, flipped, scaled and clipped with their image. `format` is that of torchvision: "xyxy", "xywh"
+    or "cxcywh", in pixels, of the stored image before and of the result after.
+
+    A box that has left the image is kept, without width or height, as by `ClampBoundingBoxes`. With
+    `min_size` or `min_area` those below are removed, as by `SanitizeBoundingBoxes`: `Labels` and `Kept` say
+    which are left. With `upright=True` boxes are not turned by the EXIF orientation of the image.
+
+    >>> import pykiste as ki
+    >>> path = getfixture("tmp_path") / "boxes.msgpack"
+    >>> with ki.Writer(path) as writer:
+    ...     image = b"P5 8 4 255\\n" + bytes(32)
+    ...     boxes = [[0, 0, 2, 2], [4, 1, 6, 3]]
+    ...     writer.write({"key": "a", "image": image, "boxes": boxes, "labels": [7, 8]})
+    >>> columns = {
+    ...     "image": ki.Pipeline("center_crop(4) | hflip(1)"),
+    ...     "boxes": ki.Boxes(min_size=1),
+    ...     "labels": ki.Labels("int64"),
+    ... }
+    >>> [batch] = ki.Loader(ki.open(path), columns=columns)
+    >>> [boxes], [labels] = batch["boxes"], batch["labels"]
+    >>> boxes.tolist(), labels.tolist()
+    ([[0.0, 1.0, 2.0, 3.0]], [8])
+    """
+
+    of: str = field(default="image", kw_only=True)
+    format: Literal["xyxy", "xywh", "cxcywh"] = field(default="xyxy", kw_only=True)
+    min_size: float | None = field(default=None, kw_only=True)
+    min_area: float | None = field(default=None, kw_only=True)
+    upright: bool = field(default=False, kw_only=True)
+    pad: Pad | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.format not in ("xyxy", "xywh", "cxcywh"):
+            message = f"format: expected 'xyxy', 'xywh' or 'cxcywh', found {self.format!r}"
+            raise ValueError(message)
+
+
+@final
+@dataclass(frozen=True)
+class Labels:
+    """A column of what belongs to the boxes of another column, such as their classes: an array with a row for
+    each box, of which those are left whose boxes are."""
+
+    dtype: DTypeLike
+    row: Sequence[int] = ()
+    of: str = field(default="boxes", kw_only=True)
+    pad: Pad | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _settle(self, dtype=np.dtype(self.dtype), row=tuple(self.row))
+
+
+@final
+@dataclass(frozen=True)
+class Kept:
+    """A column of which boxes of another column are left: their numbers in the field, as `int64`."""
+
+    of: str = field(default="boxes", kw_only=True)

@@ -1,0 +1,392 @@
+//! What a caller asks for as columns of batches.
+
+use kiste::image::{self, BoxFormat, PixelType, Size};
+use kiste::loader::{
+    Boxes, Columns, Element, Labels, Mask, Packed, Padded, Window as Which,
+};
+use kiste::value::Number;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::conversion::FromPyObjectOwned;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::errors::bug;
+use crate::image::Pipeline;
+
+/// Calls a macro with all types that columns have, by the names that NumPy has for them.
+macro_rules! with_types {
+    ($apply:ident) => {
+        $apply! {
+            "bool" bool, "int8" i8, "int16" i16, "int32" i32, "int64" i64, "uint8" u8,
+            "uint16" u16, "uint32" u32, "uint64" u64, "float16" half::f16, "float32" f32,
+            "float64" f64, "complex64" num_complex::Complex32, "complex128" num_complex::Complex64,
+        }
+    };
+}
+
+pub(crate) use with_types;
+
+/// What a column is: bytes of any length; numbers of one type and shape, which images become, too; or rows
+/// of numbers, of which each sample has any number.
+#[derive(Clone)]
+pub(crate) enum Form {
+    Bytes,
+    Numbers { dtype: String, shape: Vec<usize>, source: Source },
+    Lists { dtype: String, is_ragged: bool, source: Rows },
+}
+
+/// What the numbers of a column are made of.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// The field of its name.
+    Field,
+    /// Some rows of a field.
+    Window(String, Which),
+    /// The image in a field.
+    Image(String, image::Pipeline),
+    /// A mask in a field, for the images of a column.
+    Mask { field: String, of: String, fill: Number, is_upright: bool },
+}
+
+/// What the rows of a column are.
+#[derive(Clone)]
+pub(crate) enum Rows {
+    /// Those of the field of its name.
+    Field { row: Vec<usize>, pad: Option<Pad> },
+    /// Tokens of the field of its name.
+    Packed { length: usize, splits: bool, rows: Option<usize>, fill: Number, cuts: bool },
+    /// Boxes in the images of a column.
+    Boxes { boxes: Boxes, pad: Option<Pad> },
+    /// Rows of a field that belong to boxes.
+    Labels { field: String, of: String, row: Vec<usize>, pad: Option<Pad> },
+    /// The numbers of boxes that are left.
+    Kept { of: String },
+}
+
+#[derive(Clone)]
+pub(crate) struct Pad {
+    multiple: usize,
+    buckets: Option<Vec<usize>>,
+    fill: Number,
+    cuts: bool,
+}
+
+#[derive(Clone)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) form: Form,
+}
+
+/// The attributes of a class of `pykiste.columns`.
+struct Given<'a, 'py> {
+    column: &'a str,
+    value: &'a Bound<'py, PyAny>,
+}
+
+impl<'py> Given<'_, 'py> {
+    fn get<T: FromPyObjectOwned<'py>>(&self, name: &str) -> PyResult<T> {
+        let value = self.value.getattr(name)?;
+        value.extract().map_err(|error: T::Error| self.wrong(name, &error.into().to_string()))
+    }
+
+    fn wrong(&self, name: &str, message: &str) -> PyErr {
+        PyValueError::new_err(format!("column {:?}: {name}: {message}", self.column))
+    }
+
+    /// The name of the type.
+    fn dtype(&self) -> PyResult<String> {
+        type_name(self.column, &self.value.getattr("dtype")?)
+    }
+
+    fn number(&self, name: &str) -> PyResult<Number> {
+        let value = self.value.getattr(name)?;
+        if let Ok(number) = value.extract() {
+            return Ok(Number::Signed(number));
+        }
+        if let Ok(number) = value.extract() {
+            return Ok(Number::Unsigned(number));
+        }
+        let number = value.extract().map_err(|_| {
+            self.wrong(name, &format!("expected a number, found {value}"))
+        })?;
+        Ok(Number::Float(number))
+    }
+
+    fn pad(&self) -> PyResult<Option<Pad>> {
+        let pad = self.value.getattr("pad")?;
+        if pad.is_none() {
+            return Ok(None);
+        }
+        let given = Given { column: self.column, value: &pad };
+        Ok(Some(Pad {
+            multiple: given.get("multiple")?,
+            buckets: given.get("buckets")?,
+            fill: given.number("fill")?,
+            cuts: given.get::<String>("longer")? == "cut",
+        }))
+    }
+}
+
+fn type_name(column: &str, dtype: &Bound<'_, PyAny>) -> PyResult<String> {
+    let numpy = dtype.py().import("numpy")?;
+    let dtype = numpy.call_method1("dtype", (dtype,))?;
+    if !dtype.getattr("isnative")?.extract::<bool>()? {
+        let message = format!("column {column:?}: expected a native byte order, found {dtype}");
+        return Err(PyTypeError::new_err(message));
+    }
+    dtype.getattr("name")?.extract()
+}
+
+/// A number of a caller as one of the type of a column.
+fn number<T: Element>(column: &str, name: &str, number: Number) -> PyResult<T> {
+    T::from_number(number).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "column {column:?}: {name}: expected a number of type {}, found {number}",
+            T::NAME
+        ))
+    })
+}
+
+fn padded<T: Element>(column: &str, pad: &Pad) -> PyResult<Padded<T>> {
+    let padded = match &pad.buckets {
+        Some(buckets) => Padded::buckets(buckets.iter().copied()),
+        None => Padded::multiple_of(pad.multiple),
+    };
+    let padded = padded.fill(number(column, "fill", pad.fill)?);
+    Ok(if pad.cuts { padded.cut() } else { padded })
+}
+
+impl Column {
+    /// A column from what a caller gives for it: `bytes`, a type, or a type and a shape; a pipeline or one of
+    /// `pykiste.columns`, for another field in a tuple with its name.
+    pub(crate) fn parse(
+        name: &Bound<'_, PyAny>,
+        given: &Bound<'_, PyAny>,
+        all: &Bound<'_, PyDict>,
+    ) -> PyResult<Column> {
+        let py = given.py();
+        let name: String = name.extract()?;
+        if given.is(py.get_type::<pyo3::types::PyBytes>()) {
+            return Ok(Column { name, form: Form::Bytes });
+        }
+        let both = given.cast::<PyTuple>().ok().filter(|both| both.len() == 2);
+        let both = both.map(|both| PyResult::Ok((both.get_item(0)?, both.get_item(1)?)));
+        let both = both.transpose()?;
+        let (what, second) = match &both {
+            Some((what, second)) => (what, Some(second)),
+            None => (given, None),
+        };
+        let field = || second.map_or(Ok(name.clone()), |field| field.extract::<String>());
+        if let Ok(pipeline) = what.cast::<Pipeline>() {
+            let (dtype, shape) = pipeline.get().result(&name)?;
+            let source = Source::Image(field()?, pipeline.get().pipeline.clone());
+            return Ok(Column { form: Form::Numbers { dtype, shape, source }, name });
+        }
+        let class = what.get_type();
+        if class.module()?.to_str()? == "pykiste.columns" {
+            let class = class.name()?.to_string();
+            let given = Given { column: &name, value: what };
+            let form = described(&class, &given, &field()?, second.is_some(), all)?;
+            return Ok(Column { form, name });
+        }
+        let (dtype, shape) = match second {
+            Some(shape) => match shape.extract::<usize>() {
+                Ok(one) => (what, vec![one]),
+                Err(_) => (what, shape.extract()?),
+            },
+            None => (given, Vec::new()),
+        };
+        let dtype = type_name(&name, dtype)?;
+        Ok(Column { form: Form::Numbers { dtype, shape, source: Source::Field }, name })
+    }
+
+    /// Columns that others follow come first.
+    fn rank(&self) -> u8 {
+        match &self.form {
+            Form::Lists { source: Rows::Labels { .. } | Rows::Kept { .. }, .. } => 2,
+            Form::Lists { source: Rows::Boxes { .. }, .. }
+            | Form::Numbers { source: Source::Mask { .. }, .. } => 1,
+            _ => 0,
+        }
+    }
+
+    fn add_to(&self, columns: Columns) -> PyResult<Columns> {
+        let name = &self.name;
+        let (dtype, shape, source) = match &self.form {
+            Form::Bytes => return Ok(columns.bytes(name)),
+            Form::Lists { dtype, source, .. } => return add_rows(name, dtype, source, columns),
+            Form::Numbers { dtype, shape, source } => (dtype, shape, source),
+        };
+        if let Source::Image(field, pipeline) = source {
+            let pipeline = pipeline.clone();
+            return Ok(match pipeline.output().0 {
+                PixelType::U8 => columns.image_as::<u8>(name, field, pipeline),
+                PixelType::F16 => columns.image_as::<half::f16>(name, field, pipeline),
+                _ => columns.image_as::<f32>(name, field, pipeline),
+            });
+        }
+        macro_rules! add {
+            ($($known:literal $type:ty,)*) => {
+                match &dtype[..] {
+                    $($known => Ok(match source {
+                        Source::Window(field, which) => {
+                            let (rows, row) = (shape[0], &shape[1..]);
+                            columns.window_as::<$type>(name, field, rows, row, *which)
+                        }
+                        Source::Mask { field, of, fill, is_upright } => {
+                            let mask = Mask::<$type>::of(of).field(field);
+                            let mask = mask.fill(number(name, "fill", *fill)?);
+                            columns.mask(name, if *is_upright { mask.upright() } else { mask })
+                        }
+                        _ if shape.is_empty() => columns.scalar::<$type>(name),
+                        _ => columns.array::<$type>(name, shape),
+                    }),)*
+                    other => Err(no_type(name, other)),
+                }
+            };
+        }
+        with_types!(add)
+    }
+}
+
+fn no_type(name: &str, dtype: &str) -> PyErr {
+    PyTypeError::new_err(format!("column {name:?}: no column has the type {dtype}"))
+}
+
+/// A column that is one of `pykiste.columns`.
+fn described(
+    class: &str,
+    given: &Given<'_, '_>,
+    field: &str,
+    has_field: bool,
+    all: &Bound<'_, PyDict>,
+) -> PyResult<Form> {
+    let field = field.to_owned();
+    let lists = |is_ragged: bool, dtype: String, source: Rows| {
+        Ok(Form::Lists { dtype, is_ragged, source })
+    };
+    if has_field && field != given.column && matches!(class, "Ragged" | "Packed" | "Kept") {
+        let message = format!("expected {class} under the name of its field, found {field:?}");
+        return Err(PyValueError::new_err(format!("column {:?}: {message}", given.column)));
+    }
+    match class {
+        "Window" => {
+            let which = match given.get::<Option<u64>>("seed")? {
+                Some(seed) => Which::Random { seed },
+                None if given.get::<String>("at")? == "center" => Which::Center,
+                None => Which::Start,
+            };
+            let source = Source::Window(field, which);
+            Ok(Form::Numbers { dtype: given.dtype()?, shape: given.get("shape")?, source })
+        }
+        "Mask" => {
+            let of: String = given.get("of")?;
+            let size = size_of(all, &of)?.unwrap_or(Size::square(0));
+            let shape = vec![size.height as usize, size.width as usize];
+            let (fill, is_upright) = (given.number("fill")?, given.get("upright")?);
+            let source = Source::Mask { field, of, fill, is_upright };
+            Ok(Form::Numbers { dtype: given.dtype()?, shape, source })
+        }
+        "Ragged" => {
+            let pad = given.pad()?;
+            let is_ragged = pad.is_none();
+            lists(is_ragged, given.dtype()?, Rows::Field { row: given.get("row")?, pad })
+        }
+        "Packed" => {
+            let source = Rows::Packed {
+                length: given.get("length")?,
+                splits: given.get("split")?,
+                rows: given.get("rows")?,
+                fill: given.number("fill")?,
+                cuts: given.get::<String>("longer")? == "cut",
+            };
+            lists(false, given.dtype()?, source)
+        }
+        "Boxes" => {
+            let format = match &given.get::<String>("format")?[..] {
+                "xywh" => BoxFormat::Xywh,
+                "cxcywh" => BoxFormat::Cxcywh,
+                _ => BoxFormat::Xyxy,
+            };
+            let boxes = Boxes::of(&given.get::<String>("of")?).field(&field).format(format);
+            let least: [Option<f64>; 2] = [given.get("min_size")?, given.get("min_area")?];
+            let boxes = match least {
+                [None, None] => boxes,
+                [side, area] => boxes.remove_below(side.unwrap_or(0.0), area.unwrap_or(0.0)),
+            };
+            let boxes = if given.get("upright")? { boxes.upright() } else { boxes };
+            let pad = given.pad()?;
+            lists(pad.is_none(), "float32".to_owned(), Rows::Boxes { boxes, pad })
+        }
+        "Labels" => {
+            let pad = given.pad()?;
+            let (of, row) = (given.get("of")?, given.get("row")?);
+            lists(pad.is_none(), given.dtype()?, Rows::Labels { field, of, row, pad })
+        }
+        "Kept" => lists(true, "int64".to_owned(), Rows::Kept { of: given.get("of")? }),
+        other => Err(PyTypeError::new_err(format!(
+            "column {:?}: expected a column, found {other}",
+            given.column
+        ))),
+    }
+}
+
+/// The size of the images of a column.
+fn size_of(all: &Bound<'_, PyDict>, name: &str) -> PyResult<Option<Size>> {
+    let Some(given) = all.get_item(name)? else { return Ok(None) };
+    let what = match given.cast::<PyTuple>() {
+        Ok(both) if both.len() == 2 => both.get_item(0)?,
+        _ => given,
+    };
+    Ok(what.cast::<Pipeline>().ok().and_then(|pipeline| pipeline.get().pipeline.size()))
+}
+
+fn add_rows(name: &str, dtype: &str, source: &Rows, columns: Columns) -> PyResult<Columns> {
+    macro_rules! add {
+        ($($known:literal $type:ty,)*) => {
+            match dtype {
+                $($known => Ok(match source {
+                    Rows::Field { row, pad: None } => columns.ragged::<$type>(name, row),
+                    Rows::Field { row, pad: Some(pad) } => {
+                        columns.padded::<$type>(name, row, padded(name, pad)?)
+                    }
+                    Rows::Packed { length, splits, rows, fill, cuts } => {
+                        let packed = match splits {
+                            true => Packed::<$type>::split(*length),
+                            false => Packed::whole(*length),
+                        };
+                        let packed = packed.fill(number(name, "fill", *fill)?);
+                        let packed = if *cuts { packed.cut() } else { packed };
+                        columns.packed(name, match rows {
+                            Some(rows) => packed.rows(*rows),
+                            None => packed,
+                        })
+                    }
+                    Rows::Labels { field, of, row, pad } => {
+                        let labels = Labels::<$type>::of(of).field(field).row(row);
+                        columns.labels(name, match pad {
+                            Some(pad) => labels.padded(padded(name, pad)?),
+                            None => labels,
+                        })
+                    }
+                    _ => return Err(bug("a column of another type")),
+                }),)*
+                other => Err(no_type(name, other)),
+            }
+        };
+    }
+    match source {
+        Rows::Boxes { boxes, pad: None } => Ok(columns.boxes(name, boxes.clone())),
+        Rows::Boxes { boxes, pad: Some(pad) } => {
+            Ok(columns.boxes(name, boxes.clone().padded(padded(name, pad)?)))
+        }
+        Rows::Kept { of } => Ok(columns.kept(name, of)),
+        _ => with_types!(add),
+    }
+}
+
+pub(crate) fn all_of(columns: &[Column]) -> PyResult<Columns> {
+    let mut sorted: Vec<&Column> = columns.iter().collect();
+    sorted.sort_by_key(|column| column.rank());
+    sorted.into_iter().try_fold(Columns::new(), |all, one| one.add_to(all))
+}

@@ -4,10 +4,11 @@
     reason = "arrays of NumPy that share memory with a batch, in both directions"
 )]
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use kiste::loader::{
-    ColumnBatch, ColumnMemory, Element, LoaderReport, Memory, OnError, PackedRows,
+    ColumnBatch, ColumnMemory, Element, LoaderReport, Memory, OnError, PackedRows, Reporter,
 };
 use kiste::reader::Reader;
 use kiste::sampler::{Sequential, State, Tail};
@@ -15,8 +16,11 @@ use numpy::ndarray::{ArrayViewMutD, IxDyn};
 use numpy::{
     IntoPyArray, PyArray1, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
 };
-use pyo3::exceptions::{PyBufferError, PyIndexError, PyKeyError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyBufferError, PyIndexError, PyKeyError, PyRuntimeError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PySlice, PyString, PyType};
 
 use crate::columns::{Column, Form, all_of, with_types};
@@ -211,10 +215,10 @@ enum Running {
 }
 
 impl Running {
-    fn report(&self) -> LoaderReport {
+    fn reporter(&self) -> Reporter {
         match self {
-            Running::Samples(loader) => loader.report(),
-            Running::Columns(loader) => loader.report(),
+            Running::Samples(loader) => loader.reporter(),
+            Running::Columns(loader) => loader.reporter(),
         }
     }
 }
@@ -245,23 +249,65 @@ impl Running {
 /// 1520 True
 /// 2544 True
 /// 390 True
-#[pyclass(module = "pykiste")]
+#[pyclass(module = "pykiste", frozen)]
 pub(crate) struct Loader {
     settings: Settings,
-    running: Option<Running>,
+    run: Mutex<Run>,
+    reports: Mutex<Reports>,
     /// The process that started the threads. They do not live in one that was forked from it.
-    process: u32,
+    process: AtomicU32,
+}
+
+/// Where the loop is. Locked while a batch is waited for.
+struct Run {
+    running: Option<Running>,
     state: State,
     /// The epoch that the current loop is in, until it ends.
     epoch: Option<u64>,
+}
+
+/// What there is to say about an epoch. Never locked for long, so that it can be asked for at any time.
+#[derive(Default)]
+struct Reports {
+    reporter: Option<Reporter>,
     /// At the beginning of the epoch, unless the threads began with it.
     began: Option<LoaderReport>,
     /// Of the last epoch, until the next one begins.
     ended: Option<LoaderReport>,
 }
 
+impl Reports {
+    /// What the threads did for this epoch, or the last one.
+    fn of_epoch(&self) -> Option<LoaderReport> {
+        self.ended.or_else(|| {
+            let now = self.reporter.as_ref()?.report();
+            Some(self.began.map_or(now, |began| now.since(&began)))
+        })
+    }
+
+    fn begin_epoch(&mut self) {
+        self.began = self.reporter.as_ref().map(Reporter::report);
+        if self.began.is_some() {
+            self.ended = None;
+        }
+    }
+
+    /// Threads began, with an epoch.
+    fn start(&mut self, running: &Running) {
+        *self = Reports { reporter: Some(running.reporter()), ..Reports::default() };
+    }
+
+    fn stop(&mut self) {
+        *self = Reports { ended: self.of_epoch(), ..Reports::default() };
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Loader {
-    fn start(&self) -> PyResult<Running> {
+    fn start(&self, state: State) -> PyResult<Running> {
         let set = &self.settings;
         set.buffers.as_ref().map_or(Ok(()), Buffers::check_process)?;
         let mut options = kiste::loader::Loader::options(set.reader.clone(), set.sampler.clone())
@@ -270,7 +316,7 @@ impl Loader {
             .queue(set.queue)
             .on_error(set.on_error)
             .prefetch(set.prefetch)
-            .resume(self.state);
+            .resume(state);
         if let Some(threads) = set.threads {
             options = options.threads(threads);
         }
@@ -289,42 +335,49 @@ impl Loader {
         })
     }
 
-    /// Ends the threads, if they are those of this process. Waiting for those of another one would not
-    /// end: what they own is left alone.
-    fn stop(&mut self) {
-        self.ended = self.of_epoch();
-        self.began = None;
-        let running = self.running.take();
-        if self.process != std::process::id() {
-            std::mem::forget(running);
+    fn is_of_this_process(&self) -> bool {
+        self.process.load(Relaxed) == std::process::id()
+    }
+
+    /// Another thread may wait for a batch meanwhile.
+    fn run(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Run>> {
+        if self.is_of_this_process() {
+            return Ok(self.run.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner));
+        }
+        match self.run.try_lock() {
+            Ok(run) => Ok(run),
+            Err(TryLockError::Poisoned(error)) => Ok(error.into_inner()),
+            // That thread is not in this process.
+            Err(TryLockError::WouldBlock) => Err(PyRuntimeError::new_err(
+                "expected a loader that no other thread used when this process was forked: make \
+                 another one",
+            )),
         }
     }
 
-    /// What the threads did for this epoch, or the last one.
-    fn of_epoch(&self) -> Option<LoaderReport> {
-        self.ended.or_else(|| {
-            let now = self.running.as_ref()?.report();
-            Some(self.began.map_or(now, |began| now.since(&began)))
-        })
-    }
-
-    fn begin_epoch(&mut self) {
-        self.epoch = Some(self.state.epoch);
-        self.began = self.running.as_ref().map(Running::report);
-        if self.began.is_some() {
-            self.ended = None;
+    /// Ends the threads, if they are those of this process. Waiting for those of another one would not
+    /// end: what they own is left alone.
+    fn stop(&self, run: &mut Run) {
+        locked(&self.reports).stop();
+        let running = run.running.take();
+        if !self.is_of_this_process() {
+            std::mem::forget(running);
         }
     }
 }
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        let mut loader = Some(self);
-        let mut stop = || loader.take().into_iter().for_each(Loader::stop);
+        let is_here = self.is_of_this_process();
+        let running = self.run.get_mut().unwrap_or_else(PoisonError::into_inner).running.take();
+        if !is_here {
+            std::mem::forget(running);
+            return;
+        }
+        let mut running = Some(running);
         // Threads that decode may need the lock of Python to end. At the end of the interpreter there is
         // none any more.
-        let _ = Python::try_attach(|py| py.detach(&mut stop));
-        stop();
+        let _ = Python::try_attach(|py| py.detach(|| drop(running.take())));
     }
 }
 
@@ -401,49 +454,52 @@ impl Loader {
             on_error,
             prefetch,
         };
-        let (state, process) = (State::default(), std::process::id());
-        let mut loader = Loader {
-            settings,
-            running: None,
-            process,
-            state,
-            epoch: None,
-            began: None,
-            ended: None,
-        };
+        let run = Run { running: None, state: State::default(), epoch: None };
+        let (run, reports) = (Mutex::new(run), Mutex::default());
+        let process = AtomicU32::new(std::process::id());
+        let loader = Loader { settings, run, reports, process };
         // Threads start here, so that what cannot work is reported here.
-        loader.running = Some(loader.start()?);
+        let running = loader.start(State::default())?;
+        locked(&loader.reports).start(&running);
+        locked(&loader.run).running = Some(running);
         Ok(loader)
     }
 
     /// Begins an epoch, or goes on with the one that was resumed or left.
-    fn __iter__(mut slf: PyRefMut<'_, Self>) -> PyRefMut<'_, Self> {
-        slf.begin_epoch();
-        slf
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        let this = slf.get();
+        let mut run = this.run(slf.py())?;
+        run.epoch = Some(run.state.epoch);
+        locked(&this.reports).begin_epoch();
+        Ok(slf.clone())
     }
 
-    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Batch>> {
-        if self.process != std::process::id() {
-            self.stop();
-            self.process = std::process::id();
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        let mut run = self.run(py)?;
+        let run = &mut *run;
+        if !self.is_of_this_process() {
+            self.stop(run);
+            self.process.store(std::process::id(), Relaxed);
         }
-        if self.epoch.is_none() {
-            self.begin_epoch();
+        if run.epoch.is_none() {
+            run.epoch = Some(run.state.epoch);
+            locked(&self.reports).begin_epoch();
         }
-        if self.epoch != Some(self.state.epoch) {
-            self.ended = self.of_epoch();
-            self.epoch = None;
+        if run.epoch != Some(run.state.epoch) {
+            let mut reports = locked(&self.reports);
+            reports.ended = reports.of_epoch();
+            run.epoch = None;
             return Ok(None);
         }
         if let Some(buffers) = &self.settings.buffers {
             buffers.check_process()?;
             buffers.check_held(self.settings.queue())?;
         }
-        let mut running = match self.running.take() {
+        let mut running = match run.running.take() {
             Some(running) => running,
             None => {
-                let started = self.start()?;
-                (self.began, self.ended) = (None, None);
+                let started = self.start(run.state)?;
+                locked(&self.reports).start(&started);
                 started
             }
         };
@@ -455,25 +511,27 @@ impl Loader {
                 .next()
                 .map(|batch| batch.map(|batch| Batch::of_columns(batch, columns, held))),
         });
-        self.state = match &running {
+        run.state = match &running {
             Running::Samples(loader) => loader.state(),
             Running::Columns(loader) => loader.state(),
         };
-        self.running = Some(running);
+        run.running = Some(running);
         batch.transpose().map_err(raise)
     }
 
     /// Where the run is after the batches so far. Save it when all ranks have done the same step.
     fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let State { epoch, position } = self.run(py)?.state;
         let state = PyDict::new(py);
-        state.set_item("epoch", self.state.epoch)?;
-        state.set_item("position", self.state.position)?;
+        state.set_item("epoch", epoch)?;
+        state.set_item("position", position)?;
         Ok(state)
     }
 
     /// Where the time has gone in this epoch, or in the last one after its end: a dict of durations in
     /// seconds and counts. `limit` is "consumer", "cpu", "storage", "queue", "decoder" or "unknown", `advice`
-    /// a sentence about it, and `summary` all of it for people. See `pykiste.reports.Loading`.
+    /// a sentence about it, and `summary` all of it for people. See `pykiste.reports.Loading`. Any thread may
+    /// ask, also while another waits for a batch.
     ///
     /// >>> import pykiste as ki
     /// >>> path = getfixture("tmp_path") / "numbers.msgpack"
@@ -489,22 +547,27 @@ impl Loader {
     /// >>> print(report["summary"])  # doctest: +ELLIPSIS
     /// 100 samples in 10 batches, ...
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let Some(report) = self.of_epoch() else { return Err(bug("no report")) };
+        let report = locked(&self.reports).of_epoch();
+        let Some(report) = report else { return Err(bug("no report")) };
         let dict = py.import("json")?.call_method1("loads", (report.to_json().to_string(),))?;
         dict.set_item("summary", report.to_string())?;
         Ok(dict)
     }
 
     /// Goes on from a state that was saved, with any number of ranks and any size of batches.
-    fn load_state_dict(&mut self, py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResult<()> {
+    fn load_state_dict(&self, py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResult<()> {
         let number = |name: &str| -> PyResult<u64> {
             state.get_item(name)?.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?.extract()
         };
         let state = State { epoch: number("epoch")?, position: number("position")? };
-        py.detach(|| self.stop());
-        (self.state, self.epoch, self.process) = (state, None, std::process::id());
-        self.running = Some(self.start()?);
-        (self.began, self.ended) = (None, None);
+        let mut run = self.run(py)?;
+        let run = &mut *run;
+        py.detach(|| self.stop(run));
+        (run.state, run.epoch) = (state, None);
+        self.process.store(std::process::id(), Relaxed);
+        let running = self.start(state)?;
+        locked(&self.reports).start(&running);
+        run.running = Some(running);
         Ok(())
     }
 
@@ -515,14 +578,17 @@ impl Loader {
     }
 
     /// Ends the threads. The loader can go on later.
-    fn close(&mut self, py: Python<'_>) {
-        py.detach(|| self.stop());
-        self.process = std::process::id();
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let mut run = self.run(py)?;
+        let run = &mut *run;
+        py.detach(|| self.stop(run));
+        self.process.store(std::process::id(), Relaxed);
+        Ok(())
     }
 
-    fn __repr__(&self) -> String {
-        let State { epoch, position } = self.state;
-        format!("pykiste.Loader(epoch {epoch}, position {position})")
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let State { epoch, position } = self.run(py)?.state;
+        Ok(format!("pykiste.Loader(epoch {epoch}, position {position})"))
     }
 }
 

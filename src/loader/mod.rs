@@ -74,7 +74,7 @@ pub use batch::{Batch, Failure, OnError, Record, Samples};
 pub use columns::{Boxes, Labels, Mask};
 #[cfg(feature = "arrays")]
 pub use columns::{ColumnBatch, ColumnMemory, Columns, Memory, Packed, PackedRows, Padded, Window};
-pub use report::{ConsumerTime, CoreTime, Limit, LoaderReport, QueueDepth, WorkerTime};
+pub use report::{ConsumerTime, CoreTime, Limit, LoaderReport, QueueDepth, Reporter, WorkerTime};
 
 use batch::{Gather, MapSamples, RawSamples};
 #[cfg(feature = "arrays")]
@@ -415,6 +415,30 @@ impl<D: Send + 'static> Loader<D> {
     /// [`LoaderReport::since`] is what happened between two of them, such as in an epoch.
     pub fn report(&self) -> LoaderReport {
         self.pool.report()
+    }
+
+    /// Asks for reports from any thread, also while [`next`](Iterator::next) waits: for a display of
+    /// progress, and for finding out why nothing comes.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use kiste::loader::Loader;
+    /// # use kiste::{reader::ListReader, sampler::Shuffle};
+    /// # let samples = ["a", "b"].map(|key| std::collections::BTreeMap::from([("key", key)]));
+    /// # let reader = Arc::new(ListReader::pack(samples)?);
+    /// let loader = Loader::options(reader, Shuffle::new(2, 0)).batch_size(1).epochs(1).raw()?;
+    /// let reporter = loader.reporter();
+    /// let display = std::thread::spawn(move || {
+    ///     while reporter.report().batches < 2 {
+    ///         std::thread::yield_now();
+    ///     }
+    /// });
+    /// assert_eq!(loader.count(), 2);
+    /// display.join().unwrap();
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    pub fn reporter(&self) -> Reporter {
+        self.pool.reporter()
     }
 }
 

@@ -15,7 +15,7 @@ use std::thread::{Builder, JoinHandle};
 use super::batch::{Batch, Gather, Gathered, Task, in_reader};
 use super::groups::{Groups, PROBES, Scale, Step};
 use super::orders::Orders;
-use super::report::{Got, Lane, LoaderReport, Look, Meter, Resting, Stage};
+use super::report::{Got, Lane, LoaderReport, Look, Meter, Reporter, Resting, Stage};
 use super::{LoaderOptions, Schedule};
 use crate::error::{Error, Result};
 use crate::sampler::{Order, Partition, State};
@@ -43,6 +43,8 @@ pub(super) struct Pool<D: Send + 'static> {
     next: u64,
     /// The run failed.
     over: bool,
+    /// Of the caller, if it makes the batches.
+    look: Look,
 }
 
 struct Shared<D> {
@@ -61,7 +63,7 @@ struct Shared<D> {
     room: Condvar,
     /// A batch is ready.
     ready: Condvar,
-    meter: Meter,
+    meter: Arc<Meter>,
 }
 
 struct Queue<D> {
@@ -112,10 +114,11 @@ impl<D: Send + 'static> Pool<D> {
             state: Mutex::new(empty),
             room: Condvar::new(),
             ready: Condvar::new(),
-            meter: Meter::new(threads),
+            meter: Arc::new(Meter::new(threads)),
         });
         // The threads that did start end with it if one does not.
-        let mut pool = Pool { shared, workers: Vec::new(), next: 0, over: false };
+        let look = Look::default();
+        let mut pool = Pool { shared, workers: Vec::new(), next: 0, over: false, look };
         for i in 0..threads {
             let shared = pool.shared.clone();
             let thread = Builder::new().name(format!("kiste-loader-{i}"));
@@ -138,8 +141,13 @@ impl<D: Send + 'static> Pool<D> {
     }
 
     pub(super) fn report(&self) -> LoaderReport {
+        self.reporter().report()
+    }
+
+    pub(super) fn reporter(&self) -> Reporter {
         let Shared { meter, options, queue, .. } = &*self.shared;
-        LoaderReport::new(meter, options.threads, *queue, options.reader.is_remote())
+        let (threads, is_remote) = (options.threads, options.reader.is_remote());
+        Reporter { meter: meter.clone(), threads, queue: *queue, is_remote }
     }
 
     /// The next batch; `None` after the last, and after an error that ends the run.
@@ -152,7 +160,7 @@ impl<D: Send + 'static> Pool<D> {
         self.shared.meter.ask();
         self.next += 1;
         let Ready { size, outcome } = match self.workers.is_empty() {
-            true => self.shared.make_here(number),
+            true => self.shared.make_here(number, &mut self.look),
             false => self.shared.wait_for(number),
         };
         let got = outcome.as_ref().ok().and_then(|outcome| outcome.as_ref().ok());
@@ -193,12 +201,18 @@ impl<D: Send + 'static> Shared<D> {
     }
 
     /// The batch with this number, made by the thread of the caller.
-    fn make_here(&self, number: u64) -> Ready<D> {
+    fn make_here(&self, number: u64, look: &mut Look) -> Ready<D> {
         self.meter.find(0, false);
         let lane = self.meter.worker(0);
         lane.enter(Stage::Collating);
         let _resting = Resting(lane);
-        self.make_or_panic(number, lane)
+        // The caller does other things between batches, so that a whole batch is looked at.
+        let is_noted = lane.begins_note(look);
+        let ready = self.make_or_panic(number, lane);
+        if is_noted {
+            lane.note_cores(look, true);
+        }
+        ready
     }
 
     /// The batch with this number, made by a worker.

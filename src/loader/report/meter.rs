@@ -165,6 +165,20 @@ impl Lane {
     }
 }
 
+impl Lane {
+    /// Whether what this thread does next is to be noted, with [`note_cores`](Self::note_cores) after it: now and
+    /// then, for threads that do other things in between.
+    pub(in crate::loader) fn begins_note(&self, last: &mut Look) -> bool {
+        let (_, at) = self.present();
+        if last.at > 0 && at.saturating_sub(last.at) < CORES_EVERY {
+            return false;
+        }
+        let Some(system) = cores::of_this_thread() else { return false };
+        *last = Look { at: at.max(1), worked: self.stages().work(), system };
+        true
+    }
+}
+
 /// Puts the thread of a lane to rest when it is dropped, also by a panic.
 pub(in crate::loader) struct Resting<'a>(pub(in crate::loader) &'a Lane);
 

@@ -154,8 +154,33 @@ impl WorkerTime {
     }
 }
 
+/// Asks for the report of a loader while another thread has the loader, such as one that waits for a batch:
+/// see [`Loader::reporter`](super::Loader::reporter).
+///
+/// It stays valid after the loader is gone.
+#[derive(Clone)]
+pub struct Reporter {
+    pub(super) meter: std::sync::Arc<Meter>,
+    pub(super) threads: usize,
+    pub(super) queue: usize,
+    pub(super) is_remote: bool,
+}
+
+impl Reporter {
+    /// The same as [`Loader::report`](super::Loader::report).
+    pub fn report(&self) -> LoaderReport {
+        LoaderReport::new(&self.meter, self.threads, self.queue, self.is_remote)
+    }
+}
+
+impl std::fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Reporter({} batches)", self.report().batches)
+    }
+}
+
 impl LoaderReport {
-    pub(super) fn new(
+    fn new(
         meter: &Meter,
         threads: usize,
         queue: usize,

@@ -101,20 +101,46 @@ def buffers(columns, batch_size, count=4, *, pin_memory=False):
     """
     import torch
 
-    def empty(form):
-        sized = (ki.Pipeline, ki.Window)
-        form = form[0] if isinstance(form, tuple) and isinstance(form[0], sized) else form
-        if isinstance(form, sized):
-            form = (form.dtype, form.shape)
-        dtype, shape = form if isinstance(form, tuple) and len(form) == 2 else (form, ())
+    def what_of(form):
+        described = (ki.Pipeline, ki.Window, ki.Mask, *_UNSIZED)
+        is_named = isinstance(form, tuple) and len(form) == 2 and isinstance(form[0], described)
+        return form[0] if is_named else form
+
+    def sized(name, pipeline):
+        if pipeline.shape is None:
+            raise ValueError(
+                f"column {name!r}: expected a pipeline with a step that gives all images one size, such as "
+                f"center_crop(224), found {str(pipeline)!r}"
+            )
+        return pipeline
+
+    def empty(name, form):
+        what = what_of(form)
+        if isinstance(what, ki.Mask):
+            images = what_of(columns.get(what.of))
+            if not isinstance(images, ki.Pipeline):
+                raise ValueError(f"column {name!r}: expected a column of images, found none of {what.of!r}")
+            dtype, shape = what.dtype, sized(what.of, images).size
+        elif isinstance(what, ki.Pipeline):
+            dtype, shape = what.dtype, sized(name, what).shape
+        elif isinstance(what, ki.Window):
+            dtype, shape = what.dtype, what.shape
+        else:
+            dtype, shape = form if isinstance(form, tuple) and len(form) == 2 else (form, ())
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         dtype = torch.from_numpy(np.empty(0, dtype)).dtype
         return torch.empty((batch_size, *shape), dtype=dtype, pin_memory=pin_memory)
 
-    return [
-        {name: empty(form) for name, form in columns.items() if form is not bytes}
-        for _ in range(count)
-    ]
+    names = [name for name, form in columns.items() if not _is_unsized(what_of(form))]
+    return [{name: empty(name, columns[name]) for name in names} for _ in range(count)]
+
+
+# The loader has the memory of columns whose samples have any length.
+_UNSIZED = (ki.Ragged, ki.Packed, ki.Boxes, ki.Labels, ki.Kept)
+
+
+def _is_unsized(column):
+    return column is bytes or isinstance(column, _UNSIZED)
 
 
 class TensorLoader:
@@ -146,12 +172,16 @@ class TensorLoader:
             del tensors
 
     def _tensor(self, name, column):
+        if isinstance(column, list) and column and isinstance(column[0], np.ndarray):
+            # Their memory is that of a batch, which a later one uses again.
+            return [self._torch.from_numpy(rows.copy()) for rows in column]
         if not isinstance(column, np.ndarray):
             return column
         if self.loader.has_buffers:
             return self._torch.from_numpy(column)
         kept = self._kept.get(name)
-        if kept is None or len(kept) < len(column) or not self.reuse:
+        fits = kept is not None and len(kept) >= len(column) and kept.shape[1:] == column.shape[1:]
+        if not fits or not self.reuse:
             dtype = self._torch.from_numpy(np.empty(0, column.dtype)).dtype
             kept = self._torch.empty(column.shape, dtype=dtype, pin_memory=self.pin_memory)
             if self.reuse:

@@ -1,12 +1,10 @@
 //! What a caller asks for as columns of batches.
 
 use kiste::image::{self, BoxFormat, PixelType, Size};
-use kiste::loader::{
-    Boxes, Columns, Element, Labels, Mask, Packed, Padded, Window as Which,
-};
+use kiste::loader::{Boxes, Columns, Element, Labels, Mask, Packed, Padded, Window as Which};
 use kiste::value::Number;
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -106,9 +104,9 @@ impl<'py> Given<'_, 'py> {
         if let Ok(number) = value.extract() {
             return Ok(Number::Unsigned(number));
         }
-        let number = value.extract().map_err(|_| {
-            self.wrong(name, &format!("expected a number, found {value}"))
-        })?;
+        let number = value
+            .extract()
+            .map_err(|_| self.wrong(name, &format!("expected a number, found {value}")))?;
         Ok(Number::Float(number))
     }
 
@@ -222,6 +220,7 @@ impl Column {
             return Ok(match pipeline.output().0 {
                 PixelType::U8 => columns.image_as::<u8>(name, field, pipeline),
                 PixelType::F16 => columns.image_as::<half::f16>(name, field, pipeline),
+                PixelType::Bf16 => columns.image_as::<u16>(name, field, pipeline),
                 _ => columns.image_as::<f32>(name, field, pipeline),
             });
         }
@@ -262,9 +261,8 @@ fn described(
     all: &Bound<'_, PyDict>,
 ) -> PyResult<Form> {
     let field = field.to_owned();
-    let lists = |is_ragged: bool, dtype: String, source: Rows| {
-        Ok(Form::Lists { dtype, is_ragged, source })
-    };
+    let lists =
+        |is_ragged: bool, dtype: String, source: Rows| Ok(Form::Lists { dtype, is_ragged, source });
     if has_field && field != given.column && matches!(class, "Ragged" | "Packed" | "Kept") {
         let message = format!("expected {class} under the name of its field, found {field:?}");
         return Err(PyValueError::new_err(format!("column {:?}: {message}", given.column)));

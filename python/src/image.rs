@@ -1,11 +1,14 @@
 //! [`Pipeline`]: what is done to an encoded image until it is a row of a batch.
 
+use std::borrow::Cow;
+
 use kiste::image::{self, Header, Pixel, PixelType, Worker};
 use kiste::loader::Record;
 use numpy::{IntoPyArray, PyArrayMethods};
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBytes, PyTuple};
 
 use crate::errors::{bug, raise};
 
@@ -15,6 +18,9 @@ use crate::errors::{bug, raise};
 /// As a column of a `Loader` it decodes the field of that name on the threads of the loader, straight into
 /// the batch; `(pipeline, "field")` takes another field. What is random depends on `seed`, the epoch and the
 /// position in it alone: the same for any number of threads and ranks, and after a run is resumed.
+///
+/// After `to(bf16)` arrays have the type `uint16`, as NumPy has no bfloat16:
+/// `torch.from_numpy(images).view(torch.bfloat16)`, or `images.view(ml_dtypes.bfloat16)`.
 ///
 /// Called with the bytes of one image it returns an array. `plan` says what it would do: for which size, and
 /// with which random numbers.
@@ -66,6 +72,8 @@ impl Pipeline {
         match self.pipeline.output().0 {
             PixelType::U8 => "uint8",
             PixelType::F16 => "float16",
+            // Its bits, as NumPy does not have it.
+            PixelType::Bf16 => "uint16",
             _ => "float32",
         }
     }
@@ -83,6 +91,15 @@ impl Pipeline {
         let pixels = pixels.into_pyarray(py);
         Ok(pixels.reshape(shape.map_err(raise)?)?.into_any())
     }
+}
+
+/// The bytes of an image: of `bytes` where they are, and a copy of everything else that has bytes.
+fn bytes_of<'a>(image: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, [u8]>> {
+    if let Ok(bytes) = image.cast::<PyBytes>() {
+        return Ok(Cow::Borrowed(bytes.as_bytes()));
+    }
+    let buffer = PyBuffer::<u8>::get(image)?;
+    Ok(Cow::Owned(buffer.to_vec(image.py())?))
 }
 
 #[pymethods]
@@ -107,21 +124,30 @@ impl Pipeline {
     fn __call__<'py>(
         &self,
         py: Python<'py>,
-        image: &[u8],
+        image: &Bound<'py, PyAny>,
         epoch: u64,
         position: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let image = &*bytes_of(image)?;
         let at = (epoch, position);
         match self.pipeline.output().0 {
             PixelType::U8 => self.run::<u8>(py, image, at),
             PixelType::F16 => self.run::<half::f16>(py, image, at),
+            PixelType::Bf16 => self.run::<u16>(py, image, at),
             _ => self.run::<f32>(py, image, at),
         }
     }
 
     /// What is done to one image at this position of this epoch, as a text. Only its header is read.
     #[pyo3(signature = (image, *, epoch=0, position=0))]
-    fn plan(&self, py: Python<'_>, image: &[u8], epoch: u64, position: u64) -> PyResult<String> {
+    fn plan(
+        &self,
+        py: Python<'_>,
+        image: &Bound<'_, PyAny>,
+        epoch: u64,
+        position: u64,
+    ) -> PyResult<String> {
+        let image = &*bytes_of(image)?;
         let mut rng = Record::rng_at(self.pipeline.seed(), epoch, position);
         let header = py.detach(|| Header::read(image)).map_err(raise)?;
         Ok(self.pipeline.plan(&header, &mut rng).map_err(raise)?.to_string())
@@ -131,6 +157,12 @@ impl Pipeline {
     #[getter]
     fn shape(&self) -> Option<(usize, usize, usize)> {
         self.pipeline.shape().map(Into::into)
+    }
+
+    /// The height and the width of every result, or None if they depend on the image.
+    #[getter]
+    fn size(&self) -> Option<(u32, u32)> {
+        self.pipeline.size().map(|size| (size.height, size.width))
     }
 
     /// The type of the elements.

@@ -734,11 +734,7 @@ fn column<'py, T: Element + numpy::Element>(
 }
 
 /// The same for a type by its name.
-fn view<'py>(
-    owner: &Bound<'py, Batch>,
-    name: &str,
-    dtype: &str,
-) -> PyResult<Bound<'py, PyAny>> {
+fn view<'py>(owner: &Bound<'py, Batch>, name: &str, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
     macro_rules! view {
         ($($known:literal $type:ty,)*) => {
             match dtype {
@@ -787,7 +783,9 @@ impl Batch {
                 });
                 Ok(PyList::new(py, cut.collect::<PyResult<Vec<_>>>()?)?.into_any())
             }
-            Some(Form::Numbers { dtype, .. } | Form::Lists { dtype, .. }) => view(slf, name, &dtype),
+            Some(Form::Numbers { dtype, .. } | Form::Lists { dtype, .. }) => {
+                view(slf, name, &dtype)
+            }
         }
     }
 

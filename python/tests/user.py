@@ -46,6 +46,13 @@ def loading(dataset: ki.Dataset) -> None:
             "data": bytes,
             "image": ki.Pipeline("center_crop(8)"),
             "view": (ki.Pipeline(["center_crop(8)"], seed=1), "image"),
+            "window": ki.Window("int32", 8, at="random", seed=3),
+            "mask": (ki.Mask(fill=255), "segmentation"),
+            "boxes": ki.Boxes(format="xywh", min_size=1),
+            "labels": ki.Labels("int64", pad=ki.Pad(multiple=8, fill=-1)),
+            "kept": ki.Kept(),
+            "tokens": ki.Packed("int32", 2048, split=False, longer="cut"),
+            "words": ki.Ragged(np.int64, (2,), pad=ki.Pad(buckets=[64, 128])),
         },
         buffers=buffers,
     )
@@ -53,6 +60,8 @@ def loading(dataset: ki.Dataset) -> None:
         assert_type(batch, ki.Batch)
         assert_type(batch.state, dict[str, int])
         print(batch["x"].shape, batch.samples)
+        assert_type(batch.packed("tokens").max_seqlen, int)
+        print(batch.lengths("words").sum(), batch.ragged("boxes")[1])
     loader.load_state_dict(loader.state_dict())
 
 

@@ -7,7 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::step::{Layout, Mode, NewSize, PixelType, Size, Step, unfit};
-use super::text::{self, Part, in_step};
+use super::text::{self, MAX_LEN, Part, in_step};
 use crate::error::{Error, Result};
 
 /// Default for the pixels of an image: with three bytes each, 600 MB per thread.
@@ -173,20 +173,21 @@ impl Pipeline {
         let mut size: u64 = 0;
         for (at, step) in self.steps.iter().enumerate() {
             let checked = step.check(self.mode).and_then(|()| match (step, to) {
-                (Step::To(..), Some(_)) => Err(unfit("to once", "it twice")),
+                (Step::To(..), Some(_)) => Err(unfit("it once", "it twice")),
                 (Step::To(pixel, _), None) => {
                     to = Some(*pixel);
                     Ok(())
                 }
-                (Step::Normalize { .. }, _) if is_normal => {
-                    Err(unfit("normalize once", "it twice"))
-                }
-                (Step::Normalize { .. }, Some(PixelType::F32 | PixelType::F16)) => {
+                (Step::Normalize { .. }, _) if is_normal => Err(unfit("it once", "it twice")),
+                (
+                    Step::Normalize { .. },
+                    Some(PixelType::F32 | PixelType::F16 | PixelType::Bf16),
+                ) => {
                     is_normal = true;
                     Ok(())
                 }
                 (Step::Normalize { .. }, _) => {
-                    Err(unfit("to(f32) or to(f16) before it", "integers"))
+                    Err(unfit("to(f32), to(f16) or to(bf16) before it", "integers"))
                 }
                 (_, Some(_)) => Err(unfit("it before to", "it after")),
                 (Step::Pad { padding, .. }, None) => {
@@ -202,7 +203,13 @@ impl Pipeline {
             });
             checked.map_err(|error| in_step(at + first, step.name(), &error))?;
         }
-        Ok(self)
+        // What prints has to be parsed again.
+        match self.to_string().len() {
+            len if len > MAX_LEN => {
+                Err(unfit(format!("a pipeline of up to {MAX_LEN} bytes as text"), len))
+            }
+            _ => Ok(self),
+        }
     }
 }
 

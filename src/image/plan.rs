@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::header::Header;
 use super::pipeline::Pipeline;
@@ -31,7 +31,7 @@ use crate::sampler::rng::StableRng;
 ///
 /// Numbers are rounded to the nearest, halves to the even one, as in Python. `exp` and `ln` are those of the
 /// crate `libm`, which are the same on all systems.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
     /// The size of the image, upright.
@@ -45,7 +45,7 @@ pub struct Plan {
 }
 
 /// What is done to an image.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Action {
@@ -63,7 +63,7 @@ pub enum Action {
         /// The new size.
         size: Size,
         /// The filter.
-        #[serde(serialize_with = "as_text")]
+        #[serde(serialize_with = "as_text", deserialize_with = "of_text")]
         interpolation: Interpolation,
     },
     /// Left becomes right.
@@ -94,6 +94,10 @@ fn as_text<S: serde::Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
+}
+
+fn of_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Interpolation, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
 impl fmt::Display for Action {

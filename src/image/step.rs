@@ -69,7 +69,7 @@ pub enum Interpolation {
 }
 
 /// What is outside an image that is padded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PaddingMode {
@@ -95,6 +95,9 @@ pub enum PixelType {
     F32,
     /// The same in half precision, rounded once.
     F16,
+    /// The same as bfloat16, rounded once. NumPy does not have this type, so that columns have its bits, as
+    /// `u16`.
+    Bf16,
 }
 
 /// The order of the dimensions of a result.
@@ -109,7 +112,7 @@ pub enum Layout {
 }
 
 /// The border around an image, in pixels.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Padding {
     pub left: u32,
@@ -146,7 +149,7 @@ pub type Range = (f64, f64);
 /// | `hflip`, `vflip` | `p=0.5` | `RandomHorizontalFlip`, `RandomVerticalFlip` |
 /// | `color_jitter` | `brightness=0, contrast=0, saturation=0, hue=0`: each a number or a range | `ColorJitter` |
 /// | `pad` | `padding, fill=0, padding_mode=constant` | `Pad` |
-/// | `to` | `type, layout=hwc`: `u8`, `f32` or `f16`; `hwc` or `chw` | `ToDtype(…, scale=True)` |
+/// | `to` | `type, layout=hwc`: `u8`, `f32`, `f16` or `bf16`; `hwc` or `chw` | `ToDtype(…, scale=True)` |
 /// | `normalize` | `mean, std`, or `imagenet` | `Normalize` |
 ///
 /// A size is a number or `(height, width)`; the size of `resize` is that of the shorter side if it is a
@@ -432,7 +435,7 @@ fn check_range(name: &str, range: Option<Range>, (low, high): Range) -> Result<(
         Some((from, to)) if !(low <= from && from <= to && to <= high) => {
             let expected = match low < 0.0 {
                 true => format!("a {name} within {low} to {high}, the smaller first"),
-                false => format!("a {name} of 0 or more, the smaller first"),
+                false => format!("a {name} of 0 to {high:e}, the smaller first"),
             };
             Err(unfit(expected, format!("({from}, {to})")))
         }

@@ -1,6 +1,7 @@
 //! Steps as text: `random_resized_crop(224) | hflip | to(f32, chw)`.
 
 use std::fmt;
+use std::str::FromStr;
 
 use super::step::{
     IMAGENET_MEAN, IMAGENET_STD, Interpolation, Layout, Mode, NewSize, Padding, PaddingMode,
@@ -9,7 +10,7 @@ use super::step::{
 use crate::error::{Error, ErrorKind, Result};
 
 /// Longer text is no pipeline.
-const MAX_LEN: usize = 1 << 16;
+pub(super) const MAX_LEN: usize = 1 << 16;
 
 /// The steps and their arguments, in the order in which they may be given without names.
 const STEPS: &[(&str, &[&str])] = &[
@@ -45,8 +46,12 @@ const PADDING_MODES: &[(&str, PaddingMode)] = &[
     ("symmetric", PaddingMode::Symmetric),
 ];
 
-const PIXEL_TYPES: &[(&str, PixelType)] =
-    &[("u8", PixelType::U8), ("f32", PixelType::F32), ("f16", PixelType::F16)];
+const PIXEL_TYPES: &[(&str, PixelType)] = &[
+    ("u8", PixelType::U8),
+    ("f32", PixelType::F32),
+    ("f16", PixelType::F16),
+    ("bf16", PixelType::Bf16),
+];
 
 const LAYOUTS: &[(&str, Layout)] = &[("hwc", Layout::Hwc), ("chw", Layout::Chw)];
 
@@ -163,10 +168,12 @@ fn arguments<'a>(text: &'a str, names: &'static [&'static str]) -> Result<Argume
         return Ok(found);
     }
     let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
-    let inner = inner.ok_or_else(|| unfit("arguments in parentheses", format!("{text:?}")))?;
-    if inner.trim().is_empty() {
+    let inner = inner.ok_or_else(|| unfit("arguments in parentheses", format!("{text:?}")))?.trim();
+    if inner.is_empty() {
         return Ok(found);
     }
+    // As in Python, a comma may follow the last one.
+    let inner = inner.strip_suffix(',').unwrap_or(inner);
     let mut named = false;
     for argument in at_commas(inner)? {
         let argument = argument.trim();
@@ -198,7 +205,7 @@ fn arguments<'a>(text: &'a str, names: &'static [&'static str]) -> Result<Argume
 
 fn no_argument(name: &str, names: &[&str]) -> Error {
     if name == "antialias" {
-        return unfit("no antialias, which is always on as in torchvision", "it");
+        return unfit("no argument antialias, as antialiasing is always on", "one");
     }
     let near = near(name, names.iter().copied());
     Error::new(ErrorKind::Invalid, format!("expected an argument, found {name:?}; {near}"))
@@ -212,7 +219,7 @@ fn at_commas(text: &str) -> Result<Vec<&str>> {
             '(' | '[' => depth += 1,
             ')' | ']' => {
                 let less = depth.checked_sub(1);
-                depth = less.ok_or_else(|| unfit("a parenthesis for each", format!("{text:?}")))?;
+                depth = less.ok_or_else(|| unfit("matching parentheses", format!("{text:?}")))?;
             }
             ',' if depth == 0 => {
                 pieces.push(&text[start..at]);
@@ -222,7 +229,7 @@ fn at_commas(text: &str) -> Result<Vec<&str>> {
         }
     }
     if depth > 0 {
-        return Err(unfit("a parenthesis for each", format!("{text:?}")));
+        return Err(unfit("matching parentheses", format!("{text:?}")));
     }
     pieces.push(&text[start..]);
     Ok(pieces)
@@ -442,6 +449,15 @@ fn word_of<T: PartialEq>(value: &T, words: &[(&'static str, T)]) -> &'static str
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(word_of(self, MODES))
+    }
+}
+
+impl FromStr for Interpolation {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Interpolation> {
+        let found = INTERPOLATIONS.iter().find(|(name, _)| *name == text);
+        found.map(|(_, value)| *value).ok_or_else(|| unfit("an interpolation", format!("{text:?}")))
     }
 }
 

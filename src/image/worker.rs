@@ -10,7 +10,8 @@ use crate::error::Result;
 use crate::sampler::rng::StableRng;
 use crate::value::Element;
 
-/// A type of elements that images can be made of: `u8`, `f32` and [`half::f16`].
+/// A type of elements that images can be made of: `u8`, `f32`, [`half::f16`], and `u16` for the bits of
+/// [`half::bf16`].
 pub trait Pixel: Element {
     /// The type of `to` in a pipeline.
     const TYPE: PixelType;
@@ -33,6 +34,15 @@ impl Pixel for f32 {
 
     fn of(_: u8, normal: f32) -> f32 {
         normal
+    }
+}
+
+/// The bits of bfloat16.
+impl Pixel for u16 {
+    const TYPE: PixelType = PixelType::Bf16;
+
+    fn of(_: u8, normal: f32) -> u16 {
+        half::bf16::from_f32(normal).to_bits()
     }
 }
 

@@ -127,7 +127,7 @@ fn what_is_refused() {
         ),
         (
             "resize(9, antialias=false)",
-            "step 1, resize: expected no antialias, which is always on as in torchvision, found it",
+            "step 1, resize: expected no argument antialias, as antialiasing is always on, found one",
         ),
         (
             "resize((9, 9), max_size=10)",
@@ -171,14 +171,14 @@ fn what_is_refused() {
         ("hflip | seed(1)", "step 2, seed: expected it as the first step, found it as step 2"),
         ("to(f64)", "step 1, to: expected one of u8, f32, f16 as type, found \"f64\""),
         ("to(f32) | hflip", "step 2, hflip: expected it before to, found it after"),
-        ("to(u8) | to(u8)", "step 2, to: expected to once, found it twice"),
+        ("to(u8) | to(u8)", "step 2, to: expected it once, found it twice"),
         (
             "normalize(imagenet)",
-            "step 1, normalize: expected to(f32) or to(f16) before it, found integers",
+            "step 1, normalize: expected to(f32), to(f16) or to(bf16) before it, found integers",
         ),
         (
             "to(u8) | normalize(imagenet)",
-            "step 2, normalize: expected to(f32) or to(f16) before it, found integers",
+            "step 2, normalize: expected to(f32), to(f16) or to(bf16) before it, found integers",
         ),
         ("to(f32) | normalize(0.5, 0)", "step 2, normalize: expected a std that is not 0, found 0"),
         ("to(f32) | normalize(0.5)", "step 2, normalize: expected a std, found none"),
@@ -187,7 +187,7 @@ fn what_is_refused() {
             "step 3, normalize: expected 1 number as mean, found 3",
         ),
         ("pad((1, (2)))", "step 1, pad: expected a value of padding, found \"(1, (2))\""),
-        ("pad((1)", "step 1, pad: expected a parenthesis for each, found \"(1\""),
+        ("pad((1)", "step 1, pad: expected matching parentheses, found \"(1\""),
     ];
     for (text, expected) in table {
         let error = text.parse::<Pipeline>().unwrap_err();

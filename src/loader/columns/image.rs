@@ -68,6 +68,13 @@ impl Columns {
             );
             return self.refused::<T>(name, Error::new(ErrorKind::Invalid, message));
         };
+        let pixels =
+            pipeline.size().map_or(0, |size| u64::from(size.height) * u64::from(size.width));
+        if pixels > pipeline.max_pixels() {
+            let most = pipeline.max_pixels();
+            let message = format!("expected images of at most {most} pixels, found {pixels}");
+            return self.refused::<T>(name, Error::above_limit("max_pixels", message));
+        }
         let recipe = match Recipe::<T>::new(pipeline) {
             Ok(recipe) => recipe,
             Err(error) => return self.refused::<T>(name, error),

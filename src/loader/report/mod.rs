@@ -180,12 +180,7 @@ impl std::fmt::Debug for Reporter {
 }
 
 impl LoaderReport {
-    fn new(
-        meter: &Meter,
-        threads: usize,
-        queue: usize,
-        is_remote: bool,
-    ) -> LoaderReport {
+    fn new(meter: &Meter, threads: usize, queue: usize, is_remote: bool) -> LoaderReport {
         let shown = meter.show();
         let (worker, consumer) =
             (|stage| shown.workers.of(stage), |stage| shown.consumer.of(stage));

@@ -1,0 +1,285 @@
+"""Columns whose samples have any length, and masks and boxes that move with images."""
+
+import io
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import pykiste as ki
+
+VALUES = [
+    ki.Window("int32", 5, (2,), at="random", seed=3),
+    ki.Ragged("float32", [4], pad=ki.Pad(multiple=8, fill=-1)),
+    ki.Packed("int64", 16, split=False, rows=3, longer="cut"),
+    ki.Mask("uint16", of="picture", fill=7, upright=True),
+    ki.Boxes(format="cxcywh", min_size=2, pad=ki.Pad(buckets=[3, 9], longer="cut")),
+    ki.Labels(np.int8, of="b"),
+    ki.Kept(),
+]
+
+
+@pytest.mark.parametrize("column", VALUES, ids=lambda column: type(column).__name__)
+def test_columns_are_values(column):
+    again = pickle.loads(pickle.dumps(column))
+    assert (again, hash(again)) == (column, hash(column))
+    names = {name: getattr(np, name) for name in ("float32", "int8")}
+    scope = {**vars(ki), **names, "dtype": np.dtype}
+    assert eval(repr(column), scope) == column
+    assert column != ki.Kept(of="others")
+
+
+def test_columns_that_make_no_sense():
+    for make, part in [
+        (lambda: ki.Window("no type", 5), "no type"),
+        (lambda: ki.Window("int8", 5, at="end"), "expected 'start', 'center' or 'random'"),
+        (lambda: ki.Pad(longer="drop"), "expected 'error' or 'cut'"),
+        (lambda: ki.Pad(longer="cut"), "expected buckets"),
+        (lambda: ki.Pad(multiple=8, buckets=[4]), "found both"),
+        (lambda: ki.Packed("int8", 4, longer="cut"), "expected split=False"),
+        (lambda: ki.Boxes(format="xyx"), "expected 'xyxy', 'xywh' or 'cxcywh'"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=part):
+            make()
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.msgpack"
+    with ki.Writer(path) as writer:
+        for number, length in enumerate([3, 0, 5, 2]):
+            tokens = np.arange(length, dtype="int32") + 100 * number
+            writer.write({"key": str(number), "tokens": tokens, "pairs": np.stack([tokens, -tokens], 1)})
+    return ki.open(path)
+
+
+def one(dataset, columns, **options):
+    [batch] = ki.Loader(dataset, columns=columns, tail="uneven", **options)
+    return batch
+
+
+def test_ragged(texts):
+    batch = one(texts, {"pairs": ki.Ragged("int32", (2,))})
+    assert [len(rows) for rows in batch["pairs"]] == [3, 0, 5, 2]
+    assert batch["pairs"][2].tolist() == [[200 + n, -200 - n] for n in range(5)]
+    data, offsets = batch.ragged("pairs")
+    assert (data.shape, offsets.tolist()) == ((10, 2), [0, 3, 3, 8, 10])
+    assert np.shares_memory(data, batch["pairs"][0])
+    assert batch.lengths("pairs").tolist() == [3, 0, 5, 2]
+    first = batch["pairs"][0]
+    del batch, data
+    assert first.tolist() == [[0, 0], [1, -1], [2, -2]]
+
+
+def test_padded(texts):
+    batch = one(texts, {"tokens": ki.Ragged("int32", pad=ki.Pad(multiple=4, fill=-1))})
+    assert batch["tokens"].shape == (4, 8)
+    assert batch["tokens"][3].tolist() == [300, 301, -1, -1, -1, -1, -1, -1]
+    assert batch.lengths("tokens").tolist() == [3, 0, 5, 2]
+    buckets = ki.Pad(buckets=[2, 4])
+    with pytest.raises(ki.errors.InvalidError, match="expected up to 4 rows, found 5") as raised:
+        one(texts, {"tokens": ki.Ragged("int32", pad=buckets)})
+    assert raised.value.field == "tokens"
+    cut = one(texts, {"tokens": ki.Ragged("int32", pad=ki.Pad(buckets=[2, 4], longer="cut"))})
+    assert (cut["tokens"].shape, cut.lengths("tokens").tolist()) == ((4, 4), [3, 0, 4, 2])
+    with pytest.raises(ValueError, match="fill: expected a number of type int32, found 0.5"):
+        one(texts, {"tokens": ki.Ragged("int32", pad=ki.Pad(fill=0.5))})
+    for name in ["tokens", "no such"]:
+        with pytest.raises(KeyError, match=name):
+            one(texts, {"tokens": ("int32", 3)}, on_error="skip").lengths(name)
+
+
+def test_packed(texts):
+    batch = one(texts, {"tokens": ki.Packed("int32", 4, fill=-9)})
+    packed = batch.packed("tokens")
+    assert np.shares_memory(packed.tokens, batch["tokens"])
+    assert packed.tokens.tolist() == [[0, 1, 2, 200], [201, 202, 203, 204], [300, 301, -9, -9]]
+    assert packed.documents.tolist() == [[0, 0, 0, 2], [2, 2, 2, 2], [3, 3, -1, -1]]
+    assert packed.positions.tolist() == [[0, 1, 2, 0], [0, 1, 2, 3], [0, 1, 0, 0]]
+    assert packed.cu_seqlens.tolist() == [0, 3, 4, 8, 10, 12]
+    assert (packed.max_seqlen, packed.cu_seqlens.dtype) == (4, np.int32)
+    assert one(texts, {"tokens": ki.Packed("int32", 5, split=False, rows=4)})["tokens"].shape == (4, 5)
+    with pytest.raises(KeyError, match="tokens"):
+        one(texts, {"tokens": ki.Ragged("int32")}).packed("tokens")
+    with pytest.raises(ValueError, match="expected Packed under the name of its field"):
+        one(texts, {"t": (ki.Packed("int32", 4), "tokens")})
+
+
+def picture(height, width):
+    """The row and the column of each pixel."""
+    rows, columns = np.mgrid[:height, :width].astype("uint8")
+    return np.stack([rows, columns, np.zeros_like(rows)], -1)
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    path = tmp_path / "pictures.msgpack"
+    with ki.Writer(path) as writer:
+        for number, (height, width) in enumerate([(20, 30), (40, 24), (16, 16)]):
+            image = picture(height, width)
+            header = b"P6 %d %d 255\n" % (width, height)
+            sample = {"image": header + image.tobytes(), "classes": image[..., 1] % 7}
+            boxes = np.array([[1, 2, 9, 12], [0, 0, 1, 1], [3, 3, 15, 16]], "float64")
+            writer.write({"key": str(number), **sample, "boxes": boxes, "labels": [5, 6, 7]})
+    return ki.open(path)
+
+
+def test_masks_and_boxes_move_with_their_image(pictures):
+    pipeline = ki.Pipeline("random_crop(12) | hflip | vflip | resize((24, 24), nearest)", seed=4)
+    columns = {
+        # In any order.
+        "labels": ki.Labels("int16"),
+        "kept": ki.Kept(),
+        "boxes": ki.Boxes(min_size=4),
+        "classes": ki.Mask(fill=255),
+        "again": (ki.Mask("int64"), "classes"),
+        "image": pipeline,
+    }
+    for _ in range(3):
+        loader = ki.Loader(pictures, columns=columns)
+        for _ in range(4):
+            [batch] = loader
+            assert batch.keys() == list(columns)
+            assert batch["classes"].shape == (3, 24, 24)
+            assert np.array_equal(batch["classes"], batch["image"][..., 1] % 7)
+            assert np.array_equal(batch["classes"], batch["again"])
+            for boxes, kept, labels in zip(batch["boxes"], batch["kept"], batch["labels"], strict=True):
+                assert labels.tolist() == [5 + number for number in kept]
+                assert ((boxes >= 0) & (boxes <= 24)).all()
+                assert (boxes[:, 2:] - boxes[:, :2] >= 4).all()
+
+
+def test_the_same_as_torchvision(pictures):
+    torch = pytest.importorskip("torch")
+    tv_tensors = pytest.importorskip("torchvision.tv_tensors")
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    steps = [v2.CenterCrop(14), v2.RandomHorizontalFlip(1), v2.Pad((3, 1)), v2.Resize((30, 41))]
+    text = "center_crop(14) | hflip(1) | pad((3, 1)) | resize((30, 41))"
+    columns = {"image": ki.Pipeline(text), "classes": ki.Mask(), "boxes": ki.Boxes(min_size=1, min_area=1)}
+    columns["labels"] = ki.Labels("int64")
+    batch = one(pictures, columns)
+    transform = v2.Compose([*steps, v2.SanitizeBoundingBoxes(min_size=1)])
+    for at, sample in enumerate(pictures):
+        size = sample["classes"].shape
+        given = {
+            "mask": tv_tensors.Mask(torch.from_numpy(sample["classes"].copy())),
+            "boxes": tv_tensors.BoundingBoxes(sample["boxes"], format="XYXY", canvas_size=size),
+            "labels": torch.tensor(sample["labels"]),
+        }
+        made = transform(given)
+        assert np.array_equal(made["mask"].numpy(), batch["classes"][at])
+        np.testing.assert_allclose(batch["boxes"][at], made["boxes"].numpy(), atol=1e-4)
+        assert batch["labels"][at].tolist() == made["labels"].tolist()
+
+
+def test_followers_need_what_they_follow(pictures):
+    with pytest.raises(ki.errors.InvalidError, match="expected a column of images before it"):
+        one(pictures, {"classes": ki.Mask()})
+    with pytest.raises(ki.errors.InvalidError, match="expected a column of boxes before it"):
+        one(pictures, {"image": ki.Pipeline("center_crop(8)"), "labels": ki.Labels("int64", of="box")})
+
+
+def test_buffers_of_torch(pictures):
+    torch = pytest.importorskip("torch")
+    from pykiste.torch import TensorLoader, buffers
+
+    columns = {
+        "image": ki.Pipeline("center_crop(8) | to(f32, chw)"),
+        "classes": ki.Mask("int64"),
+        "boxes": ki.Boxes(pad=ki.Pad(fill=-1)),
+        "labels": ki.Labels("int64"),
+    }
+    given = buffers(columns, 2)
+    assert {name: tuple(tensor.shape) for name, tensor in given[0].items()} == {
+        "image": (2, 3, 8, 8),
+        "classes": (2, 8, 8),
+    }
+    expected = [{"classes": batch["classes"].copy()} for batch in ki.Loader(pictures, columns=columns, batch_size=2)]
+    loader = TensorLoader(ki.Loader(pictures, columns=columns, batch_size=2, buffers=given))
+    shapes = []
+    for tensors, other in zip(loader, expected, strict=True):
+        assert np.array_equal(tensors["classes"].numpy(), other["classes"])
+        shapes.append(tuple(tensors["boxes"].shape))
+        assert [labels.tolist() for labels in tensors["labels"]] == [[5, 6, 7]] * len(tensors["classes"])
+        del tensors
+    assert shapes == [(2, 3, 4), (1, 3, 4)]
+    with pytest.raises(ValueError, match="gives all images one size"):
+        buffers({"image": ki.Pipeline("hflip")}, 2)
+    with pytest.raises(ValueError, match="expected a column of images"):
+        buffers({"mask": ki.Mask()}, 2)
+    # Tensors that are used again have the length of each batch.
+    columns = {"boxes": ki.Boxes(pad=ki.Pad()), "image": columns["image"]}
+    for reuse in [False, True]:
+        loader = TensorLoader(ki.Loader(pictures, columns=columns, batch_size=2), reuse=reuse)
+        assert [tuple(tensors["boxes"].shape) for tensors in loader] == shapes
+    assert torch.from_numpy(np.zeros(3, "uint16")).view(torch.bfloat16).dtype == torch.bfloat16
+
+
+def test_bfloat16(pictures):
+    torch = pytest.importorskip("torch")
+    steps = "center_crop(8) | to({}, chw) | normalize(imagenet)"
+    whole, half = ki.Pipeline(steps.format("f32")), ki.Pipeline(steps.format("bf16"))
+    assert half.dtype == np.uint16
+    image = pictures[0]["image"]
+    batch = one(pictures, {"image": half})
+    for made in (half(image), batch["image"][0].copy()):
+        expected = torch.from_numpy(whole(image)).to(torch.bfloat16)
+        assert torch.equal(torch.from_numpy(made).view(torch.bfloat16), expected)
+
+
+def test_bytes_of_an_image(pictures):
+    image, pipeline = pictures[0]["image"], ki.Pipeline("center_crop(8)")
+    for form in (bytearray(image), memoryview(image), np.frombuffer(image, "uint8")):
+        assert np.array_equal(pipeline(form), pipeline(image))
+        assert pipeline.plan(form) == pipeline.plan(image)
+    for wrong in ("text", 7, np.zeros(3)):
+        with pytest.raises((TypeError, BufferError)):
+            pipeline(wrong)
+
+
+def test_a_report_while_a_batch_is_waited_for(tmp_path):
+    """A loop that waits must not keep others from asking what it waits for."""
+    path = tmp_path / "numbers.msgpack"
+    with ki.Writer(path) as writer:
+        for number in range(20_000):
+            writer.write({"key": str(number), "n": number})
+    loader = ki.Loader(ki.open(path), columns={"n": "int64"}, batch_size=10, threads=1)
+    failed, done = [], threading.Event()
+
+    def watch():
+        seen = 0
+        while not done.is_set():
+            try:
+                samples = loader.report()["samples"]
+                assert samples >= seen
+                seen = samples
+                loader.state_dict()
+            except Exception as error:
+                failed.append(error)
+                return
+
+    threads = [threading.Thread(target=watch) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    total = sum(int(batch["n"].sum()) for batch in loader)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert (failed, total) == ([], sum(range(20_000)))
+    assert loader.report()["samples"] == 20_000
+
+
+def test_masks_with_a_palette(tmp_path):
+    Image = pytest.importorskip("PIL.Image")
+    numbers = (np.arange(48).reshape(6, 8) % 5).astype("uint8")
+    picture = Image.fromarray(numbers, "P")
+    picture.putpalette(bytes(range(200, 215)))
+    out = io.BytesIO()
+    picture.save(out, "PNG")
+    path = tmp_path / "masks.msgpack"
+    with ki.Writer(path) as writer:
+        image = b"P5 8 6 255\n" + bytes(48)
+        writer.write({"key": "a", "image": image, "mask": out.getvalue()})
+    columns = {"image": ki.Pipeline("center_crop((6, 8))"), "mask": ki.Mask("int64")}
+    assert np.array_equal(one(ki.open(path), columns)["mask"][0], numbers)

@@ -264,11 +264,17 @@ impl Args {
             };
             Ok(Augmented { position, index, key: reader.key(index as usize)?, outcome })
         });
-        if self.json {
-            let samples = samples.collect::<kiste::Result<Vec<_>>>()?;
-            return output.json(&serde_json::json!({ "epoch": self.epoch, "samples": samples }));
-        }
         let mut out = output.stdout();
+        if self.json {
+            // One sample in a line, as an epoch of them may be larger than memory.
+            write!(out, "{{\"epoch\":{},\"samples\":[", self.epoch)?;
+            for (at, sample) in samples.enumerate() {
+                out.write_all(if at > 0 { b"," } else { b"\n" })?;
+                out.json_line(&serde_json::to_vec(&sample?)?)?;
+            }
+            out.json_line(b"]}")?;
+            return Ok(out.flush()?);
+        }
         for sample in samples {
             let Augmented { position, key, outcome, .. } = sample?;
             let text = match outcome {

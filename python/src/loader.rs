@@ -803,7 +803,8 @@ impl Batch {
     /// (b'onetwothree', [0, 3, 6, 11])
     fn ragged<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Ragged<'py>> {
         let py = slf.py();
-        if let Some(Form::Lists { dtype, is_ragged: true, .. }) = slf.borrow().form(name) {
+        let form = slf.borrow().form(name);
+        if let Some(Form::Lists { dtype, is_ragged: true, .. }) = form {
             let offsets = slf.borrow().offsets(name)?;
             return Ok((view(slf, name, &dtype)?, offsets.into_pyarray(py)));
         }

@@ -352,6 +352,14 @@ fn what_is_drawn_for_images() {
     let json: serde_json::Value = serde_json::from_str(&run(&dir, step).quietly().out).unwrap();
     assert_eq!(json["samples"][0]["position"], 2);
     assert_eq!(json["samples"].as_array().unwrap().len(), 2);
+    // A plan that was printed is read again.
+    let samples = json["samples"].as_array().unwrap();
+    let good = samples.iter().find(|sample| !sample["plan"].is_null()).unwrap();
+    let number = |name: &str| good[name].as_u64().unwrap();
+    let header = Header::new(40 + number("index") as u32, 30);
+    let drawn = pipeline.plan(&header, &mut Record::rng_at(7, 2, number("position"))).unwrap();
+    let read: kiste::image::Plan = serde_json::from_value(good["plan"].clone()).unwrap();
+    assert_eq!(read, drawn);
     let wrong = run(&dir, ["order", "p.msgpack", "--augment", "hflop"]);
     assert!(wrong.err.contains("near names are hflip, vflip"), "{}", wrong.err);
 }

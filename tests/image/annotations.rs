@@ -201,6 +201,49 @@ fn masks_of_every_form() {
     assert!(error.to_string().contains("expected a mask of type i1, found 200"), "{error}");
 }
 
+/// Whatever the bytes are, there is a mask or an error, and nothing of the mask before it.
+#[test]
+fn masks_with_flipped_bytes() {
+    use png::{BitDepth, ColorType};
+    let noise: Vec<u8> = (0..24u8).map(|n| n.wrapping_mul(151)).collect();
+    let sources = [
+        encoded(ColorType::Indexed, BitDepth::Two, &noise[..4]),
+        encoded(ColorType::Grayscale, BitDepth::Sixteen, &noise),
+        [&b"P5 6 2 255\n"[..], &noise[..12]].concat(),
+    ];
+    let image = bin(&png(6, 2));
+    let mut masks: Vec<Vec<u8>> = Vec::new();
+    for source in &sources {
+        for at in 0..source.len() {
+            for flip in [0x01, 0x80, 0xff] {
+                let mut flipped = source.clone();
+                flipped[at] ^= flip;
+                masks.push(flipped);
+            }
+            masks.push(source[..at].to_vec());
+        }
+    }
+    let columns = Columns::new().image::<u8>("image", pipeline("center_crop((2, 6))"));
+    let columns = columns.mask("mask", Mask::<u16>::of("image").fill(9));
+    let found = |order: Vec<usize>| {
+        let reader = reader(
+            order.iter().map(|&at| vec![("image", image.clone()), ("mask", bin(&masks[at]))]),
+        );
+        let options = Loader::options(reader.clone(), Sequential::new(reader_len(&reader)));
+        let options = options.batch_size(10_000).threads(0).on_error(OnError::Placeholder);
+        let batch = options.columns(columns.clone()).unwrap().next().unwrap().unwrap();
+        let bad: Vec<usize> = batch.failures.iter().map(|bad| order[bad.index as usize]).collect();
+        let rows = batch.data.values::<u16>("mask").unwrap().chunks(12);
+        let rows: std::collections::BTreeMap<usize, Vec<u16>> =
+            order.iter().copied().zip(rows.map(<[u16]>::to_vec)).collect();
+        (rows, bad.into_iter().collect::<std::collections::BTreeSet<_>>())
+    };
+    let forth = found((0..masks.len()).collect());
+    let back = found((0..masks.len()).rev().collect());
+    assert_eq!(forth, back);
+    assert!(!forth.1.is_empty() && forth.1.len() < masks.len());
+}
+
 fn list(boxes: &[[f64; 4]]) -> Value {
     let row = |row: &[f64; 4]| Value::Array(row.iter().map(|&side| side.into()).collect());
     Value::Array(boxes.iter().map(row).collect())

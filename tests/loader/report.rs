@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -122,11 +123,42 @@ fn a_decoder_that_waits_is_told_from_one_that_works() {
         row[0] = v(record)?;
         Ok(())
     });
-    let report = run(in_order(&reader, 5).threads(2).columns(columns).unwrap(), MS / 2);
-    // Where the system says how long threads were on a core.
-    assert!(report.cores.is_some() || !cfg!(target_os = "linux"), "{report}");
-    let expected = if report.cores.is_some() { Limit::Decoder } else { Limit::Cpu };
-    assert_eq!(report.limit(), expected, "{report}");
+    // Also on the thread of the caller, which does other things in between.
+    for threads in [2, 0] {
+        let options = in_order(&reader, 5).threads(threads);
+        let report = run(options.columns(columns.clone()).unwrap(), MS / 2);
+        // Where the system says how long threads were on a core.
+        assert!(report.cores.is_some() || !cfg!(target_os = "linux"), "{report}");
+        let expected = if report.cores.is_some() { Limit::Decoder } else { Limit::Cpu };
+        assert_eq!(report.limit(), expected, "{report}");
+    }
+}
+
+/// Another thread may ask while the caller waits, and after the loader is gone.
+#[test]
+fn a_report_while_a_batch_is_waited_for() {
+    let (begin, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (begins, waits) = (begin.clone(), asked.clone());
+    let mut loader = in_order(&Bytes::count(8), 4)
+        .threads(1)
+        .map(move |record| {
+            begins.store(true, SeqCst);
+            super::wait_for("the report", || waits.load(SeqCst));
+            v(record)
+        })
+        .unwrap();
+    let reporter = loader.reporter();
+    let watch = std::thread::spawn(move || {
+        super::wait_for("a batch in progress", || begin.load(SeqCst));
+        let report = reporter.report();
+        asked.store(true, SeqCst);
+        (report, reporter)
+    });
+    assert_eq!(loader.by_ref().count(), 2);
+    let (report, reporter) = watch.join().unwrap();
+    assert_eq!((report.batches, report.workers.threads), (0, 1));
+    drop(loader);
+    assert_eq!((reporter.report().batches, reporter.report().samples), (2, 8));
 }
 
 #[test]

@@ -163,6 +163,7 @@ def test_the_same_as_torchvision(pictures):
     for at, sample in enumerate(pictures):
         size = sample["classes"].shape
         given = {
+            "image": tv_tensors.Image(torch.zeros((3, *size))),
             "mask": tv_tensors.Mask(torch.from_numpy(sample["classes"].copy())),
             "boxes": tv_tensors.BoundingBoxes(sample["boxes"], format="XYXY", canvas_size=size),
             "labels": torch.tensor(sample["labels"]),

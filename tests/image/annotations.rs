@@ -162,6 +162,8 @@ fn masks_of_every_form() {
         bin(&encoded(ColorType::Grayscale, BitDepth::Sixteen, &wide)),
         bin(&[&b"P5 6 2 255\n"[..], &plain].concat()),
         nd("<u2", &[2, 6], &little),
+        nd("|u1", &[2, 6], &plain),
+        nd("|i1", &[2, 6], &plain),
         bin(&PackOptions::default().pack(&packed).unwrap()),
         Value::Array(vec![list(&plain[..6]), list(&plain[6..])]),
     ];
@@ -184,9 +186,13 @@ fn masks_of_every_form() {
     for (form, part) in [
         (bin(&png(6, 2)), "expected a mask of grey or with a palette, found Png of Rgb"),
         (bin(&encoded(ColorType::Indexed, BitDepth::Eight, &plain)[..80]), "Png: "),
-        (nd("|u1", &[2, 6], &plain), "expected an array of type u2"),
-        (nd("<u2", &[6, 2], &little), "expected a mask of shape [2, 6], as its image"),
-        (Value::from("text"), "expected an image or an array as mask, found a string"),
+        (nd("|i1", &[2, 6], &[255; 12]), "expected numbers of type u2, found -1"),
+        (nd("<f4", &[2, 6], &[1; 48]), "expected numbers of type u2, found"),
+        (nd("<c8", &[2, 6], &[0; 96]), "expected an image or an array of shape [2, 6] as mask"),
+        (nd("<u2", &[6, 2], &little), "with rows of shape [6]"),
+        (nd("<u2", &[1, 6], &little[..12]), "of shape [2, 6] as mask, found 1 rows"),
+        (nd("<u2", &[3, 6], &[0; 36]), "expected up to 2 rows, found 3"),
+        (Value::from("text"), "of shape [2, 6] as mask, found"),
         (bin(b"no image"), "expected an image, found other bytes"),
     ] {
         let reader = reader([vec![("image", bin(&png(6, 2))), ("mask", form)]]);
@@ -350,6 +356,7 @@ fn annotations_that_are_refused() {
         (nd("<f4", &[4], &[0; 16]), "with rows of shape [4]"),
         (nd("<c8", &[1, 4], &[0; 32]), "expected an array of boxes, of 4 numbers each"),
         (bin(&[0; 16]), "expected an array of boxes, of 4 numbers each, found"),
+        (nd("<f4", &[2, 4], &[0; 16]), "expected data of 2 rows, found 1"),
     ] {
         let reader = reader([vec![("image", bin(&png(9, 9))), ("boxes", boxes)]]);
         let columns = images().boxes("boxes", Boxes::of("image"));

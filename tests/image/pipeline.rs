@@ -169,7 +169,7 @@ fn what_is_refused() {
             "step 2, decode: expected it before all steps but seed, found it as step 2",
         ),
         ("hflip | seed(1)", "step 2, seed: expected it as the first step, found it as step 2"),
-        ("to(f64)", "step 1, to: expected one of u8, f32, f16 as type, found \"f64\""),
+        ("to(f64)", "step 1, to: expected one of u8, f32, f16, bf16 as type, found \"f64\""),
         ("to(f32) | hflip", "step 2, hflip: expected it before to, found it after"),
         ("to(u8) | to(u8)", "step 2, to: expected it once, found it twice"),
         (

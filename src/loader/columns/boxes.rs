@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use super::image::Images;
 use super::lists::{Form, Limit, Lists, ListsColumn, Padded};
-use super::rows::Rows;
-use super::{Columns, parse_array, unfit};
-use crate::array::PackedArray;
-use crate::error::{Error, Result};
-use crate::format::msgpack::numpy::is_container;
-use crate::format::msgpack::{Cursor, Kind};
+use super::rows::{Rows, read_numbers};
+use super::{Columns, unfit};
+use crate::error::Result;
+use crate::format::msgpack::Cursor;
 use crate::image::BoxFormat;
 use crate::loader::batch::Record;
 use crate::value::Element;
@@ -261,56 +259,12 @@ impl Columns {
     }
 }
 
+/// More boxes in one image are none.
+const MAX_BOXES: usize = 1 << 22;
+
 /// The boxes of a field, of numbers of any type.
 fn read_boxes(field: &mut Cursor<'_>) -> Result<Vec<[f64; 4]>> {
     let expected = "an array of boxes, of 4 numbers each";
-    let (dtype, is_empty) = match field.peek()? {
-        Kind::Array => return read_as::<f64>(field, |value| value),
-        Kind::Map => {
-            let (dtype, data, found) = parse_array(&mut field.clone())?;
-            // An array of an empty list has no second axis.
-            let is_empty = data.is_some_and(<[u8]>::is_empty) && found.as_deref() == Some(&[0]);
-            (dtype.to_owned(), is_empty)
-        }
-        Kind::Bin if is_container(field.clone().read_bin()?) => {
-            let packed = PackedArray::from_bytes(field.clone().read_bin()?)?;
-            (packed.dtype().to_string(), packed.shape() == [0])
-        }
-        kind => return Err(unfit(expected, super::name_of(kind))),
-    };
-    if is_empty {
-        return Ok(Vec::new());
-    }
-    match dtype.trim_start_matches(['<', '>', '=', '|']) {
-        "f2" => read_as::<half::f16>(field, f64::from),
-        "f4" => read_as::<f32>(field, f64::from),
-        "f8" => read_as::<f64>(field, |value| value),
-        "i1" => read_as::<i8>(field, f64::from),
-        "i2" => read_as::<i16>(field, f64::from),
-        "i4" => read_as::<i32>(field, f64::from),
-        // No side of an image is near to where these lose digits.
-        "i8" => read_as::<i64>(field, |value| value as f64),
-        "u1" => read_as::<u8>(field, f64::from),
-        "u2" => read_as::<u16>(field, f64::from),
-        "u4" => read_as::<u32>(field, f64::from),
-        "u8" => read_as::<u64>(field, |value| value as f64),
-        other => Err(unfit(expected, format!("type {other:?}"))),
-    }
+    let values = read_numbers::<f64>(field, &[4], MAX_BOXES, expected)?;
+    Ok(values.chunks_exact(4).map(|row| std::array::from_fn(|at| row[at])).collect())
 }
-
-fn read_as<T: Element>(field: &mut Cursor<'_>, number: impl Fn(T) -> f64) -> Result<Vec<[f64; 4]>> {
-    let mut rows = Rows::<T>::find(field, &[4])?;
-    let count = rows.len();
-    let elements = count.checked_mul(4).ok_or_else(|| -> Error { unfit("fewer boxes", count) })?;
-    // A list says how long it is before it is read, so it is not trusted.
-    if count > MAX_BOXES {
-        return Err(unfit(format!("up to {MAX_BOXES} boxes"), count));
-    }
-    let mut values = vec![T::default(); elements];
-    rows.read(0, count, &mut values)?;
-    let row = |row: &[T]| std::array::from_fn(|at| number(row[at]));
-    Ok(values.chunks_exact(4).map(row).collect())
-}
-
-/// More boxes in one image are none.
-const MAX_BOXES: usize = 1 << 22;

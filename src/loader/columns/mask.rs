@@ -2,10 +2,9 @@
 
 use std::cell::RefCell;
 
-use super::rows::Rows;
-use super::{Columns, FixedColumn, Source, code_of, name_of, parse_array, read_list, unfit};
-use crate::array::PackedArray;
-use crate::error::{Error, Result};
+use super::rows::read_numbers;
+use super::{Columns, FixedColumn, Source, code_of, unfit};
+use crate::error::Result;
 use crate::format::msgpack::numpy::is_container;
 use crate::format::msgpack::{Cursor, Kind};
 use crate::image::{MaskPixels, Places, Plan, Size, decode_mask};
@@ -59,8 +58,8 @@ impl Columns {
     /// numbers of the pipeline do not concern it, so its values stay as they are.
     ///
     /// The field is an image of grey with 8 or 16 bits, or of a palette, whose numbers are taken; or an
-    /// array of type `T`, as for [`array`](Self::array) but for raw bytes. The mask must have the size of
-    /// the image. An EXIF orientation of its own means nothing.
+    /// array of numbers of any type, or lists of them. Each number must be one of type `T`, and the mask must
+    /// have the size of the image. An EXIF orientation of its own means nothing.
     ///
     /// The column of the images has to come first. The header of the image is read once more.
     ///
@@ -148,38 +147,10 @@ fn move_mask<T: Element>(
 
 /// A mask that is an array.
 fn read_grid<T: Element>(field: &mut Cursor<'_>, height: usize, width: usize) -> Result<Vec<T>> {
-    let shape = [height, width];
-    // Its size is known before memory is allocated for it.
-    let unlike = |found: &[usize]| -> Error {
-        let expected = format!("a mask of shape {shape:?}, as its image");
-        unfit(expected, format!("one of shape {found:?}"))
-    };
-    match field.peek()? {
-        Kind::Map => {
-            let (_, _, found) = parse_array(&mut field.clone())?;
-            if let Some(found) = found.filter(|found| found[..] != shape) {
-                return Err(unlike(&found));
-            }
-        }
-        Kind::Bin => {
-            let packed = PackedArray::from_bytes(field.clone().read_bin()?)?;
-            if packed.shape() != shape {
-                return Err(unlike(packed.shape()));
-            }
-        }
-        Kind::Array => {
-            let mut values = vec![T::default(); height * width];
-            read_list(&mut values, &shape, &shape, field)?;
-            return Ok(values);
-        }
-        kind => return Err(unfit("an image or an array as mask", name_of(kind))),
+    let expected = format!("an image or an array of shape [{height}, {width}] as mask");
+    let values = read_numbers::<T>(field, &[width], height, &expected)?;
+    match values.len() == height * width {
+        true => Ok(values),
+        false => Err(unfit(expected, format!("{} rows", values.len() / width.max(1)))),
     }
-    let row = [width];
-    let mut rows = Rows::<T>::find(field, &row)?;
-    if rows.len() != height {
-        return Err(unlike(&[rows.len(), width]));
-    }
-    let mut values = vec![T::default(); height * width];
-    rows.read(0, height, &mut values)?;
-    Ok(values)
 }

@@ -41,6 +41,9 @@ const BITS: u32 = 4;
 /// Between two looks at how long a thread was on a core, which take some microseconds.
 const CORES_EVERY: u64 = 100_000_000;
 
+/// The same for the thread of a caller, whose batches are looked at one by one.
+const CALLER_EVERY: u64 = CORES_EVERY / 10;
+
 /// The time of one thread, in stages. Only that thread writes.
 ///
 /// A lane has its own cache lines: processors fetch them in pairs.
@@ -170,7 +173,7 @@ impl Lane {
     /// then, for threads that do other things in between.
     pub(in crate::loader) fn begins_note(&self, last: &mut Look) -> bool {
         let (_, at) = self.present();
-        if last.at > 0 && at.saturating_sub(last.at) < CORES_EVERY {
+        if last.at > 0 && at.saturating_sub(last.at) < CALLER_EVERY {
             return false;
         }
         let Some(system) = cores::of_this_thread() else { return false };

@@ -248,7 +248,7 @@ fn of_png(bytes: &[u8], size: Size, out: &mut Vec<u8>) -> Result<MaskPixels> {
         (png::ColorType::Grayscale, png::BitDepth::Sixteen) if out.len() >= 2 * pixels => {
             out.chunks_exact_mut(2).for_each(|pair| {
                 let value = u16::from_be_bytes([pair[0], pair[1]]);
-                pair.copy_from_slice(&value.to_ne_bytes());
+                pair.copy_from_slice(bytemuck::bytes_of(&value));
             });
             Ok(MaskPixels::Wide)
         }

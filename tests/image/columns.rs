@@ -140,6 +140,11 @@ fn what_is_refused_at_the_start() {
         "column \"image\": expected a pipeline that ends with to(f32), for float32, found one that \
          makes u8"
     );
+    let large = pipeline("decode(max_pixels=1000) | center_crop(32)");
+    assert_eq!(
+        start(Columns::new().image::<u8>("image", large)),
+        "column \"image\": expected images of at most 1000 pixels, found 1024"
+    );
     let missing = Columns::new().image_as::<u8>("a", "picture", pipeline("center_crop(8)"));
     let options = Loader::options(reader.clone(), Sequential::new(1));
     let error = options.columns(missing).unwrap().next().unwrap().unwrap_err();

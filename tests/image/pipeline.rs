@@ -2,9 +2,11 @@
 
 use kiste::ErrorKind;
 use kiste::image::{
-    Header, Layout, Mode, NewSize, Padding, PaddingMode, Pipeline, PixelType, Size, Step,
+    Header, Layout, Mode, NewSize, Padding, PaddingMode, Pipeline, PixelType, Size, Step, Worker,
 };
 use kiste::sampler::rng::StableRng;
+
+use super::png;
 
 fn pipeline(text: &str) -> Pipeline {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -157,6 +159,11 @@ fn what_is_refused() {
         ("pad(1, fill=(1, 2))", "step 1, pad: expected 1 or 3 numbers as fill, found 2"),
         ("color_jitter(-1)", "step 1, color_jitter: expected a brightness of 0 or more, found -1"),
         (
+            "color_jitter(1e39)",
+            "step 1, color_jitter: expected a brightness of 0 to 3.4028234663852886e38, the smaller first, \
+             found (0, 1000000000000000000000000000000000000000)",
+        ),
+        (
             "color_jitter(hue=0.6)",
             "step 1, color_jitter: expected a hue within -0.5 to 0.5, the smaller first, found (-0.6, 0.6)",
         ),
@@ -193,6 +200,49 @@ fn what_is_refused() {
         let error = text.parse::<Pipeline>().unwrap_err();
         assert_eq!((error.message(), error.kind()), (expected, ErrorKind::Invalid), "{text}");
     }
+}
+
+/// As in Python, a comma may stand behind the last argument.
+#[test]
+fn commas_at_the_end() {
+    for (text, other) in [("resize(5,)", "resize(5)"), ("pad((1, 2,), 3, )", "pad((1, 2), fill=3)")]
+    {
+        assert_eq!(text.parse::<Pipeline>().unwrap(), other.parse().unwrap());
+    }
+    for wrong in ["resize(,)", "resize(5,,)", "resize(,5)"] {
+        assert!(wrong.parse::<Pipeline>().is_err(), "{wrong}");
+    }
+}
+
+/// Steps that are given as values are printed, and what is printed has to be parsed.
+#[test]
+fn no_pipeline_is_longer_than_what_is_parsed() {
+    let steps = |count| Pipeline::new(std::iter::repeat_n(Step::hflip(), count));
+    let longest = steps(8176).unwrap().with_seed(u64::MAX).with_max_pixels(u64::MAX);
+    assert_eq!(longest.to_string().parse::<Pipeline>().unwrap(), longest);
+    let error = steps(8177).unwrap_err();
+    assert_eq!(error.to_string(), "expected a pipeline of up to 65408 bytes as text, found 65413");
+}
+
+#[test]
+fn bfloat16_is_rounded_once() {
+    let image = png(9, 7);
+    let run = |text: &str| text.parse::<Pipeline>().unwrap();
+    let steps = "hflip(1) | to(f32, chw) | normalize(imagenet)";
+    let (mut whole, mut half) = (Vec::new(), Vec::new());
+    let mut rng = StableRng::new(&[]);
+    Worker::<f32>::new(run(steps)).unwrap().run(&image, &mut rng, &mut whole).unwrap();
+    let pipeline = run(&steps.replace("f32", "bf16"));
+    assert_eq!(pipeline.to_string(), "hflip(1) | to(bf16, chw) | normalize(imagenet)");
+    Worker::<u16>::new(pipeline).unwrap().run(&image, &mut rng, &mut half).unwrap();
+    let expected: Vec<u16> =
+        whole.iter().map(|value| half::bf16::from_f32(*value).to_bits()).collect();
+    assert_eq!(half, expected);
+    let error = Worker::<half::f16>::new(run("to(bf16)")).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "expected a pipeline that ends with to(f16), for float16, found one that makes bf16"
+    );
 }
 
 #[test]

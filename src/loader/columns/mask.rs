@@ -118,7 +118,7 @@ fn move_mask<T: Element>(
     let mut cursor = Cursor::new(field);
     if cursor.peek()? == Kind::Bin && !is_container(cursor.clone().read_bin()?) {
         let pixels = decode_mask(cursor.read_bin()?, stored, bytes)?;
-        let wide = |at: usize| u16::from_ne_bytes([bytes[2 * at], bytes[2 * at + 1]]);
+        let wide = |at: usize| bytemuck::pod_read_unaligned::<u16>(&bytes[2 * at..2 * at + 2]);
         // Each number has to be one of the type of the column.
         let count = height * width;
         let most = match pixels {

@@ -49,6 +49,7 @@ use crate::value::{DType, DTypeKind as Type, Element, Number};
 ///     .scalar::<i64>("label")              // int64[n]
 ///     .array::<f32>("embedding", &[128])   // float32[n, 128]: a NumPy array of each sample
 ///     .bytes("image")                      // the bytes of all samples, and where each begins
+///     .ragged::<i32>("tokens", &[])        // int32[total], and where each sample begins
 ///     .row::<u8>("pixels", &[28, 28], |record, row| {
 ///         // Runs on the workers, straight into the batch: decode an image here.
 ///         row.fill(record.bytes("image")?.len() as u8);

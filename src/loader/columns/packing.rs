@@ -155,7 +155,9 @@ impl Pieces {
             return Err(Error::new(ErrorKind::Limit, message));
         };
         let Pieces { positions, documents, cu_seqlens, max } = self;
-        (positions.clear(), documents.clear(), cu_seqlens.clear());
+        positions.clear();
+        documents.clear();
+        cu_seqlens.clear();
         *max = 0;
         let mut begin = |start: usize, end: usize, document: Option<usize>| {
             cu_seqlens.push(start as i32);

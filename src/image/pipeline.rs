@@ -203,10 +203,10 @@ impl Pipeline {
             });
             checked.map_err(|error| in_step(at + first, step.name(), &error))?;
         }
-        // What prints has to be parsed again, also with another seed and mode.
-        match self.to_string().len() {
+        // What prints has to be parsed again, with any seed and mode before it.
+        match self.steps.iter().map(|step| step.to_string().len() + " | ".len()).sum::<usize>() {
             len if len > MAX_LEN - 128 => {
-                let expected = format!("a pipeline of up to {} bytes as text", MAX_LEN - 128);
+                let expected = format!("steps of up to {} bytes as text", MAX_LEN - 128);
                 Err(unfit(expected, len))
             }
             _ => Ok(self),

@@ -221,7 +221,7 @@ fn no_pipeline_is_longer_than_what_is_parsed() {
     let longest = steps(8176).unwrap().with_seed(u64::MAX).with_max_pixels(u64::MAX);
     assert_eq!(longest.to_string().parse::<Pipeline>().unwrap(), longest);
     let error = steps(8177).unwrap_err();
-    assert_eq!(error.to_string(), "expected a pipeline of up to 65408 bytes as text, found 65413");
+    assert_eq!(error.to_string(), "expected steps of up to 65408 bytes as text, found 65416");
 }
 
 #[test]

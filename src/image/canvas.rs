@@ -2,46 +2,51 @@
 //!
 //! Crops, flips and turns only change what part of the pixels is seen, and in which order.
 
-use fast_image_resize::images::{CroppedImage, Image, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
-
 use super::color;
-use super::decode::room;
+use super::decode::Buffer;
+use super::header::{Header, Part};
 use super::plan::{Action, Plan};
+use super::resample::{Pixels, Resampler};
 use super::step::{Interpolation, Layout, Padding, PaddingMode, Size};
-use crate::error::{Error, ErrorKind, Result};
 
-/// Buffers that larger images would keep for ever are given back.
-const KEEP: usize = 64 << 20;
+/// So much memory is kept, whatever images need.
+const KEEP: usize = 16 << 20;
+
+/// After so many images, memory is given back that none of them needed.
+const RECENT: u32 = 64;
 
 /// Memory that is used again for each image.
 #[derive(Default)]
 pub(crate) struct Scratch {
     /// The pixels.
-    pub(super) pixels: Vec<u8>,
+    pub(super) pixels: Buffer,
     /// Where the next ones are made.
-    pub(super) spare: Vec<u8>,
-    resizer: Resizer,
+    pub(super) spare: Buffer,
+    resampler: Resampler,
     pub(super) plan: Option<Plan>,
+    /// Images since memory was given back.
+    images: u32,
 }
 
 impl Scratch {
-    /// Gives back what only a very large image needed.
+    /// Gives back, from time to time, what only a very large image needed.
     pub(super) fn trim(&mut self) {
-        for buffer in [&mut self.pixels, &mut self.spare] {
-            if buffer.capacity() > KEEP {
-                *buffer = Vec::new();
-            }
+        self.images += 1;
+        if self.images < RECENT {
+            return;
         }
-        if self.resizer.size_of_internal_buffers() > KEEP {
-            self.resizer.reset_internal_buffers();
+        self.images = 0;
+        self.pixels.trim(KEEP);
+        self.spare.trim(KEEP);
+        if self.resampler.kept() > KEEP {
+            self.resampler = Resampler::default();
         }
     }
 }
 
 /// What is seen of the pixels: a part of the rows that are stored, which is transposed first, then flipped.
 #[derive(Debug, Clone, Copy)]
-struct View {
+pub(super) struct View {
     /// Pixels in a stored row.
     stride: usize,
     x: usize,
@@ -66,6 +71,40 @@ impl View {
             flip_y: false,
             is_transposed: false,
         }
+    }
+
+    /// What is seen of an image, upright, after the crops and flips that come first; and what is left to do then.
+    pub(super) fn first<'p>(header: &Header, actions: &'p [Action]) -> (View, &'p [Action]) {
+        let mut view = View::of(header.width as usize, header.height as usize);
+        view.is_transposed = header.orientation >= 5;
+        view.flip_x = matches!(header.orientation, 2 | 3 | 7 | 8);
+        view.flip_y = matches!(header.orientation, 3 | 4 | 6 | 7);
+        let done = actions.iter().take_while(|action| view.act(action)).count();
+        (view, &actions[done..])
+    }
+
+    /// What is seen, as it is stored.
+    pub(super) fn part(&self) -> Part {
+        Part { x: self.x, y: self.y, width: self.width, height: self.height }
+    }
+
+    /// The same, where only a part of the image is stored, which has all that is seen.
+    pub(super) fn within(self, stored: Part) -> View {
+        View { stride: stored.width, x: self.x - stored.x, y: self.y - stored.y, ..self }
+    }
+
+    /// Whether the action changes only what is seen. Then it is done.
+    fn act(&mut self, action: &Action) -> bool {
+        match *action {
+            Action::Crop { top, left, size: Size { height, width } } => {
+                let [top, left, height, width] = [top, left, height, width].map(|n| n as usize);
+                self.crop(top, left, height, width);
+            }
+            Action::HorizontalFlip => self.flip(true),
+            Action::VerticalFlip => self.flip(false),
+            _ => return false,
+        }
+        true
     }
 
     fn size(&self) -> (usize, usize) {
@@ -113,66 +152,34 @@ pub(super) struct Canvas<'a> {
 }
 
 impl<'a> Canvas<'a> {
-    /// The pixels that were decoded to `scratch`, to be turned upright.
-    pub(super) fn new(
-        scratch: &'a mut Scratch,
-        (width, height): (u32, u32),
-        orientation: u8,
-        channels: usize,
-    ) -> Canvas<'a> {
-        let mut view = View::of(width as usize, height as usize);
-        view.is_transposed = orientation >= 5;
-        view.flip_x = matches!(orientation, 2 | 3 | 7 | 8);
-        view.flip_y = matches!(orientation, 3 | 4 | 6 | 7);
+    /// What is seen of the pixels that were decoded to `scratch`.
+    pub(super) fn new(scratch: &'a mut Scratch, view: View, channels: usize) -> Canvas<'a> {
         Canvas { scratch, view, channels }
     }
 
     /// Carries out one action of a plan, which was checked.
-    pub(super) fn act(&mut self, action: &Action) -> Result<()> {
+    pub(super) fn act(&mut self, action: &Action) {
+        if self.view.act(action) {
+            return;
+        }
         match *action {
-            Action::Crop { top, left, size: Size { height, width } } => {
-                let [top, left, height, width] = [top, left, height, width].map(|n| n as usize);
-                self.view.crop(top, left, height, width);
-                Ok(())
-            }
-            Action::Resize { size, interpolation: Interpolation::Nearest } => {
-                self.nearest(size);
-                Ok(())
-            }
+            Action::Crop { .. } | Action::HorizontalFlip | Action::VerticalFlip => {}
+            Action::Resize { size, interpolation: Interpolation::Nearest } => self.nearest(size),
             Action::Resize { size, interpolation } => self.resize(size, interpolation),
-            Action::HorizontalFlip => {
-                self.view.flip(true);
-                Ok(())
-            }
-            Action::VerticalFlip => {
-                self.view.flip(false);
-                Ok(())
-            }
-            Action::Pad { padding, fill, padding_mode } => {
-                self.pad(padding, fill, padding_mode);
-                Ok(())
-            }
-            Action::Brightness(factor) => {
-                self.map(&color::brightness(factor));
-                Ok(())
-            }
+            Action::Pad { padding, fill, padding_mode } => self.pad(padding, fill, padding_mode),
+            Action::Brightness(factor) => self.map(&color::brightness(factor)),
             Action::Contrast(factor) => {
                 let gray = color::mean_gray(self.rows(), self.channels);
                 self.map(&color::contrast(factor, gray));
-                Ok(())
             }
-            Action::Saturation(factor) => {
-                if self.channels == 3 {
-                    self.rows_mut().for_each(|row| color::saturation(row, factor));
-                }
-                Ok(())
+            Action::Saturation(factor) if self.channels == 3 => {
+                self.rows_mut().for_each(|row| color::saturation(row, factor));
             }
-            Action::Hue(turn) => {
-                if self.channels == 3 {
-                    self.rows_mut().for_each(|row| color::hue(row, turn));
-                }
-                Ok(())
+            Action::Hue(turn) if self.channels == 3 => {
+                self.rows_mut().for_each(|row| color::hue(row, turn));
             }
+            // Grey has no colours.
+            Action::Saturation(_) | Action::Hue(_) => {}
         }
     }
 
@@ -201,7 +208,7 @@ impl<'a> Canvas<'a> {
     /// Makes the pixels of another size from what is seen.
     fn remake(&mut self, height: usize, width: usize, from: impl Fn(usize, usize) -> Source) {
         let (channels, view) = (self.channels, self.view);
-        let target = room(&mut self.scratch.spare, height * width * channels);
+        let target = self.scratch.spare.room(height * width * channels);
         for (row, target) in target.chunks_exact_mut(width * channels).enumerate() {
             for (column, target) in target.chunks_exact_mut(channels).enumerate() {
                 match from(row, column) {
@@ -241,40 +248,17 @@ impl<'a> Canvas<'a> {
         });
     }
 
-    fn resize(&mut self, size: Size, interpolation: Interpolation) -> Result<()> {
+    fn resize(&mut self, size: Size, interpolation: Interpolation) {
         self.straighten();
-        let View { stride, x, y, width, height, .. } = self.view;
-        let pixel = match self.channels {
-            1 => PixelType::U8,
-            3 => PixelType::U8x3,
-            _ => PixelType::U8x4,
-        };
-        let filter = match interpolation {
-            Interpolation::Bicubic => FilterType::CatmullRom,
-            Interpolation::Lanczos => FilterType::Lanczos3,
-            _ => FilterType::Bilinear,
-        };
-        let invalid = |error: &dyn std::fmt::Display| {
-            Error::new(ErrorKind::Invalid, format!("resize: {error}"))
-        };
+        let (View { stride, x, y, width, height, .. }, channels) = (self.view, self.channels);
         let (new_height, new_width) = (size.height as usize, size.width as usize);
-        let Scratch { pixels, spare, resizer, .. } = &mut *self.scratch;
-        // The rows of the part alone: it is a view of its own, so that pixels outside of it have no
-        // influence, as after a crop by torchvision.
-        let start = y * stride * self.channels;
-        let rows = &pixels[start..start + height * stride * self.channels];
-        let source = ImageRef::new(stride as u32, height as u32, rows, pixel);
-        let source = source.map_err(|error| invalid(&error))?;
-        let part = CroppedImage::new(&source, x as u32, 0, width as u32, height as u32);
-        let part = part.map_err(|error| invalid(&error))?;
-        let target = room(spare, new_height * new_width * self.channels);
-        let target = Image::from_slice_u8(size.width, size.height, target, pixel);
-        let mut target = target.map_err(|error| invalid(&error))?;
-        let options =
-            ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter)).use_alpha(false);
-        resizer.resize(&part, &mut target, &options).map_err(|error| invalid(&error))?;
+        let Scratch { pixels, spare, resampler, .. } = &mut *self.scratch;
+        // Pixels outside of the part have no influence, as after a crop by torchvision.
+        let bytes = &pixels[(y * stride + x) * channels..];
+        let part = Pixels { bytes, stride: stride * channels, height, width, channels };
+        let target = spare.room(new_height * new_width * channels);
+        resampler.resize(part, size, interpolation, target);
         self.replaced(new_height, new_width);
-        Ok(())
     }
 
     fn pad(&mut self, padding: Padding, fill: [u8; 4], mode: PaddingMode) {

@@ -1,6 +1,6 @@
 //! [`Worker`]: a pipeline at work, on one thread.
 
-use super::canvas::{Canvas, Scratch};
+use super::canvas::{Canvas, Scratch, View};
 use super::decode::{Opened, caught};
 use super::header::Header;
 use super::pipeline::Pipeline;
@@ -158,11 +158,11 @@ impl<T: Pixel> Recipe<T> {
         check_pixels(header.upright(), max)?;
         // Before pixels are decoded, so that an image that is too small or too large costs nothing.
         make(&header, plan)?;
-        image.read(mode, &mut scratch.pixels, &mut scratch.spare)?;
+        let (view, actions) = View::first(&header, &plan.actions);
+        let part = image.read(mode, view.part(), &mut scratch.pixels, &mut scratch.spare)?;
         let channels = mode.channels();
-        let size = (header.width, header.height);
-        let mut canvas = Canvas::new(scratch, size, plan.orientation, channels);
-        plan.actions.iter().try_for_each(|action| canvas.act(action))?;
+        let mut canvas = Canvas::new(scratch, view.within(part), channels);
+        actions.iter().for_each(|action| canvas.act(action));
         let (height, width) = canvas.size();
         let shape = match self.layout {
             Layout::Hwc => [height, width, channels],

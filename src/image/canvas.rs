@@ -1,6 +1,10 @@
 //! [`Canvas`]: the pixels of one image while its plan is carried out.
 //!
 //! Crops, flips and turns only change what part of the pixels is seen, and in which order.
+#![allow(
+    clippy::needless_range_loop,
+    reason = "iterators of slices are calls where the optimiser sees a part of the program only"
+)]
 
 use super::color;
 use super::decode::Buffer;
@@ -276,30 +280,69 @@ impl<'a> Canvas<'a> {
     }
 
     /// Writes what is seen as elements of the result, each value by the table of its channel.
-    pub(super) fn write<T: Copy>(&mut self, layout: Layout, tables: &[[T; 256]], out: &mut [T]) {
+    /// `as_bytes` gives the memory of elements that are the values themselves.
+    pub(super) fn write<T: Copy>(
+        &mut self,
+        layout: Layout,
+        tables: &[[T; 256]],
+        as_bytes: fn(&mut [T]) -> Option<&mut [u8]>,
+        out: &mut [T],
+    ) {
         if self.view.is_transposed {
             self.straighten();
         }
-        let (flip_x, flip_y) = (self.view.flip_x, self.view.flip_y);
-        let (height, width) = self.view.size();
+        let View { flip_x, flip_y, .. } = self.view;
+        if let (Layout::Hwc, false, false, Some(out)) = (layout, flip_x, flip_y, as_bytes(out)) {
+            let mut start = 0;
+            for row in self.rows() {
+                out[start..start + row.len()].copy_from_slice(row);
+                start += row.len();
+            }
+            return;
+        }
+        // One number of channels at a time: a loop over them for each pixel takes five times as long.
+        match (layout, tables) {
+            (Layout::Hwc, [gray]) => self.hwc([gray], out),
+            (Layout::Hwc, [red, green, blue]) => self.hwc([red, green, blue], out),
+            (Layout::Hwc, [red, green, blue, alpha]) => self.hwc([red, green, blue, alpha], out),
+            (Layout::Chw, [gray]) => self.chw([gray], out),
+            (Layout::Chw, [red, green, blue]) => self.chw([red, green, blue], out),
+            (Layout::Chw, [red, green, blue, alpha]) => self.chw([red, green, blue, alpha], out),
+            _ => {}
+        }
+    }
+
+    fn hwc<T: Copy, const C: usize>(&self, tables: [&[T; 256]; C], out: &mut [T]) {
+        let View { flip_x, flip_y, width, height, .. } = self.view;
         for (at, row) in self.rows().enumerate() {
             let at = if flip_y { height - 1 - at } else { at };
-            match (layout, tables) {
-                (Layout::Hwc, tables) => {
-                    let channels = tables.len();
-                    let out = &mut out[at * width * channels..(at + 1) * width * channels];
-                    hwc(row, flip_x, tables, out);
+            let out = &mut out[at * width * C..(at + 1) * width * C];
+            for column in 0..width {
+                let pixel = &row[column * C..column * C + C];
+                let column = if flip_x { width - 1 - column } else { column };
+                let out = &mut out[column * C..column * C + C];
+                for channel in 0..C {
+                    out[channel] = tables[channel][usize::from(pixel[channel])];
                 }
-                (Layout::Chw, tables) => {
-                    for (channel, table) in tables.iter().enumerate() {
-                        let start = (channel * height + at) * width;
-                        let out = &mut out[start..start + width];
-                        let values = row.iter().skip(channel).step_by(tables.len());
-                        let look = |(to, value): (&mut T, &u8)| *to = table[usize::from(*value)];
-                        match flip_x {
-                            true => out.iter_mut().rev().zip(values).for_each(look),
-                            false => out.iter_mut().zip(values).for_each(look),
-                        }
+            }
+        }
+    }
+
+    fn chw<T: Copy, const C: usize>(&self, tables: [&[T; 256]; C], out: &mut [T]) {
+        let View { flip_x, flip_y, width, height, .. } = self.view;
+        for (at, row) in self.rows().enumerate() {
+            let at = if flip_y { height - 1 - at } else { at };
+            for channel in 0..C {
+                let start = (channel * height + at) * width;
+                let (out, table) = (&mut out[start..start + width], tables[channel]);
+                let row = &row[..width * C];
+                if flip_x {
+                    for column in 0..width {
+                        out[width - 1 - column] = table[usize::from(row[column * C + channel])];
+                    }
+                } else {
+                    for column in 0..width {
+                        out[column] = table[usize::from(row[column * C + channel])];
                     }
                 }
             }
@@ -308,34 +351,6 @@ impl<'a> Canvas<'a> {
 
     pub(super) fn size(&self) -> (usize, usize) {
         self.view.size()
-    }
-}
-
-fn hwc<T: Copy>(row: &[u8], flip_x: bool, tables: &[[T; 256]], out: &mut [T]) {
-    // One number of channels at a time: a loop over them for each pixel takes five times as long.
-    match tables {
-        [gray] => hwc_of(row, flip_x, [gray], out),
-        [red, green, blue] => hwc_of(row, flip_x, [red, green, blue], out),
-        [red, green, blue, alpha] => hwc_of(row, flip_x, [red, green, blue, alpha], out),
-        _ => {}
-    }
-}
-
-fn hwc_of<T: Copy, const C: usize>(
-    row: &[u8],
-    flip_x: bool,
-    tables: [&[T; 256]; C],
-    out: &mut [T],
-) {
-    let (pixels, out) = (row.chunks_exact(C), out.chunks_exact_mut(C));
-    let put = |(from, to): (&[u8], &mut [T])| {
-        for channel in 0..C {
-            to[channel] = tables[channel][usize::from(from[channel])];
-        }
-    };
-    match flip_x {
-        true => pixels.rev().zip(out).for_each(put),
-        false => pixels.zip(out).for_each(put),
     }
 }
 

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::header::Header;
 use super::pipeline::Pipeline;
-use super::step::{Interpolation, NewSize, Padding, PaddingMode, Range, Size, Step, unfit};
 use super::resample::MAX_FILTERED;
+use super::step::{Interpolation, NewSize, Padding, PaddingMode, Range, Size, Step, unfit};
 use super::text::{numbers, padding_text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::rng::StableRng;
@@ -193,7 +193,8 @@ impl Plan {
             check_pixels(Size { height: size.height, width: self.size.width }, max)?;
             let longest = self.size.height.max(self.size.width);
             if longest > MAX_FILTERED {
-                let message = format!("a side of at most {MAX_FILTERED} pixels for {interpolation}");
+                let message =
+                    format!("a side of at most {MAX_FILTERED} pixels for {interpolation}");
                 let Size { height, width } = self.size;
                 return Err(Error::new(
                     ErrorKind::Limit,

@@ -2,21 +2,26 @@
 //!
 //! Rows are blended first, then columns, in single precision; only the result is rounded, halves up. Sums are
 //! formed in the same order on all processors, so results are equal on all of them.
+#![allow(clippy::needless_range_loop, reason = "see below")]
 
 use super::step::{Interpolation, Size};
 
 /// The longest side of an image that is filtered: a row of it takes 16 bytes a pixel.
 pub(super) const MAX_FILTERED: u32 = 1 << 22;
 
-/// Memory of the passes.
+/// Memory of the passes. Two rows are made at a time.
 #[derive(Default)]
 pub(super) struct Resampler {
     rows: Weights,
     columns: Weights,
-    /// One row, with the columns of the source.
+    /// A row with the columns of the source, and three values more.
     blended: Vec<f32>,
-    /// The same with four values for each pixel.
-    pixels: Vec<[f32; 4]>,
+    /// The pixels of two such rows: for each column, four values of one and four of the other.
+    pixels: Vec<[f32; 8]>,
+    /// The same with the columns of the result.
+    sums: Vec<[f32; 8]>,
+    /// The same, rounded.
+    rounded: Vec<[u8; 8]>,
 }
 
 /// Pixels that are stored row by row.
@@ -43,33 +48,63 @@ impl Resampler {
         let filter = Filter::of(interpolation);
         self.rows.make(filter, from.height, size.height as usize);
         self.columns.make(filter, from.width, size.width as usize);
-        self.blended.resize(from.width * from.channels, 0.0);
-        self.pixels.resize(from.width, [0.0; 4]);
+        // A loop that is as long for each pixel is foreseen by the processor.
+        self.columns.make_even(from.width);
+        self.blended.resize(from.width * from.channels + 3, 0.0);
+        self.pixels.resize(from.width, [0.0; 8]);
+        self.sums.resize(size.width as usize, [0.0; 8]);
+        self.rounded.resize(size.width as usize, [0; 8]);
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has these instructions.
+            return unsafe { self.run_by_avx2(from, out) };
+        }
+        self.run(from, out);
+    }
+
+    /// The same with wider registers: the same operations, so the same results.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn run_by_avx2(&mut self, from: Pixels<'_>, out: &mut [u8]) {
+        self.run(from, out);
+    }
+
+    #[inline(always)]
+    fn run(&mut self, from: Pixels<'_>, out: &mut [u8]) {
         match from.channels {
-            1 => self.run::<1>(from, out),
-            3 => self.run::<3>(from, out),
-            _ => self.run::<4>(from, out),
+            1 => self.run_of::<1>(from, out),
+            3 => self.run_of::<3>(from, out),
+            _ => self.run_of::<4>(from, out),
         }
     }
 
-    fn run<const C: usize>(&mut self, from: Pixels<'_>, out: &mut [u8]) {
-        let rows = out.chunks_exact_mut(self.columns.len() * C);
-        for (row, (first, weights)) in rows.zip(self.rows.iter()) {
-            blend_rows(&from.bytes[first * from.stride..], from.stride, weights, &mut self.blended);
-            if C == 1 {
-                blend_values(&self.blended, &self.columns, row);
-            } else {
-                for (pixel, values) in self.pixels.iter_mut().zip(self.blended.chunks_exact(C)) {
-                    pixel[..C].copy_from_slice(values);
-                }
-                blend_pixels::<C>(&self.pixels, &self.columns, row);
+    #[inline(always)]
+    fn run_of<const C: usize>(&mut self, from: Pixels<'_>, out: &mut [u8]) {
+        let Resampler { rows, columns, blended, pixels, sums, rounded } = self;
+        let width = columns.len() * C;
+        let mut at = 0;
+        while at < rows.len() {
+            let pair = 2.min(rows.len() - at);
+            for second in 0..pair {
+                let (first, weights) = rows.of(at + second);
+                let bytes = &from.bytes[first * from.stride..];
+                blend_rows(bytes, from.stride, weights, &mut blended[..from.width * C]);
+                spread::<C>(blended, pixels, 4 * second);
             }
+            blend_pixels(pixels, columns, sums);
+            round_all(sums, rounded);
+            for second in 0..pair {
+                let start = (at + second) * width;
+                gather::<C>(rounded, 4 * second, &mut out[start..start + width]);
+            }
+            at += pair;
         }
     }
 
     /// The bytes that are kept for the next image.
     pub(super) fn kept(&self) -> usize {
-        self.rows.kept() + self.columns.kept() + 4 * self.blended.capacity() + 16 * self.pixels.capacity()
+        let wide = 32 * self.pixels.capacity() + 40 * self.sums.capacity();
+        self.rows.kept() + self.columns.kept() + 4 * self.blended.capacity() + wide
     }
 }
 
@@ -122,8 +157,10 @@ struct Weights {
     made: Option<(Filter, usize, usize)>,
     /// First and count.
     parts: Vec<(usize, usize)>,
-    /// `most` for each.
+    /// `room` for each.
     weights: Vec<f32>,
+    room: usize,
+    /// The largest count.
     most: usize,
 }
 
@@ -136,21 +173,22 @@ impl Weights {
         let scale = old as f64 / new as f64;
         let stretch = scale.max(1.0);
         let reach = filter.reach() * stretch;
-        self.most = (reach.ceil() as usize * 2 + 1).min(old);
+        (self.room, self.most) = ((reach.ceil() as usize * 2 + 1).min(old), 0);
         self.parts.clear();
         self.weights.clear();
-        self.weights.resize(self.most * new, 0.0);
-        for (at, weights) in self.weights.chunks_exact_mut(self.most).enumerate() {
+        self.weights.resize(self.room * new, 0.0);
+        for (at, weights) in self.weights.chunks_exact_mut(self.room).enumerate() {
             let middle = scale * (at as f64 + 0.5);
             // Conversion rounds to zero, so that nothing is below it.
             let first = (middle - reach + 0.5) as usize;
-            let end = ((middle + reach + 0.5) as usize).min(old).min(first + self.most);
+            let end = ((middle + reach + 0.5) as usize).min(old).min(first + self.room);
             let weight = |place: usize| filter.at((place as f64 - middle + 0.5) / stretch);
             let sum: f64 = (first..end).map(weight).sum();
             for (place, to) in (first..end).zip(weights) {
                 *to = (weight(place) / sum) as f32;
             }
             self.parts.push((first, end - first));
+            self.most = self.most.max(end - first);
         }
         self.made = Some((filter, old, new));
     }
@@ -159,9 +197,23 @@ impl Weights {
         self.parts.len()
     }
 
-    fn iter(&self) -> impl Iterator<Item = (usize, &[f32])> {
-        let weights = self.weights.chunks_exact(self.most.max(1));
-        self.parts.iter().zip(weights).map(|(&(first, count), weights)| (first, &weights[..count]))
+    #[inline(always)]
+    /// The first old place of a new one, and the weights from there.
+    fn of(&self, at: usize) -> (usize, &[f32]) {
+        let (first, count) = self.parts[at];
+        (first, &self.weights[at * self.room..at * self.room + count])
+    }
+
+    /// The same with as many weights for each place: none of those that are added counts.
+    fn make_even(&mut self, old: usize) {
+        let (room, most) = (self.room, self.most);
+        for (at, (first, count)) in self.parts.iter_mut().enumerate() {
+            let shift = (*first + most).saturating_sub(old);
+            let weights = &mut self.weights[at * room..at * room + most];
+            weights.copy_within(..*count, shift);
+            weights[..shift].fill(0.0);
+            (*first, *count) = (*first - shift, most);
+        }
     }
 
     fn kept(&self) -> usize {
@@ -169,15 +221,18 @@ impl Weights {
     }
 }
 
+// Loops over numbers, because the iterators of slices are calls where the optimiser sees a part of the program only.
+
 /// The sum of rows, each with its weight, within what pixels can be.
+#[inline(always)]
 fn blend_rows(rows: &[u8], stride: usize, weights: &[f32], out: &mut [f32]) {
     // As many as registers hold.
-    const LANES: usize = 16;
+    const LANES: usize = 32;
     let whole = out.len() / LANES * LANES;
-    let (blocks, rest) = out.split_at_mut(whole);
-    for (block, out) in blocks.chunks_exact_mut(LANES).enumerate() {
+    let mut at = 0;
+    while at < whole {
         let mut sums = [0.0f32; LANES];
-        let mut start = block * LANES;
+        let mut start = at;
         for &weight in weights {
             let values = &rows[start..start + LANES];
             for lane in 0..LANES {
@@ -185,48 +240,76 @@ fn blend_rows(rows: &[u8], stride: usize, weights: &[f32], out: &mut [f32]) {
             }
             start += stride;
         }
+        let out = &mut out[at..at + LANES];
         for lane in 0..LANES {
             out[lane] = within(sums[lane]);
         }
+        at += LANES;
     }
-    for (at, out) in rest.iter_mut().enumerate() {
+    for at in whole..out.len() {
         let mut sum = 0.0;
-        for (row, &weight) in weights.iter().enumerate() {
-            sum += weight * f32::from(rows[row * stride + whole + at]);
+        for row in 0..weights.len() {
+            sum += weights[row] * f32::from(rows[row * stride + at]);
         }
-        *out = within(sum);
+        out[at] = within(sum);
     }
 }
 
-fn blend_pixels<const C: usize>(pixels: &[[f32; 4]], columns: &Weights, out: &mut [u8]) {
-    for (out, (first, weights)) in out.chunks_exact_mut(C).zip(columns.iter()) {
-        let mut sums = [0.0f32; 4];
-        for (pixel, &weight) in pixels[first..first + weights.len()].iter().zip(weights) {
-            for lane in 0..4 {
-                sums[lane] += weight * pixel[lane];
+/// Four values for each pixel: those of one with fewer are followed by some that are not used.
+#[inline(always)]
+fn spread<const C: usize>(values: &[f32], pixels: &mut [[f32; 8]], from: usize) {
+    for at in 0..pixels.len() {
+        let values = &values[at * C..at * C + 4];
+        let pixel = &mut pixels[at][from..from + 4];
+        for lane in 0..4 {
+            pixel[lane] = values[lane];
+        }
+    }
+}
+
+#[inline(always)]
+fn blend_pixels(pixels: &[[f32; 8]], columns: &Weights, out: &mut [[f32; 8]]) {
+    for at in 0..out.len() {
+        let (first, weights) = columns.of(at);
+        let pixels = &pixels[first..first + weights.len()];
+        let mut sums = [0.0f32; 8];
+        for tap in 0..weights.len() {
+            for lane in 0..8 {
+                sums[lane] += weights[tap] * pixels[tap][lane];
             }
         }
-        let rounded = sums.map(rounded);
-        out.copy_from_slice(&rounded[..C]);
+        out[at] = sums;
     }
 }
 
-fn blend_values(values: &[f32], columns: &Weights, out: &mut [u8]) {
-    for (out, (first, weights)) in out.iter_mut().zip(columns.iter()) {
-        let mut sum = 0.0;
-        for (value, &weight) in values[first..first + weights.len()].iter().zip(weights) {
-            sum += weight * value;
+#[inline(always)]
+fn round_all(values: &[[f32; 8]], out: &mut [[u8; 8]]) {
+    let values = &values[..out.len()];
+    for at in 0..out.len() {
+        for lane in 0..8 {
+            out[at][lane] = rounded(values[at][lane]);
         }
-        *out = rounded(sum);
     }
 }
 
+#[inline(always)]
+fn gather<const C: usize>(pixels: &[[u8; 8]], from: usize, out: &mut [u8]) {
+    for at in 0..pixels.len() {
+        let (pixel, out) = (&pixels[at][from..from + 4], &mut out[at * C..at * C + C]);
+        for channel in 0..C {
+            out[channel] = pixel[channel];
+        }
+    }
+}
+
+#[inline(always)]
 fn within(value: f32) -> f32 {
     value.clamp(0.0, 255.0)
 }
 
 /// To the nearest, halves up. Next to 32,768 a float has eight bits for what follows the point, so that a half
 /// that was missed by a few bits is one, and no conversion is needed.
+#[inline(always)]
 fn rounded(value: f32) -> u8 {
     ((within(value) + 32_768.5).to_bits() >> 8) as u8
 }

@@ -23,6 +23,12 @@ use super::frame::Frame;
 use super::header::{Header, Part};
 use super::step::Mode;
 
+// The bindings take lengths as the C type `unsigned long`, which is shorter on Windows.
+const _: () = assert!(
+    size_of::<sys::size_t>() == size_of::<usize>(),
+    "the bindings of libjpeg-turbo do not fit this platform: build without the feature `turbo`"
+);
+
 /// As many as the decoder in Rust accepts.
 const MAX_SCANS: c_int = 100;
 

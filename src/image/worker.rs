@@ -18,6 +18,12 @@ pub trait Pixel: Element {
     /// The element of a value of 0 to 255, and of the same after scaling and normalising.
     #[doc(hidden)]
     fn of(value: u8, normal: f32) -> Self;
+
+    /// The memory of elements that are the values themselves.
+    #[doc(hidden)]
+    fn as_bytes(_: &mut [Self]) -> Option<&mut [u8]> {
+        None
+    }
 }
 
 impl Pixel for u8 {
@@ -25,6 +31,10 @@ impl Pixel for u8 {
 
     fn of(value: u8, _: f32) -> u8 {
         value
+    }
+
+    fn as_bytes(values: &mut [u8]) -> Option<&mut [u8]> {
+        Some(values)
     }
 }
 
@@ -169,7 +179,7 @@ impl<T: Pixel> Recipe<T> {
             Layout::Chw => [channels, height, width],
         };
         let out = out(shape)?;
-        canvas.write(self.layout, &self.tables, out);
+        canvas.write(self.layout, &self.tables, T::as_bytes, out);
         Ok(())
     }
 }

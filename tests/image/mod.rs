@@ -2,6 +2,8 @@
 
 mod columns;
 mod damage;
+mod memory;
+mod parts;
 mod pipeline;
 mod torchvision;
 

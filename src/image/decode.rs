@@ -363,3 +363,50 @@ fn luma([r, g, b]: [u8; 3]) -> u8 {
     let sum = 19_595 * u32::from(r) + 38_470 * u32::from(g) + 7_471 * u32::from(b);
     ((sum + 0x8000) >> 16) as u8
 }
+
+#[cfg(all(test, feature = "turbo"))]
+mod tests {
+    use super::*;
+
+    /// Where the decoder in Rust says that an image is damaged, it is with libjpeg-turbo as well; and one that
+    /// both decode has the same size.
+    #[test]
+    fn the_same_images_are_damaged() {
+        let mut strange = Vec::new();
+        for is_progressive in [false, true] {
+            let mut jpeg = Vec::new();
+            let mut encoder = jpeg_encoder::Encoder::new(&mut jpeg, 80);
+            encoder.set_sampling_factor(jpeg_encoder::SamplingFactor::F_2_2);
+            encoder.set_progressive(is_progressive);
+            let values: Vec<u8> = (0..40 * 30 * 3u32).map(|at| (at * at / 7) as u8).collect();
+            encoder.encode(&values, 40, 30, jpeg_encoder::ColorType::Rgb).unwrap();
+            for at in 0..jpeg.len() {
+                for flip in [0x01, 0x10, 0x80, 0xff] {
+                    let mut bytes = jpeg.clone();
+                    bytes[at] ^= flip;
+                    let read = |opened: Result<Opened<'_>>| {
+                        let opened = opened?;
+                        let part = Part::whole(&opened.header);
+                        // A size that was changed takes long.
+                        if part.pixels() > 1 << 16 {
+                            return Ok((0, 0));
+                        }
+                        let (mut pixels, mut spare) = (Buffer::default(), Buffer::default());
+                        opened.read(Mode::Rgb, part, &mut pixels, &mut spare)?;
+                        Ok((part.width, part.height))
+                    };
+                    let default = caught(&bytes, || read(Opened::jpeg(&bytes)));
+                    let found = caught(&bytes, || read(Opened::new(&bytes, 1 << 20)));
+                    match (default, found) {
+                        (Ok(default), Ok(found)) => assert_eq!(default, found, "{at} {flip}"),
+                        (Err(_), Err(_)) => {}
+                        (default, found) => {
+                            strange.push((is_progressive, at, flip, default.err(), found.err()))
+                        }
+                    }
+                }
+            }
+        }
+        assert!(strange.is_empty(), "{} {strange:#?}", strange.len());
+    }
+}

@@ -55,16 +55,23 @@ impl Resampler {
         self.sums.resize(size.width as usize, [0.0; 8]);
         self.rounded.resize(size.width as usize, [0; 8]);
         #[cfg(target_arch = "x86_64")]
+        #[expect(unsafe_code, reason = "calls a function that needs certain instructions")]
         if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has these instructions.
-            return unsafe { self.run_by_avx2(from, out) };
+            // SAFETY: this processor has them.
+            unsafe { self.run_by_avx2(from, out) };
+            return;
         }
         self.run(from, out);
     }
 
     /// The same with wider registers: the same operations, so the same results.
+    ///
+    /// # Safety
+    ///
+    /// The processor must have AVX2. (A function that says so without `unsafe` needs Rust 1.86.)
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
+    #[expect(unsafe_code, reason = "see there")]
     unsafe fn run_by_avx2(&mut self, from: Pixels<'_>, out: &mut [u8]) {
         self.run(from, out);
     }

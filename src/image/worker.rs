@@ -248,7 +248,7 @@ impl<T: Pixel> Worker<T> {
         Ok(found)
     }
 
-    /// Carries out a plan that was made before, or elsewhere.
+    /// Carries out a plan that was made before.
     ///
     /// # Errors
     ///

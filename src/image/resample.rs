@@ -2,7 +2,7 @@
 //!
 //! Rows are blended first, then columns, in single precision; only the result is rounded, halves up. Sums are
 //! formed in the same order on all processors, so results are equal on all of them.
-#![allow(clippy::needless_range_loop, reason = "see below")]
+#![allow(clippy::needless_range_loop, clippy::manual_memcpy, reason = "see below")]
 
 use super::step::{Interpolation, Size};
 

@@ -92,7 +92,7 @@ const PIPELINES: [&str; 5] = [
 
 #[test]
 fn a_warm_worker_allocates_nothing_but_for_the_decoder() {
-    for kind in kinds() {
+    for kind in kinds().iter().filter(|kind| kind.restart == 0) {
         let jpeg = kind.encode(83, 61);
         for text in PIPELINES {
             let mut worker = Worker::<f32>::new(text.parse().unwrap()).unwrap();
@@ -101,13 +101,12 @@ fn a_warm_worker_allocates_nothing_but_for_the_decoder() {
                 let mut rng = StableRng::new(&[seed]);
                 worker.run(&jpeg, &mut rng, &mut out).map(|_| ())
             };
-            // The largest part comes at some time.
-            if (0..50).try_for_each(&mut run).is_err() {
+            if (0..5).try_for_each(&mut run).is_err() {
                 continue;
             }
-            let found = allocations(|| (0..10).try_for_each(run).unwrap());
+            let found = allocations(|| (0..5).try_for_each(run).unwrap());
             // It needs less where it leaves out colours.
-            assert!(found <= 10 * of_the_decoder(&kind, &jpeg), "{} {text}: {found}", kind.name);
+            assert!(found <= 5 * of_the_decoder(kind, &jpeg), "{} {text}: {found}", kind.name);
         }
     }
 }
@@ -136,7 +135,7 @@ fn memory_is_flat_over_epochs() {
     let memory = ColumnMemory::new(columns(), 8, sets.collect()).unwrap();
     let options = Loader::options(reader, Shuffle::new(24, 1)).batch_size(8).threads(0).epochs(4);
     let mut loader = options.columns_in(&memory).unwrap();
-    let (mut used, mut counts) = (Vec::new(), Vec::new());
+    let (mut used, mut counts) = (Vec::with_capacity(4), Vec::with_capacity(12));
     for _ in 0..4 {
         for _ in 0..3 {
             let found = allocations(|| {
@@ -147,8 +146,9 @@ fn memory_is_flat_over_epochs() {
         }
         used.push(in_use());
     }
-    println!("{used:?} {counts:?}");
     // Everything is warm after the first epoch.
-    assert_eq!(used[1], used[2]);
-    assert_eq!(used[2], used[3]);
+    assert!(used[1] == used[2] && used[2] == used[3], "{used:?}");
+    // What the loader needs for a batch, whatever its size, is not for images.
+    let of_images = if cfg!(feature = "turbo") { 0 } else { 8 * 40 };
+    assert!(counts[3..].iter().all(|&count| count < 20 + of_images), "{counts:?}");
 }

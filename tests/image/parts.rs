@@ -26,7 +26,7 @@ pub(super) struct Kind {
     channels: usize,
     sampling: SamplingFactor,
     is_progressive: bool,
-    restart: u16,
+    pub(super) restart: u16,
 }
 
 impl Kind {

@@ -1,47 +1,56 @@
 //! [`Canvas`]: the pixels of one image while its plan is carried out.
 //!
 //! Crops, flips and turns only change what part of the pixels is seen, and in which order.
-
-use fast_image_resize::images::{CroppedImage, Image, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+#![allow(
+    clippy::needless_range_loop,
+    reason = "iterators of slices are calls where the optimiser sees a part of the program only"
+)]
 
 use super::color;
-use super::decode::room;
+use super::decode::Buffer;
+use super::header::{Header, Part};
 use super::plan::{Action, Plan};
+use super::resample::{Pixels, Resampler};
 use super::step::{Interpolation, Layout, Padding, PaddingMode, Size};
-use crate::error::{Error, ErrorKind, Result};
 
-/// Buffers that larger images would keep for ever are given back.
-const KEEP: usize = 64 << 20;
+/// So much memory is kept, whatever images need.
+const KEEP: usize = 16 << 20;
+
+/// After so many images, memory is given back that none of them needed.
+const RECENT: u32 = 64;
 
 /// Memory that is used again for each image.
 #[derive(Default)]
 pub(crate) struct Scratch {
     /// The pixels.
-    pub(super) pixels: Vec<u8>,
+    pub(super) pixels: Buffer,
     /// Where the next ones are made.
-    pub(super) spare: Vec<u8>,
-    resizer: Resizer,
+    pub(super) spare: Buffer,
+    resampler: Resampler,
     pub(super) plan: Option<Plan>,
+    /// Images since memory was given back.
+    images: u32,
 }
 
 impl Scratch {
-    /// Gives back what only a very large image needed.
+    /// Gives back, from time to time, what only a very large image needed.
     pub(super) fn trim(&mut self) {
-        for buffer in [&mut self.pixels, &mut self.spare] {
-            if buffer.capacity() > KEEP {
-                *buffer = Vec::new();
-            }
+        self.images += 1;
+        if self.images < RECENT {
+            return;
         }
-        if self.resizer.size_of_internal_buffers() > KEEP {
-            self.resizer.reset_internal_buffers();
+        self.images = 0;
+        self.pixels.trim(KEEP);
+        self.spare.trim(KEEP);
+        if self.resampler.kept() > KEEP {
+            self.resampler = Resampler::default();
         }
     }
 }
 
 /// What is seen of the pixels: a part of the rows that are stored, which is transposed first, then flipped.
 #[derive(Debug, Clone, Copy)]
-struct View {
+pub(super) struct View {
     /// Pixels in a stored row.
     stride: usize,
     x: usize,
@@ -66,6 +75,40 @@ impl View {
             flip_y: false,
             is_transposed: false,
         }
+    }
+
+    /// What is seen of an image, upright, after the crops and flips that come first; and what is left to do then.
+    pub(super) fn first<'p>(header: &Header, actions: &'p [Action]) -> (View, &'p [Action]) {
+        let mut view = View::of(header.width as usize, header.height as usize);
+        view.is_transposed = header.orientation >= 5;
+        view.flip_x = matches!(header.orientation, 2 | 3 | 7 | 8);
+        view.flip_y = matches!(header.orientation, 3 | 4 | 6 | 7);
+        let done = actions.iter().take_while(|action| view.act(action)).count();
+        (view, &actions[done..])
+    }
+
+    /// What is seen, as it is stored.
+    pub(super) fn part(&self) -> Part {
+        Part { x: self.x, y: self.y, width: self.width, height: self.height }
+    }
+
+    /// The same, where only a part of the image is stored, which has all that is seen.
+    pub(super) fn within(self, stored: Part) -> View {
+        View { stride: stored.width, x: self.x - stored.x, y: self.y - stored.y, ..self }
+    }
+
+    /// Whether the action changes only what is seen. Then it is done.
+    fn act(&mut self, action: &Action) -> bool {
+        match *action {
+            Action::Crop { top, left, size: Size { height, width } } => {
+                let [top, left, height, width] = [top, left, height, width].map(|n| n as usize);
+                self.crop(top, left, height, width);
+            }
+            Action::HorizontalFlip => self.flip(true),
+            Action::VerticalFlip => self.flip(false),
+            _ => return false,
+        }
+        true
     }
 
     fn size(&self) -> (usize, usize) {
@@ -113,66 +156,34 @@ pub(super) struct Canvas<'a> {
 }
 
 impl<'a> Canvas<'a> {
-    /// The pixels that were decoded to `scratch`, to be turned upright.
-    pub(super) fn new(
-        scratch: &'a mut Scratch,
-        (width, height): (u32, u32),
-        orientation: u8,
-        channels: usize,
-    ) -> Canvas<'a> {
-        let mut view = View::of(width as usize, height as usize);
-        view.is_transposed = orientation >= 5;
-        view.flip_x = matches!(orientation, 2 | 3 | 7 | 8);
-        view.flip_y = matches!(orientation, 3 | 4 | 6 | 7);
+    /// What is seen of the pixels that were decoded to `scratch`.
+    pub(super) fn new(scratch: &'a mut Scratch, view: View, channels: usize) -> Canvas<'a> {
         Canvas { scratch, view, channels }
     }
 
     /// Carries out one action of a plan, which was checked.
-    pub(super) fn act(&mut self, action: &Action) -> Result<()> {
+    pub(super) fn act(&mut self, action: &Action) {
+        if self.view.act(action) {
+            return;
+        }
         match *action {
-            Action::Crop { top, left, size: Size { height, width } } => {
-                let [top, left, height, width] = [top, left, height, width].map(|n| n as usize);
-                self.view.crop(top, left, height, width);
-                Ok(())
-            }
-            Action::Resize { size, interpolation: Interpolation::Nearest } => {
-                self.nearest(size);
-                Ok(())
-            }
+            Action::Crop { .. } | Action::HorizontalFlip | Action::VerticalFlip => {}
+            Action::Resize { size, interpolation: Interpolation::Nearest } => self.nearest(size),
             Action::Resize { size, interpolation } => self.resize(size, interpolation),
-            Action::HorizontalFlip => {
-                self.view.flip(true);
-                Ok(())
-            }
-            Action::VerticalFlip => {
-                self.view.flip(false);
-                Ok(())
-            }
-            Action::Pad { padding, fill, padding_mode } => {
-                self.pad(padding, fill, padding_mode);
-                Ok(())
-            }
-            Action::Brightness(factor) => {
-                self.map(&color::brightness(factor));
-                Ok(())
-            }
+            Action::Pad { padding, fill, padding_mode } => self.pad(padding, fill, padding_mode),
+            Action::Brightness(factor) => self.map(&color::brightness(factor)),
             Action::Contrast(factor) => {
                 let gray = color::mean_gray(self.rows(), self.channels);
                 self.map(&color::contrast(factor, gray));
-                Ok(())
             }
-            Action::Saturation(factor) => {
-                if self.channels == 3 {
-                    self.rows_mut().for_each(|row| color::saturation(row, factor));
-                }
-                Ok(())
+            Action::Saturation(factor) if self.channels == 3 => {
+                self.rows_mut().for_each(|row| color::saturation(row, factor));
             }
-            Action::Hue(turn) => {
-                if self.channels == 3 {
-                    self.rows_mut().for_each(|row| color::hue(row, turn));
-                }
-                Ok(())
+            Action::Hue(turn) if self.channels == 3 => {
+                self.rows_mut().for_each(|row| color::hue(row, turn));
             }
+            // Grey has no colours.
+            Action::Saturation(_) | Action::Hue(_) => {}
         }
     }
 
@@ -201,7 +212,7 @@ impl<'a> Canvas<'a> {
     /// Makes the pixels of another size from what is seen.
     fn remake(&mut self, height: usize, width: usize, from: impl Fn(usize, usize) -> Source) {
         let (channels, view) = (self.channels, self.view);
-        let target = room(&mut self.scratch.spare, height * width * channels);
+        let target = self.scratch.spare.room(height * width * channels);
         for (row, target) in target.chunks_exact_mut(width * channels).enumerate() {
             for (column, target) in target.chunks_exact_mut(channels).enumerate() {
                 match from(row, column) {
@@ -241,40 +252,17 @@ impl<'a> Canvas<'a> {
         });
     }
 
-    fn resize(&mut self, size: Size, interpolation: Interpolation) -> Result<()> {
+    fn resize(&mut self, size: Size, interpolation: Interpolation) {
         self.straighten();
-        let View { stride, x, y, width, height, .. } = self.view;
-        let pixel = match self.channels {
-            1 => PixelType::U8,
-            3 => PixelType::U8x3,
-            _ => PixelType::U8x4,
-        };
-        let filter = match interpolation {
-            Interpolation::Bicubic => FilterType::CatmullRom,
-            Interpolation::Lanczos => FilterType::Lanczos3,
-            _ => FilterType::Bilinear,
-        };
-        let invalid = |error: &dyn std::fmt::Display| {
-            Error::new(ErrorKind::Invalid, format!("resize: {error}"))
-        };
+        let (View { stride, x, y, width, height, .. }, channels) = (self.view, self.channels);
         let (new_height, new_width) = (size.height as usize, size.width as usize);
-        let Scratch { pixels, spare, resizer, .. } = &mut *self.scratch;
-        // The rows of the part alone: it is a view of its own, so that pixels outside of it have no
-        // influence, as after a crop by torchvision.
-        let start = y * stride * self.channels;
-        let rows = &pixels[start..start + height * stride * self.channels];
-        let source = ImageRef::new(stride as u32, height as u32, rows, pixel);
-        let source = source.map_err(|error| invalid(&error))?;
-        let part = CroppedImage::new(&source, x as u32, 0, width as u32, height as u32);
-        let part = part.map_err(|error| invalid(&error))?;
-        let target = room(spare, new_height * new_width * self.channels);
-        let target = Image::from_slice_u8(size.width, size.height, target, pixel);
-        let mut target = target.map_err(|error| invalid(&error))?;
-        let options =
-            ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter)).use_alpha(false);
-        resizer.resize(&part, &mut target, &options).map_err(|error| invalid(&error))?;
+        let Scratch { pixels, spare, resampler, .. } = &mut *self.scratch;
+        // Pixels outside of the part have no influence, as after a crop by torchvision.
+        let bytes = &pixels[(y * stride + x) * channels..];
+        let part = Pixels { bytes, stride: stride * channels, height, width, channels };
+        let target = spare.room(new_height * new_width * channels);
+        resampler.resize(part, size, interpolation, target);
         self.replaced(new_height, new_width);
-        Ok(())
     }
 
     fn pad(&mut self, padding: Padding, fill: [u8; 4], mode: PaddingMode) {
@@ -292,30 +280,69 @@ impl<'a> Canvas<'a> {
     }
 
     /// Writes what is seen as elements of the result, each value by the table of its channel.
-    pub(super) fn write<T: Copy>(&mut self, layout: Layout, tables: &[[T; 256]], out: &mut [T]) {
+    /// `as_bytes` gives the memory of elements that are the values themselves.
+    pub(super) fn write<T: Copy>(
+        &mut self,
+        layout: Layout,
+        tables: &[[T; 256]],
+        as_bytes: fn(&mut [T]) -> Option<&mut [u8]>,
+        out: &mut [T],
+    ) {
         if self.view.is_transposed {
             self.straighten();
         }
-        let (flip_x, flip_y) = (self.view.flip_x, self.view.flip_y);
-        let (height, width) = self.view.size();
+        let View { flip_x, flip_y, .. } = self.view;
+        if let (Layout::Hwc, false, false, Some(out)) = (layout, flip_x, flip_y, as_bytes(out)) {
+            let mut start = 0;
+            for row in self.rows() {
+                out[start..start + row.len()].copy_from_slice(row);
+                start += row.len();
+            }
+            return;
+        }
+        // One number of channels at a time: a loop over them for each pixel takes five times as long.
+        match (layout, tables) {
+            (Layout::Hwc, [gray]) => self.hwc([gray], out),
+            (Layout::Hwc, [red, green, blue]) => self.hwc([red, green, blue], out),
+            (Layout::Hwc, [red, green, blue, alpha]) => self.hwc([red, green, blue, alpha], out),
+            (Layout::Chw, [gray]) => self.chw([gray], out),
+            (Layout::Chw, [red, green, blue]) => self.chw([red, green, blue], out),
+            (Layout::Chw, [red, green, blue, alpha]) => self.chw([red, green, blue, alpha], out),
+            _ => {}
+        }
+    }
+
+    fn hwc<T: Copy, const C: usize>(&self, tables: [&[T; 256]; C], out: &mut [T]) {
+        let View { flip_x, flip_y, width, height, .. } = self.view;
         for (at, row) in self.rows().enumerate() {
             let at = if flip_y { height - 1 - at } else { at };
-            match (layout, tables) {
-                (Layout::Hwc, tables) => {
-                    let channels = tables.len();
-                    let out = &mut out[at * width * channels..(at + 1) * width * channels];
-                    hwc(row, flip_x, tables, out);
+            let out = &mut out[at * width * C..(at + 1) * width * C];
+            for column in 0..width {
+                let pixel = &row[column * C..column * C + C];
+                let column = if flip_x { width - 1 - column } else { column };
+                let out = &mut out[column * C..column * C + C];
+                for channel in 0..C {
+                    out[channel] = tables[channel][usize::from(pixel[channel])];
                 }
-                (Layout::Chw, tables) => {
-                    for (channel, table) in tables.iter().enumerate() {
-                        let start = (channel * height + at) * width;
-                        let out = &mut out[start..start + width];
-                        let values = row.iter().skip(channel).step_by(tables.len());
-                        let look = |(to, value): (&mut T, &u8)| *to = table[usize::from(*value)];
-                        match flip_x {
-                            true => out.iter_mut().rev().zip(values).for_each(look),
-                            false => out.iter_mut().zip(values).for_each(look),
-                        }
+            }
+        }
+    }
+
+    fn chw<T: Copy, const C: usize>(&self, tables: [&[T; 256]; C], out: &mut [T]) {
+        let View { flip_x, flip_y, width, height, .. } = self.view;
+        for (at, row) in self.rows().enumerate() {
+            let at = if flip_y { height - 1 - at } else { at };
+            for channel in 0..C {
+                let start = (channel * height + at) * width;
+                let (out, table) = (&mut out[start..start + width], tables[channel]);
+                let row = &row[..width * C];
+                if flip_x {
+                    for column in 0..width {
+                        out[width - 1 - column] = table[usize::from(row[column * C + channel])];
+                    }
+                } else {
+                    for column in 0..width {
+                        out[column] = table[usize::from(row[column * C + channel])];
                     }
                 }
             }
@@ -324,34 +351,6 @@ impl<'a> Canvas<'a> {
 
     pub(super) fn size(&self) -> (usize, usize) {
         self.view.size()
-    }
-}
-
-fn hwc<T: Copy>(row: &[u8], flip_x: bool, tables: &[[T; 256]], out: &mut [T]) {
-    // One number of channels at a time: a loop over them for each pixel takes five times as long.
-    match tables {
-        [gray] => hwc_of(row, flip_x, [gray], out),
-        [red, green, blue] => hwc_of(row, flip_x, [red, green, blue], out),
-        [red, green, blue, alpha] => hwc_of(row, flip_x, [red, green, blue, alpha], out),
-        _ => {}
-    }
-}
-
-fn hwc_of<T: Copy, const C: usize>(
-    row: &[u8],
-    flip_x: bool,
-    tables: [&[T; 256]; C],
-    out: &mut [T],
-) {
-    let (pixels, out) = (row.chunks_exact(C), out.chunks_exact_mut(C));
-    let put = |(from, to): (&[u8], &mut [T])| {
-        for channel in 0..C {
-            to[channel] = tables[channel][usize::from(from[channel])];
-        }
-    };
-    match flip_x {
-        true => pixels.rev().zip(out).for_each(put),
-        false => pixels.zip(out).for_each(put),
     }
 }
 

@@ -11,8 +11,10 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-use super::header::Header;
+use super::header::{Header, Part};
 use super::step::Mode;
+#[cfg(feature = "turbo")]
+use super::turbo;
 use super::whole::jpeg_has_end;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::guarded;
@@ -137,6 +139,8 @@ pub(super) struct Opened<'a> {
 enum Decoder<'a> {
     /// By the decoder that `image` uses as well, without its copies.
     Jpeg(JpegDecoder<ZCursor<&'a [u8]>>),
+    #[cfg(feature = "turbo")]
+    Turbo(turbo::Jpeg<'a>),
     Other(Box<dyn ImageDecoder + 'a>, ImageFormat),
 }
 
@@ -144,6 +148,10 @@ impl<'a> Opened<'a> {
     pub(super) fn new(bytes: &'a [u8], max_pixels: u64) -> Result<Opened<'a>> {
         let format = known_format(bytes).ok_or_else(|| no_image(bytes))?;
         if format == ImageFormat::Jpeg {
+            #[cfg(feature = "turbo")]
+            if let Some(jpeg) = turbo::Jpeg::open(bytes) {
+                return Ok(Opened { header: jpeg.header(), bytes, decoder: Decoder::Turbo(jpeg) });
+            }
             return Opened::jpeg(bytes);
         }
         let blame = |error: ImageError| blamed(format, &error, "decoded");
@@ -172,10 +180,36 @@ impl<'a> Opened<'a> {
         Ok(Opened { header, bytes, decoder: Decoder::Jpeg(decoder) })
     }
 
-    /// The pixels, row by row, as they are stored. `spare` is overwritten.
-    pub(super) fn read(self, mode: Mode, pixels: &mut Vec<u8>, spare: &mut Vec<u8>) -> Result<()> {
-        let count = self.header.width as usize * self.header.height as usize;
+    /// The pixels of a part, row by row, as they are stored, or of more around it: the part that is returned.
+    /// `spare` is overwritten.
+    pub(super) fn read(
+        self,
+        mode: Mode,
+        part: Part,
+        pixels: &mut Buffer,
+        spare: &mut Buffer,
+    ) -> Result<Part> {
+        let whole = Part::whole(&self.header);
+        let count = whole.pixels();
         match self.decoder {
+            #[cfg(feature = "turbo")]
+            Decoder::Turbo(jpeg) => {
+                if !jpeg_has_end(self.bytes) {
+                    return Err(cut_short());
+                }
+                let around = jpeg.around(part);
+                let target = pixels.room(around.pixels() * mode.channels());
+                if jpeg.read(mode, around, target).is_some() {
+                    return Ok(around);
+                }
+                // Damaged, perhaps: the other decoder says what is wrong, or shows what there is.
+                let other = Opened::jpeg(self.bytes)?;
+                if other.header != self.header {
+                    let message = "Jpeg: expected one header, found two that differ";
+                    return Err(Error::new(ErrorKind::Damaged, message));
+                }
+                return other.read(mode, part, pixels, spare);
+            }
             Decoder::Jpeg(mut decoder) => {
                 if !jpeg_has_end(self.bytes) {
                     return Err(cut_short());
@@ -192,12 +226,12 @@ impl<'a> Opened<'a> {
                 decoder.set_options(options);
                 let size = count * usize::from(color.bytes_per_pixel());
                 let is_direct = is_of(color, mode);
-                let target = room(if is_direct { &mut *pixels } else { &mut *spare }, size);
+                let target = if is_direct { &mut *pixels } else { &mut *spare }.room(size);
                 // Of a damaged image the decoder may leave out rows, where the last image would be seen.
                 target.fill(128);
                 decoder.decode_into(target).map_err(of_jpeg)?;
                 if !is_direct {
-                    convert(&spare[..size], color, mode, room(pixels, count * mode.channels()));
+                    convert(&spare[..size], color, mode, pixels.room(count * mode.channels()));
                 }
             }
             Decoder::Other(decoder, format) => {
@@ -208,26 +242,60 @@ impl<'a> Opened<'a> {
                     return Err(Error::new(ErrorKind::Unsupported, message));
                 }
                 let is_direct = is_of(color, mode);
-                let target = room(if is_direct { &mut *pixels } else { &mut *spare }, size);
+                let target = if is_direct { &mut *pixels } else { &mut *spare }.room(size);
                 // A GIF with colours beyond its palette leaves such pixels as they are.
                 target.fill(0);
                 let read = decoder.read_image_boxed(target);
                 read.map_err(|error| blamed(format, &error, "decoded"))?;
                 if !is_direct {
-                    convert(&spare[..size], color, mode, room(pixels, count * mode.channels()));
+                    convert(&spare[..size], color, mode, pixels.room(count * mode.channels()));
                 }
             }
         }
-        Ok(())
+        Ok(whole)
     }
 }
 
-/// This many bytes of a buffer, which grows and never shrinks.
-pub(super) fn room(buffer: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
-    if buffer.len() < bytes {
-        buffer.resize(bytes, 0);
+/// Bytes that are used again.
+#[derive(Default)]
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    /// The most that an image has needed since [`trim`](Self::trim).
+    needed: usize,
+}
+
+impl Buffer {
+    /// This many of its bytes, which hold what was there before.
+    pub(super) fn room(&mut self, bytes: usize) -> &mut [u8] {
+        self.needed = self.needed.max(bytes);
+        if self.bytes.len() < bytes {
+            self.bytes.resize(bytes, 0);
+        }
+        &mut self.bytes[..bytes]
     }
-    &mut buffer[..bytes]
+
+    /// Gives back what has not been needed since the last time, if that is much.
+    pub(super) fn trim(&mut self, keep: usize) {
+        let needed = std::mem::take(&mut self.needed).max(keep);
+        if self.bytes.capacity() / 2 > needed {
+            self.bytes.truncate(needed);
+            self.bytes.shrink_to_fit();
+        }
+    }
+}
+
+impl std::ops::Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl std::ops::DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
 }
 
 fn of_jpeg(error: DecodeErrors) -> Error {
@@ -294,4 +362,52 @@ fn convert(from: &[u8], color: ColorType, mode: Mode, to: &mut [u8]) {
 fn luma([r, g, b]: [u8; 3]) -> u8 {
     let sum = 19_595 * u32::from(r) + 38_470 * u32::from(g) + 7_471 * u32::from(b);
     ((sum + 0x8000) >> 16) as u8
+}
+
+#[cfg(all(test, feature = "turbo"))]
+mod tests {
+    use super::*;
+
+    /// Where the decoder in Rust says that an image is damaged, it is with libjpeg-turbo as well; and one that
+    /// both decode has the same size.
+    #[test]
+    fn the_same_images_are_damaged() {
+        let mut strange = Vec::new();
+        for is_progressive in [false, true] {
+            let mut jpeg = Vec::new();
+            let mut encoder = jpeg_encoder::Encoder::new(&mut jpeg, 80);
+            encoder.set_sampling_factor(jpeg_encoder::SamplingFactor::F_2_2);
+            encoder.set_progressive(is_progressive);
+            let values: Vec<u8> = (0..40 * 30 * 3u32).map(|at| (at * at / 7) as u8).collect();
+            encoder.encode(&values, 40, 30, jpeg_encoder::ColorType::Rgb).unwrap();
+            // The first three bytes say that it is a JPEG.
+            for at in 3..jpeg.len() {
+                for flip in [0x01, 0x10, 0x80, 0xff] {
+                    let mut bytes = jpeg.clone();
+                    bytes[at] ^= flip;
+                    let read = |opened: Result<Opened<'_>>| {
+                        let opened = opened?;
+                        let part = Part::whole(&opened.header);
+                        // A size that was changed takes long.
+                        if part.pixels() > 1 << 16 {
+                            return Ok((0, 0));
+                        }
+                        let (mut pixels, mut spare) = (Buffer::default(), Buffer::default());
+                        opened.read(Mode::Rgb, part, &mut pixels, &mut spare)?;
+                        Ok((part.width, part.height))
+                    };
+                    let default = caught(&bytes, || read(Opened::jpeg(&bytes)));
+                    let found = caught(&bytes, || read(Opened::new(&bytes, 1 << 20)));
+                    match (default, found) {
+                        (Ok(default), Ok(found)) => assert_eq!(default, found, "{at} {flip}"),
+                        (Err(_), Err(_)) => {}
+                        (default, found) => {
+                            strange.push((is_progressive, at, flip, default.err(), found.err()))
+                        }
+                    }
+                }
+            }
+        }
+        assert!(strange.is_empty(), "{} {strange:#?}", strange.len());
+    }
 }

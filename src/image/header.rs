@@ -17,6 +17,26 @@ pub struct Header {
     pub orientation: u8,
 }
 
+/// A part of the pixels of an image, as they are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) x: usize,
+    pub(super) y: usize,
+    pub(super) width: usize,
+    pub(super) height: usize,
+}
+
+impl Part {
+    /// All of an image.
+    pub(super) fn whole(header: &Header) -> Part {
+        Part { x: 0, y: 0, width: header.width as usize, height: header.height as usize }
+    }
+
+    pub(super) fn pixels(self) -> usize {
+        self.width * self.height
+    }
+}
+
 impl Header {
     /// An upright image of this size.
     pub fn new(width: u32, height: u32) -> Header {

@@ -38,8 +38,13 @@ mod whole;
 mod step;
 mod text;
 mod header;
+#[cfg(feature = "turbo")]
+mod frame;
+#[cfg(feature = "turbo")]
+mod turbo;
 mod decode;
 mod color;
+mod resample;
 mod plan;
 mod pipeline;
 mod canvas;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::header::Header;
 use super::pipeline::Pipeline;
+use super::resample::MAX_FILTERED;
 use super::step::{Interpolation, NewSize, Padding, PaddingMode, Range, Size, Step, unfit};
 use super::text::{numbers, padding_text};
 use crate::error::{Error, ErrorKind, Result};
@@ -199,6 +200,16 @@ impl Plan {
         if interpolation != Interpolation::Nearest {
             // What is between the two passes of a filter: the new rows with the old columns.
             check_pixels(Size { height: size.height, width: self.size.width }, max)?;
+            let longest = self.size.height.max(self.size.width);
+            if longest > MAX_FILTERED {
+                let message =
+                    format!("a side of at most {MAX_FILTERED} pixels for {interpolation}");
+                let Size { height, width } = self.size;
+                return Err(Error::new(
+                    ErrorKind::Limit,
+                    format!("expected {message}, found {width} × {height}"),
+                ));
+            }
         }
         self.actions.push(Action::Resize { size, interpolation });
         self.size = size;

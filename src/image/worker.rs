@@ -1,6 +1,6 @@
 //! [`Worker`]: a pipeline at work, on one thread.
 
-use super::canvas::{Canvas, Scratch};
+use super::canvas::{Canvas, Scratch, View};
 use super::decode::{Opened, caught};
 use super::header::Header;
 use super::pipeline::Pipeline;
@@ -19,6 +19,12 @@ pub trait Pixel: Element {
     /// The element of a value of 0 to 255, and of the same after scaling and normalising.
     #[doc(hidden)]
     fn of(value: u8, normal: f32) -> Self;
+
+    /// The memory of elements that are the values themselves.
+    #[doc(hidden)]
+    fn as_bytes(_: &mut [Self]) -> Option<&mut [u8]> {
+        None
+    }
 }
 
 impl Pixel for u8 {
@@ -26,6 +32,10 @@ impl Pixel for u8 {
 
     fn of(value: u8, _: f32) -> u8 {
         value
+    }
+
+    fn as_bytes(values: &mut [u8]) -> Option<&mut [u8]> {
+        Some(values)
     }
 }
 
@@ -168,18 +178,18 @@ impl<T: Pixel> Recipe<T> {
         check_pixels(header.upright(), max)?;
         // Before pixels are decoded, so that an image that is too small or too large costs nothing.
         make(&header, plan)?;
-        image.read(mode, &mut scratch.pixels, &mut scratch.spare)?;
+        let (view, actions) = View::first(&header, &plan.actions);
+        let part = image.read(mode, view.part(), &mut scratch.pixels, &mut scratch.spare)?;
         let channels = mode.channels();
-        let size = (header.width, header.height);
-        let mut canvas = Canvas::new(scratch, size, plan.orientation, channels);
-        plan.actions.iter().try_for_each(|action| canvas.act(action))?;
+        let mut canvas = Canvas::new(scratch, view.within(part), channels);
+        actions.iter().for_each(|action| canvas.act(action));
         let (height, width) = canvas.size();
         let shape = match self.layout {
             Layout::Hwc => [height, width, channels],
             Layout::Chw => [channels, height, width],
         };
         let out = out(shape)?;
-        canvas.write(self.layout, &self.tables, out);
+        canvas.write(self.layout, &self.tables, T::as_bytes, out);
         Ok(())
     }
 }
@@ -248,7 +258,7 @@ impl<T: Pixel> Worker<T> {
         Ok(found)
     }
 
-    /// Carries out a plan that was made before, or elsewhere.
+    /// Carries out a plan that was made before.
     ///
     /// # Errors
     ///

@@ -3,6 +3,8 @@
 mod annotations;
 mod columns;
 mod damage;
+mod memory;
+mod parts;
 mod pipeline;
 mod torchvision;
 

@@ -2,6 +2,8 @@
 //! the text of a pipeline.
 #![no_main]
 
+use std::sync::LazyLock;
+
 use kiste::image::{Header, Pipeline, Worker};
 use kiste::sampler::rng::StableRng;
 use libfuzzer_sys::fuzz_target;
@@ -16,6 +18,12 @@ const PIPELINES: [&str; 8] = [
     "decode(max_pixels=65536) | pad(5, padding_mode=symmetric) | resize((4, 40), nearest) | to(u8, chw)",
     "decode(max_pixels=65536) | hflip(1) | resize(8, lanczos, max_size=20) | to(u8, chw)",
 ];
+
+/// A picture of noise, as PPM.
+static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let noise = (0..64 * 64 * 3u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 | 3);
+    b"P6 64 64 255 ".iter().copied().chain(noise).collect()
+});
 
 /// A pipeline that is read prints as one that is the same.
 fn text(bytes: &[u8]) {
@@ -34,7 +42,15 @@ fuzz_target!(|bytes: &[u8]| {
     let mut out = Vec::new();
     let mut worker = Worker::<u8>::new(pipeline.clone()).unwrap();
     let mut rng = StableRng::new(&[u64::from(which)]);
-    let Ok(shape) = worker.run(bytes, &mut rng.clone(), &mut out) else { return };
+    let outcome = worker.run(bytes, &mut rng.clone(), &mut out);
+    // One that has just made another picture of noise makes the same of this one.
+    let (mut used, mut after) = (Worker::<u8>::new(pipeline.clone()).unwrap(), Vec::new());
+    used.run(&NOISE, &mut rng.clone(), &mut after).unwrap();
+    let again = used.run(bytes, &mut rng.clone(), &mut after);
+    let kind = |error: kiste::Error| error.kind();
+    assert_eq!(again.map_err(kind), outcome.as_ref().map(|shape| *shape).map_err(|error| error.kind()));
+    let Ok(shape) = outcome else { return };
+    assert_eq!(after, out);
     assert_eq!(out.len(), shape.iter().product::<usize>());
     // The header told the same, and a plan that was made before leads to the same pixels.
     let plan = pipeline.plan(&header.unwrap(), &mut rng).unwrap();

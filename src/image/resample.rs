@@ -1,0 +1,322 @@
+//! [`Resampler`]: pixels of another size by filters, as torch and Pillow compute them, in memory that is used again.
+//!
+//! Rows are blended first, then columns, in single precision; only the result is rounded, halves up. Sums are
+//! formed in the same order on all processors, so results are equal on all of them.
+#![allow(clippy::needless_range_loop, clippy::manual_memcpy, reason = "see below")]
+
+use super::step::{Interpolation, Size};
+
+/// The longest side of an image that is filtered: a row of it takes 16 bytes a pixel.
+pub(super) const MAX_FILTERED: u32 = 1 << 22;
+
+/// Memory of the passes. Two rows are made at a time.
+#[derive(Default)]
+pub(super) struct Resampler {
+    rows: Weights,
+    columns: Weights,
+    /// A row with the columns of the source, and three values more.
+    blended: Vec<f32>,
+    /// The pixels of two such rows: for each column, four values of one and four of the other.
+    pixels: Vec<[f32; 8]>,
+    /// The same with the columns of the result.
+    sums: Vec<[f32; 8]>,
+    /// The same, rounded.
+    rounded: Vec<[u8; 8]>,
+}
+
+/// Pixels that are stored row by row.
+#[derive(Clone, Copy)]
+pub(super) struct Pixels<'a> {
+    /// From the first of the part.
+    pub(super) bytes: &'a [u8],
+    /// Bytes from one row to the next.
+    pub(super) stride: usize,
+    pub(super) height: usize,
+    pub(super) width: usize,
+    pub(super) channels: usize,
+}
+
+impl Resampler {
+    /// Fills `out`, which has the new size.
+    pub(super) fn resize(
+        &mut self,
+        from: Pixels<'_>,
+        size: Size,
+        interpolation: Interpolation,
+        out: &mut [u8],
+    ) {
+        let filter = Filter::of(interpolation);
+        self.rows.make(filter, from.height, size.height as usize);
+        self.columns.make(filter, from.width, size.width as usize);
+        // A loop that is as long for each pixel is foreseen by the processor.
+        self.columns.make_even(from.width);
+        self.blended.resize(from.width * from.channels + 3, 0.0);
+        self.pixels.resize(from.width, [0.0; 8]);
+        self.sums.resize(size.width as usize, [0.0; 8]);
+        self.rounded.resize(size.width as usize, [0; 8]);
+        #[cfg(target_arch = "x86_64")]
+        #[expect(unsafe_code, reason = "calls a function that needs certain instructions")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: this processor has them.
+            unsafe { self.run_by_avx2(from, out) };
+            return;
+        }
+        self.run(from, out);
+    }
+
+    /// The same with wider registers: the same operations, so the same results.
+    ///
+    /// # Safety
+    ///
+    /// The processor must have AVX2. (A function that says so without `unsafe` needs Rust 1.86.)
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    #[expect(unsafe_code, reason = "see there")]
+    unsafe fn run_by_avx2(&mut self, from: Pixels<'_>, out: &mut [u8]) {
+        self.run(from, out);
+    }
+
+    #[inline(always)]
+    fn run(&mut self, from: Pixels<'_>, out: &mut [u8]) {
+        match from.channels {
+            1 => self.run_of::<1>(from, out),
+            3 => self.run_of::<3>(from, out),
+            _ => self.run_of::<4>(from, out),
+        }
+    }
+
+    #[inline(always)]
+    fn run_of<const C: usize>(&mut self, from: Pixels<'_>, out: &mut [u8]) {
+        let Resampler { rows, columns, blended, pixels, sums, rounded } = self;
+        let width = columns.len() * C;
+        let mut at = 0;
+        while at < rows.len() {
+            let pair = 2.min(rows.len() - at);
+            for second in 0..pair {
+                let (first, weights) = rows.of(at + second);
+                let bytes = &from.bytes[first * from.stride..];
+                blend_rows(bytes, from.stride, weights, &mut blended[..from.width * C]);
+                spread::<C>(blended, pixels, 4 * second);
+            }
+            blend_pixels(pixels, columns, sums);
+            round_all(sums, rounded);
+            for second in 0..pair {
+                let start = (at + second) * width;
+                gather::<C>(rounded, 4 * second, &mut out[start..start + width]);
+            }
+            at += pair;
+        }
+    }
+
+    /// The bytes that are kept for the next image.
+    pub(super) fn kept(&self) -> usize {
+        let wide = 32 * self.pixels.capacity() + 40 * self.sums.capacity();
+        self.rows.kept() + self.columns.kept() + 4 * self.blended.capacity() + wide
+    }
+}
+
+/// How far a filter reaches, and how much pixels count by their distance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Filter {
+    Triangle,
+    /// With `a = -0.5`.
+    Cubic,
+    Lanczos,
+}
+
+impl Filter {
+    fn of(interpolation: Interpolation) -> Filter {
+        match interpolation {
+            Interpolation::Bicubic => Filter::Cubic,
+            Interpolation::Lanczos => Filter::Lanczos,
+            _ => Filter::Triangle,
+        }
+    }
+
+    fn reach(self) -> f64 {
+        match self {
+            Filter::Triangle => 1.0,
+            Filter::Cubic => 2.0,
+            Filter::Lanczos => 3.0,
+        }
+    }
+
+    fn at(self, distance: f64) -> f64 {
+        let x = distance.abs();
+        match self {
+            Filter::Triangle => (1.0 - x).max(0.0),
+            Filter::Cubic if x < 1.0 => (1.5 * x - 2.5) * x * x + 1.0,
+            Filter::Cubic if x < 2.0 => ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0,
+            Filter::Lanczos if x == 0.0 => 1.0,
+            Filter::Lanczos if x < 3.0 => {
+                let angle = std::f64::consts::PI * x;
+                // Of the crate, because those of the systems differ in the last bit.
+                3.0 * libm::sin(angle) * libm::sin(angle / 3.0) / (angle * angle)
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+/// For each new row or column, the first old one that counts, and how much it and those after it count.
+#[derive(Default)]
+struct Weights {
+    made: Option<(Filter, usize, usize)>,
+    /// First and count.
+    parts: Vec<(usize, usize)>,
+    /// `room` for each.
+    weights: Vec<f32>,
+    room: usize,
+    /// The largest count.
+    most: usize,
+}
+
+impl Weights {
+    fn make(&mut self, filter: Filter, old: usize, new: usize) {
+        if self.made == Some((filter, old, new)) {
+            return;
+        }
+        self.made = None;
+        let scale = old as f64 / new as f64;
+        let stretch = scale.max(1.0);
+        let reach = filter.reach() * stretch;
+        (self.room, self.most) = ((reach.ceil() as usize * 2 + 1).min(old), 0);
+        self.parts.clear();
+        self.weights.clear();
+        self.weights.resize(self.room * new, 0.0);
+        for (at, weights) in self.weights.chunks_exact_mut(self.room).enumerate() {
+            let middle = scale * (at as f64 + 0.5);
+            // Conversion rounds to zero, so that nothing is below it.
+            let first = (middle - reach + 0.5) as usize;
+            let end = ((middle + reach + 0.5) as usize).min(old).min(first + self.room);
+            let weight = |place: usize| filter.at((place as f64 - middle + 0.5) / stretch);
+            let sum: f64 = (first..end).map(weight).sum();
+            for (place, to) in (first..end).zip(weights) {
+                *to = (weight(place) / sum) as f32;
+            }
+            self.parts.push((first, end - first));
+            self.most = self.most.max(end - first);
+        }
+        self.made = Some((filter, old, new));
+    }
+
+    fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    #[inline(always)]
+    /// The first old place of a new one, and the weights from there.
+    fn of(&self, at: usize) -> (usize, &[f32]) {
+        let (first, count) = self.parts[at];
+        (first, &self.weights[at * self.room..at * self.room + count])
+    }
+
+    /// The same with as many weights for each place: none of those that are added counts.
+    fn make_even(&mut self, old: usize) {
+        let (room, most) = (self.room, self.most);
+        for (at, (first, count)) in self.parts.iter_mut().enumerate() {
+            let shift = (*first + most).saturating_sub(old);
+            let weights = &mut self.weights[at * room..at * room + most];
+            weights.copy_within(..*count, shift);
+            weights[..shift].fill(0.0);
+            (*first, *count) = (*first - shift, most);
+        }
+    }
+
+    fn kept(&self) -> usize {
+        16 * self.parts.capacity() + 4 * self.weights.capacity()
+    }
+}
+
+// Loops over numbers, because the iterators of slices are calls where the optimiser sees a part of the program only.
+
+/// The sum of rows, each with its weight, within what pixels can be.
+#[inline(always)]
+fn blend_rows(rows: &[u8], stride: usize, weights: &[f32], out: &mut [f32]) {
+    // As many as registers hold.
+    const LANES: usize = 32;
+    let whole = out.len() / LANES * LANES;
+    let mut at = 0;
+    while at < whole {
+        let mut sums = [0.0f32; LANES];
+        let mut start = at;
+        for &weight in weights {
+            let values = &rows[start..start + LANES];
+            for lane in 0..LANES {
+                sums[lane] += weight * f32::from(values[lane]);
+            }
+            start += stride;
+        }
+        let out = &mut out[at..at + LANES];
+        for lane in 0..LANES {
+            out[lane] = within(sums[lane]);
+        }
+        at += LANES;
+    }
+    for at in whole..out.len() {
+        let mut sum = 0.0;
+        for row in 0..weights.len() {
+            sum += weights[row] * f32::from(rows[row * stride + at]);
+        }
+        out[at] = within(sum);
+    }
+}
+
+/// Four values for each pixel: those of one with fewer are followed by some that are not used.
+#[inline(always)]
+fn spread<const C: usize>(values: &[f32], pixels: &mut [[f32; 8]], from: usize) {
+    for at in 0..pixels.len() {
+        let values = &values[at * C..at * C + 4];
+        let pixel = &mut pixels[at][from..from + 4];
+        for lane in 0..4 {
+            pixel[lane] = values[lane];
+        }
+    }
+}
+
+#[inline(always)]
+fn blend_pixels(pixels: &[[f32; 8]], columns: &Weights, out: &mut [[f32; 8]]) {
+    for at in 0..out.len() {
+        let (first, weights) = columns.of(at);
+        let pixels = &pixels[first..first + weights.len()];
+        let mut sums = [0.0f32; 8];
+        for tap in 0..weights.len() {
+            for lane in 0..8 {
+                sums[lane] += weights[tap] * pixels[tap][lane];
+            }
+        }
+        out[at] = sums;
+    }
+}
+
+#[inline(always)]
+fn round_all(values: &[[f32; 8]], out: &mut [[u8; 8]]) {
+    let values = &values[..out.len()];
+    for at in 0..out.len() {
+        for lane in 0..8 {
+            out[at][lane] = rounded(values[at][lane]);
+        }
+    }
+}
+
+#[inline(always)]
+fn gather<const C: usize>(pixels: &[[u8; 8]], from: usize, out: &mut [u8]) {
+    for at in 0..pixels.len() {
+        let (pixel, out) = (&pixels[at][from..from + 4], &mut out[at * C..at * C + C]);
+        for channel in 0..C {
+            out[channel] = pixel[channel];
+        }
+    }
+}
+
+#[inline(always)]
+fn within(value: f32) -> f32 {
+    value.clamp(0.0, 255.0)
+}
+
+/// To the nearest, halves up. Next to 32,768 a float has eight bits for what follows the point, so that a half
+/// that was missed by a few bits is one, and no conversion is needed.
+#[inline(always)]
+fn rounded(value: f32) -> u8 {
+    ((within(value) + 32_768.5).to_bits() >> 8) as u8
+}

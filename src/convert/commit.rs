@@ -351,7 +351,7 @@ pub(super) fn commit_with(
     if parts.is_published()? {
         drop(lock);
         monitor.notice(Notice::Joined(output.to_path_buf()));
-        remove_scattered(output)?;
+        remove_scattered(output)?.map(Notice::ScatterElsewhere).map(|notice| monitor.notice(notice));
         parts.remove()?;
         return Ok(Report { was_complete: true, ..Report::default() });
     }
@@ -379,7 +379,7 @@ pub(super) fn commit_with(
     // From here on a repeated commit only removes the parts, and never joins them again.
     parts.published()?;
     drop(lock);
-    remove_scattered(output)?;
+    remove_scattered(output)?.map(Notice::ScatterElsewhere).map(|notice| monitor.notice(notice));
     parts.remove()?;
     Ok(report)
 }

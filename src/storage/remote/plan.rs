@@ -45,7 +45,9 @@ pub(super) fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 pub(super) fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let Range { start, end } = range;
     let len = end.saturating_sub(start);
-    let count = (len / PART + u64::from(len % PART > PART / 2)).max(1);
+    static P: std::sync::LazyLock<u64> = std::sync::LazyLock::new(|| std::env::var("KP").ok().and_then(|t| t.parse().ok()).unwrap_or(4) << 20);
+    let part = *P;
+    let count = (len / part + u64::from(len % part > part / 2)).max(1);
     let size = len.div_ceil(count).max(1);
     let starts = (start..end).step_by(usize::try_from(size).unwrap_or(usize::MAX));
     starts.map(move |start| start..end.min(start.saturating_add(size)))

@@ -137,11 +137,15 @@ pub(super) fn meanwhile(
     let gate = hold(server, None, is_it);
     let mut child = spawn(server, args);
     wait(&mut child, &gate);
+    let came = gate.held.load(SeqCst);
+    if !came {
+        server.fail(|_, _| None);
+    }
     this();
     gate.release();
     let output = child.wait_with_output().unwrap();
     server.fail(|_, _| None);
-    (gate.held.load(SeqCst), (!output.status.success()).then(|| error_of(&output)))
+    (came, (!output.status.success()).then(|| error_of(&output)))
 }
 
 /// All files of a dataset in a directory, by the names that they would have in the bucket.

@@ -1,8 +1,9 @@
 //! One object, read by range: what was fetched stays in memory for a while.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,13 @@ struct Inner {
     /// What it goes by in the memory of the storage.
     object: memory::Object,
     state: PerProcess<Mutex<State>>,
+}
+
+impl Drop for RemoteFile {
+    fn drop(&mut self) {
+        // Nobody will read it.
+        self.0.state().land();
+    }
 }
 
 impl Drop for Inner {
@@ -310,6 +318,45 @@ impl RemoteFile {
         Arc::ptr_eq(&self.0.shared, &other.0.shared)
     }
 
+    /// Asks for what is read next by who reads from front to back, and does not wait for it.
+    fn flow(&self, first: Option<Range<u64>>) {
+        let file = &*self.0;
+        let mut next = first;
+        loop {
+            let mut state = file.state();
+            let Some(range) = next.take().or_else(|| state.ahead.flow(file.len())) else { return };
+            let stop = state.flying.get_or_insert_with(Arc::default).clone();
+            let ahead = Ahead::new(Some(stop));
+            state.flights.retain(|(_, before)| !before.is_complete());
+            state.flights.push_back((range.clone(), ahead.clone()));
+            drop(state);
+            // What fails is reported when it is read.
+            let _ = ahead.run(|| self.fetch_in_order(std::slice::from_ref(&range)));
+        }
+    }
+
+    /// These bytes if they are on their way, once they have come.
+    fn arrived(&self, wanted: &Range<u64>) -> Result<Option<Vec<Bytes>>> {
+        let file = &*self.0;
+        let mut state = file.state();
+        if !state.flights.iter().any(|(range, _)| overlap(range, wanted)) {
+            return Ok(None);
+        }
+        let rest = state.ahead.flow_to(wanted);
+        drop(state);
+        if rest.is_some() {
+            self.flow(rest);
+        }
+        let state = file.state();
+        let of_wanted = state.flights.iter().filter(|(range, _)| overlap(range, wanted));
+        let of_wanted: Vec<Arc<Ahead>> = of_wanted.map(|(_, ahead)| ahead.clone()).collect();
+        drop(state);
+        if !of_wanted.iter().all(|ahead| ahead.wait()) && ahead::is_stopped() {
+            return Err(Error::new(ErrorKind::Cancelled, "the request was cancelled"));
+        }
+        Ok(file.memory().get(file.object, wanted))
+    }
+
     /// Calls `with` on these bytes, in pieces one behind the other.
     fn read_pieces(&self, at: u64, len: u64, mut with: impl FnMut(&[u8])) -> Result<()> {
         let file = &*self.0;
@@ -319,9 +366,13 @@ impl RemoteFile {
         if wanted.is_empty() {
             return Ok(());
         }
-        let found = file.memory().get(file.object, &wanted);
+        let found = match file.memory().get(file.object, &wanted) {
+            Some(pieces) => Some(pieces),
+            None => self.arrived(&wanted)?,
+        };
         if let Some(pieces) = found {
             file.state().ahead.pass(&wanted);
+            self.flow(None);
             pieces.iter().for_each(|piece| with(piece));
             return Ok(());
         }
@@ -330,7 +381,10 @@ impl RemoteFile {
             return Err(error);
         }
         let fetched = state.ahead.fetch(&wanted, file.len());
+        // It is read elsewhere now.
+        state.land();
         drop(state);
+        self.flow(None);
         file.shared.traffic.wanted.fetch_add(len, Relaxed);
         let is_ahead = fetched.end - wanted.end > plan::PAGE;
         let planned = file.pieces(fetched);
@@ -369,6 +423,9 @@ impl RemoteFile {
 #[derive(Default)]
 struct State {
     ahead: ReadAhead,
+    /// What is on its way to who reads from front to back, and what ends it.
+    flights: VecDeque<(Range<u64>, Arc<Ahead>)>,
+    flying: Option<Arc<AtomicBool>>,
     /// What was fetched ahead in vain, for the reads to come: none overlap.
     failures: Vec<Failure>,
 }
@@ -388,6 +445,14 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
 }
 
 impl State {
+    /// Nothing that is on its way is needed.
+    fn land(&mut self) {
+        self.flights.clear();
+        if let Some(flying) = self.flying.take() {
+            flying.store(true, Relaxed);
+        }
+    }
+
     fn has_failed(&self, range: &Range<u64>) -> bool {
         self.failures.iter().any(|failure| overlap(&failure.range, range))
     }

@@ -16,6 +16,8 @@ const ENTRY: u64 = 64;
 pub(super) const PAGE: u64 = 4 << 10;
 /// How far the first reading ahead goes, and the farthest.
 const AHEAD: Range<u64> = 64 << 10..32 << 20;
+/// From how far on what is read next is on its way while its reader is busy.
+const FLOWING: u64 = 2 * PART;
 
 /// Sorts ranges, and merges neighbours.
 pub(super) fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
@@ -45,9 +47,7 @@ pub(super) fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 pub(super) fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let Range { start, end } = range;
     let len = end.saturating_sub(start);
-    static P: std::sync::LazyLock<u64> = std::sync::LazyLock::new(|| std::env::var("KP").ok().and_then(|t| t.parse().ok()).unwrap_or(4) << 20);
-    let part = *P;
-    let count = (len / part + u64::from(len % part > part / 2)).max(1);
+    let count = (len / PART + u64::from(len % PART > PART / 2)).max(1);
     let size = len.div_ceil(count).max(1);
     let starts = (start..end).step_by(usize::try_from(size).unwrap_or(usize::MAX));
     starts.map(move |start| start..end.min(start.saturating_add(size)))
@@ -56,8 +56,10 @@ pub(super) fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
 /// Recognises reading from front to back, and says how far to read ahead.
 #[derive(Debug, Default)]
 pub(super) struct ReadAhead {
-    /// Where the last read ended, and how much was fetched for it.
+    /// Where the last read ended, and how far ahead of it is fetched.
     last: Option<(u64, u64)>,
+    /// Up to where what lies ahead was asked for, once it flows.
+    asked: Option<u64>,
 }
 
 impl ReadAhead {
@@ -70,10 +72,35 @@ impl ReadAhead {
             _ => 0,
         };
         self.last = Some((wanted.end, window));
+        self.asked = None;
         if window == 0 && wanted.end - wanted.start < ENTRY {
             return wanted.start / PAGE * PAGE..wanted.end.next_multiple_of(PAGE).min(len);
         }
-        wanted.start..wanted.end.max(wanted.start.saturating_add(window)).min(len)
+        // The rest is asked for next, and not waited for.
+        let now = if window < FLOWING { window } else { PART };
+        let end = wanted.end.max(wanted.start.saturating_add(now)).min(len);
+        self.asked = (window >= FLOWING).then_some(end);
+        wanted.start..end
+    }
+
+    /// What to ask for next without waiting for it, if anything.
+    pub(super) fn flow(&mut self, len: u64) -> Option<Range<u64>> {
+        let ((at, window), start) = (self.last?, self.asked?);
+        let reach = at.saturating_add(window).min(len);
+        let end = start.saturating_add(PART).min(len);
+        if start >= len || end > reach {
+            return None;
+        }
+        self.asked = Some(end);
+        self.last = Some((at, (window + PART).min(AHEAD.end)));
+        Some(start..end)
+    }
+
+    /// The same for a read that goes beyond what was asked for, and begins before.
+    pub(super) fn flow_to(&mut self, wanted: &Range<u64>) -> Option<Range<u64>> {
+        let start = self.asked.filter(|asked| wanted.contains(asked))?;
+        self.asked = Some(wanted.end);
+        Some(start..wanted.end)
     }
 
     /// Notes a read that needed no request.
@@ -155,5 +182,34 @@ mod tests {
             }
         }
         assert!(requests < 50, "{requests}");
+    }
+
+    #[test]
+    fn what_is_read_in_order_flows_and_is_bounded() {
+        let (mut ahead, len) = (ReadAhead::default(), (300 << 20) + 5);
+        let (mut fetched, mut at, mut asked, mut most) = (0, 0, 0, 0);
+        while at < len {
+            let wanted = at..(at + 100_000).min(len);
+            let mut next = ahead.flow_to(&wanted);
+            if wanted.end > fetched && next.is_none() {
+                let now = ahead.fetch(&(wanted.start.max(fetched)..wanted.end), len);
+                assert!(now.start >= fetched, "once: {now:?}");
+                fetched = now.end;
+            }
+            ahead.pass(&wanted);
+            at = wanted.end;
+            while let Some(range) = next.take().or_else(|| ahead.flow(len)) {
+                assert_eq!(range.start, fetched);
+                fetched = range.end;
+                asked += 1;
+            }
+            most = most.max(fetched - at);
+        }
+        assert_eq!(fetched, len);
+        assert!(most <= AHEAD.end + PART && most > AHEAD.end / 2, "{most}");
+        assert!((60..90).contains(&asked), "{asked}");
+        // Elsewhere nothing lies ahead.
+        ahead.fetch(&(1 << 20..2 << 20), len);
+        assert_eq!(ahead.flow(len), None);
     }
 }

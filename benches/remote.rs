@@ -149,19 +149,13 @@ impl Data {
         // In turn, as the machine is not always as fast.
         for seed in 0..3 {
             self.server.pipe()?;
-            let c0 = cpu(self.server.process.id());
             let (time, _) = fetch_raw(&url, local.data_len())?;
-            let c1 = cpu(self.server.process.id());
-            println!("  raw {time:?} client {} server {} idle {}", c1.0-c0.0, c1.1-c0.1, c1.2-c0.2);
             if time < raw {
                 (raw, raw_pipe) = (time, self.server.pipe()?);
             }
             let (reader, storage) = open(RemoteOptions::default(), &url)?;
             self.server.pipe()?;
-            let c0 = cpu(self.server.process.id());
             let (time, _) = epoch(&reader, count, seed)?;
-            let c1 = cpu(self.server.process.id());
-            println!("  epoch {time:?} client {} server {} idle {}", c1.0-c0.0, c1.1-c0.1, c1.2-c0.2);
             if time < at_once {
                 (at_once, traffic, pipe) = (time, storage.traffic(), self.server.pipe()?);
             }
@@ -497,17 +491,4 @@ fn answer_all(
         }
         count(-1)?;
     }
-}
-
-fn cpu(server: u32) -> (u64, u64, u64) {
-    let of = |name: &str| {
-        let text = fs::read_to_string(format!("/proc/{name}/stat")).unwrap();
-        let rest = text.rsplit_once(')').unwrap().1.to_owned();
-        let f: Vec<u64> = rest.split_whitespace().map(|t| t.parse().unwrap_or(0)).collect();
-        if name == "self" { eprint!("faults {} ", f[7]); }
-        (f[11] + f[12]) * 10
-    };
-    let text = fs::read_to_string("/proc/stat").unwrap();
-    let f: Vec<u64> = text.lines().next().unwrap().split_whitespace().map(|t| t.parse().unwrap_or(0)).collect();
-    (of("self"), of(&server.to_string()), (f[4] + f[5]) * 10)
 }

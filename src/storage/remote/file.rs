@@ -114,8 +114,8 @@ impl Inner {
     }
 
     /// The pieces of these bytes that are fetched one by one.
-    fn pieces(&self, range: Range<u64>) -> Vec<Piece> {
-        let parts = plan::parts(range);
+    fn pieces(&self, range: Range<u64>, part: u64) -> Vec<Piece> {
+        let parts = plan::parts(range, part);
         match &self.cache {
             None => parts.map(Piece::Missing).collect(),
             Some((cache, object)) => parts.flat_map(|part| cache.plan(object, &part)).collect(),
@@ -184,6 +184,10 @@ pub(super) fn fetch_together(
     let shared = first.shared.clone();
     // The next batches do not wait for those that are behind them.
     let later = ahead::ahead().filter(|_| in_order);
+    let part = match later {
+        Some(_) => std::env::var("KP").ok().and_then(|t| t.parse().ok()).unwrap_or(4) << 20,
+        None => plan::PART,
+    };
     let together = Arc::new(Together::default());
     let mut failure = None;
     let mut room = memory::AHEAD as u64;
@@ -200,7 +204,7 @@ pub(super) fn fetch_together(
                 continue;
             }
             room -= len;
-            for piece in file.pieces(run) {
+            for piece in file.pieces(run, part) {
                 let unread = wanted_of(&missing, piece.range());
                 let (together, file) = (together.clone(), file.clone());
                 jobs.push(Box::new(move |ticket| {
@@ -366,10 +370,10 @@ impl RemoteFile {
         if wanted.is_empty() {
             return Ok(());
         }
-        let found = match file.memory().get(file.object, &wanted) {
-            Some(pieces) => Some(pieces),
-            None => self.arrived(&wanted)?,
-        };
+        let mut found = file.memory().get(file.object, &wanted);
+        if found.is_none() {
+            found = self.arrived(&wanted)?;
+        }
         if let Some(pieces) = found {
             file.state().ahead.pass(&wanted);
             self.flow(None);
@@ -387,7 +391,7 @@ impl RemoteFile {
         self.flow(None);
         file.shared.traffic.wanted.fetch_add(len, Relaxed);
         let is_ahead = fetched.end - wanted.end > plan::PAGE;
-        let planned = file.pieces(fetched);
+        let planned = file.pieces(fetched, plan::PART);
         let pieces: Vec<Bytes> = match &planned[..] {
             [piece] => vec![file.get_piece(piece, false)?],
             planned => {

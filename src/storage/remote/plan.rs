@@ -44,10 +44,10 @@ pub(super) fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 
 /// A range in parts of one request each, all about as large: a small rest would take a connection for as
 /// long as it waits for the answer to begin.
-pub(super) fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+pub(super) fn parts(range: Range<u64>, part: u64) -> impl Iterator<Item = Range<u64>> {
     let Range { start, end } = range;
     let len = end.saturating_sub(start);
-    let count = (len / PART + u64::from(len % PART > PART / 2)).max(1);
+    let count = (len / part + u64::from(len % part > part / 2)).max(1);
     let size = len.div_ceil(count).max(1);
     let starts = (start..end).step_by(usize::try_from(size).unwrap_or(usize::MAX));
     starts.map(move |start| start..end.min(start.saturating_add(size)))
@@ -142,16 +142,16 @@ mod tests {
 
     #[test]
     fn parts_are_bounded_and_cover_the_range() {
-        let all: Vec<_> = parts(7..7 + 2 * PART + 1).collect();
+        let all: Vec<_> = parts(7..7 + 2 * PART + 1, PART).collect();
         assert_eq!(all, [7..8 + PART, 8 + PART..8 + 2 * PART]);
         for len in [1, PART, PART + PART / 2, PART + PART / 2 + 1, 5 * PART / 2 + 1, 9 * PART - 1] {
-            let all: Vec<_> = parts(5..5 + len).collect();
+            let all: Vec<_> = parts(5..5 + len, PART).collect();
             assert!(all.iter().all(|part| part.end - part.start <= PART * 3 / 2), "{len}");
             assert!(len < PART || all.iter().all(|part| part.end - part.start >= PART * 3 / 4));
             assert_eq!((all[0].start, all[all.len() - 1].end), (5, 5 + len));
             assert!(all.windows(2).all(|pair| pair[0].end == pair[1].start), "{len}");
         }
-        assert_eq!(parts(3..3).count(), 0);
+        assert_eq!(parts(3..3, PART).count(), 0);
     }
 
     #[test]

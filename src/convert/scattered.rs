@@ -116,8 +116,8 @@ impl Plan {
             match storage.put_if(&path, &plan.render(&path)?, Expected::Version(version)) {
                 Ok(_) => return Ok(Some((plan, false))),
                 // Another process removes it as well.
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -402,7 +402,8 @@ fn lost(part: Part, path: &Path) -> Error {
 
 /// The end of a run whose shuffle was given up.
 fn given_up(part: Part, path: &Path) -> Error {
-    let message = format!("the shuffle was removed before part {part} of the first pass was finished");
+    let message =
+        format!("the shuffle was removed before part {part} of the first pass was finished");
     Error::new(ErrorKind::Interrupted, message).at(path)
 }
 

@@ -185,7 +185,7 @@ pub(super) fn fetch_together(
     // The next batches do not wait for those that are behind them.
     let later = ahead::ahead().filter(|_| in_order);
     let part = match later {
-        Some(_) => std::env::var("KP").ok().and_then(|t| t.parse().ok()).unwrap_or(4) << 20,
+        Some(_) => plan::part_ahead(shared.options.connections),
         None => plan::PART,
     };
     let together = Arc::new(Together::default());

@@ -10,6 +10,9 @@ const GAP: u64 = 512;
 const SHARE: u64 = 32;
 /// Bytes of one request, at most half as many again: more are fetched over several connections.
 pub(super) const PART: u64 = 4 << 20;
+/// Bytes of the requests of all connections together, of what a loader fetches ahead: with few connections
+/// requests are larger, up to twice as large, so that fewer of them wait for answers to begin.
+const IN_FLIGHT: u64 = 128 << 20;
 /// Reads shorter than this are of entries of side files, whose neighbours are read soon.
 const ENTRY: u64 = 64;
 /// What is fetched around an entry.
@@ -40,6 +43,11 @@ pub(super) fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         merged.push(range);
     }
     merged
+}
+
+/// Bytes of one request of what is fetched ahead over this many connections.
+pub(super) fn part_ahead(connections: usize) -> u64 {
+    (IN_FLIGHT / connections.max(1) as u64).clamp(PART, 2 * PART)
 }
 
 /// A range in parts of one request each, all about as large: a small rest would take a connection for as
@@ -152,6 +160,12 @@ mod tests {
             assert!(all.windows(2).all(|pair| pair[0].end == pair[1].start), "{len}");
         }
         assert_eq!(parts(3..3, PART).count(), 0);
+    }
+
+    #[test]
+    fn few_connections_send_larger_requests() {
+        let parts = [1, 8, 16, 24, 32, 256].map(part_ahead);
+        assert_eq!(parts.map(|part| part >> 20), [8, 8, 8, 5, 4, 4]);
     }
 
     #[test]

@@ -95,8 +95,8 @@ thread_local! {
 }
 
 impl Exchange {
-    pub(super) fn creating() -> Exchange {
-        Exchange { creates: true, ..Exchange::default() }
+    pub(super) fn new(creates: bool) -> Exchange {
+        Exchange { creates, ..Exchange::default() }
     }
 
     /// Waits for what makes requests on this thread, as parts of this exchange.

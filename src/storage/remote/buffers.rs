@@ -163,14 +163,15 @@ mod tests {
         assert_eq!(buffers.lent.load(Relaxed), 0);
         let many: Vec<Bytes> = (0..300).map(|_| lend(1 << 20)).collect();
         drop(many);
-        assert_eq!(free(), MOST);
+        let is_full = || (MOST - (1 << 20)..=MOST).contains(&free());
+        assert!(is_full());
         // Those in use take their room.
         let held: Vec<Bytes> = (0..ALL >> 20).map(|_| lend(1 << 20)).collect();
         let last = lend(1 << 20);
         drop(last);
         assert_eq!(free(), 0);
         drop(held);
-        assert_eq!(free(), MOST);
+        assert!(is_full());
         // Those of another size take their place.
         for _ in 0..100 {
             let many: Vec<Bytes> = (0..10).map(|_| lend(4 << 20)).collect();

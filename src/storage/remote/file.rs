@@ -122,13 +122,17 @@ impl Inner {
         }
     }
 
-    /// What is missing of these ranges, sorted, and why what was tried before is not there.
-    fn missing(&self, ranges: &[Range<u64>]) -> (Vec<Range<u64>>, Option<Error>) {
-        let memory = self.memory();
+    /// What is missing of these ranges, sorted, and why what was tried before is not there. What is not missing
+    /// stays for one who reads in a known order.
+    fn missing(&self, ranges: &[Range<u64>], in_order: bool) -> (Vec<Range<u64>>, Option<Error>) {
+        let mut memory = self.memory();
         let mut missing: Vec<Range<u64>> = ranges
             .iter()
             .filter(|range| range.start < range.end && range.end <= self.len())
-            .filter(|range| !memory.contains(self.object, range))
+            .filter(|range| match in_order {
+                true => !memory.claim(self.object, range),
+                false => !memory.contains(self.object, range),
+            })
             .cloned()
             .collect();
         drop(memory);
@@ -193,7 +197,7 @@ pub(super) fn fetch_together(
     let mut room = memory::AHEAD as u64;
     let mut jobs: Vec<Box<dyn FnOnce(Ticket) -> Job>> = Vec::new();
     for &(RemoteFile(file), ranges) in wanted {
-        let (missing, failed) = file.missing(ranges);
+        let (missing, failed) = file.missing(ranges, in_order);
         failure = failure.or(failed);
         let wanted: u64 = missing.iter().map(|range| range.end - range.start).sum();
         shared.traffic.wanted.fetch_add(wanted, Relaxed);

@@ -78,6 +78,22 @@ impl Unread {
         self.read.insert(end, start);
         self.left = self.left.saturating_sub(new);
     }
+
+    /// What was read of these bytes will be read once more.
+    fn again(&mut self, range: Range<u64>) {
+        while let Some((&last, &first)) =
+            self.read.range(range.start + 1..).next().filter(|r| *r.1 < range.end)
+        {
+            self.read.remove(&last);
+            self.left += last.min(range.end) - first.max(range.start);
+            if first < range.start {
+                self.read.insert(range.start, first);
+            }
+            if range.end < last {
+                self.read.insert(last, range.end);
+            }
+        }
+    }
 }
 
 impl Memory {
@@ -101,6 +117,25 @@ impl Memory {
 
     pub(super) fn contains(&self, object: Object, range: &Range<u64>) -> bool {
         self.find(object, range).is_some()
+    }
+
+    /// Whether these bytes are there, and then they stay until they are read: else what was read before would
+    /// make room for what is fetched with them.
+    pub(super) fn claim(&mut self, object: Object, range: &Range<u64>) -> bool {
+        let Some(found) = self.find(object, range) else { return false };
+        for start in found {
+            let Some(segment) = self.segments.get_mut(&(object, start)) else { continue };
+            let len = segment.bytes.len() as u64;
+            if segment.sort != Sort::Ahead {
+                self.held[segment.sort as usize] -= segment.bytes.len();
+                self.held[Sort::Ahead as usize] += segment.bytes.len();
+                segment.sort = Sort::Ahead;
+                segment.unread = Unread { left: 0, read: BTreeMap::from([(len, 0)]) };
+            }
+            let (from, to) = (range.start.max(start), range.end.min(start + len));
+            segment.unread.again(from - start..to - start);
+        }
+        true
     }
 
     /// These bytes in pieces, one behind the other, if all are there.
@@ -259,6 +294,28 @@ mod tests {
         assert_eq!(memory.segments[&(0, 100)].unread.left, 1);
         memory.get(0, &(106..107)).unwrap();
         assert_eq!(memory.held, [0, 0, 10]);
+    }
+
+    #[test]
+    fn what_is_read_again_stays() {
+        let mut memory = Memory::default();
+        let piece = Bytes::from(vec![7; 1 << 20]);
+        memory.keep_ahead(0, 0, piece.clone(), 1 << 20);
+        memory.get(0, &(0..1 << 20)).unwrap();
+        // In the next epoch, before much else.
+        assert!(memory.claim(0, &(100..200)) && memory.claim(0, &(300..400)));
+        assert!(memory.claim(0, &(150..250)) && !memory.claim(0, &(1 << 20..(1 << 20) + 1)));
+        assert_eq!((memory.held, memory.segments[&(0, 0)].unread.left), ([0, 1 << 20, 0], 250));
+        for at in 1..40 {
+            memory.keep_ahead(0, at << 20, piece.clone(), 1 << 20);
+            memory.get(0, &(at << 20..(at + 1) << 20)).unwrap();
+        }
+        for range in [100..250, 0..50, 300..399] {
+            memory.get(0, &range).unwrap();
+            assert_eq!(memory.held[1], 1 << 20, "{range:?}");
+        }
+        memory.get(0, &(399..400)).unwrap();
+        assert_eq!(memory.held[1], 0);
     }
 
     #[test]

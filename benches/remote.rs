@@ -3,6 +3,9 @@
 //!
 //!     cargo bench --bench remote --features remote
 //!
+//! measures datasets of 400 MB, whose epochs take half a second: what is left of them is the start, before the
+//! first answer, and the end, after the last. `epochs [MEGABYTES]` measures only those, of 1600 MB by default.
+//!
 //! `serve DIR [MILLISECONDS]` only runs the server, a process of its own: `benches/remote_peers.py` measures
 //! other libraries against it, for which folders are buckets of S3. Below `/busy/` every 20th answer is 503.
 //!
@@ -39,17 +42,64 @@ fn main() -> Res<()> {
         let latency = args.get(2).map_or(Ok(LATENCY), |text| text.parse())?;
         return serve(Path::new(dir), Duration::from_millis(latency));
     }
+    let only_epochs = args.first().is_some_and(|arg| arg == "epochs");
+    let megabytes = match (only_epochs, args.get(1)) {
+        (true, Some(text)) => text.parse()?,
+        (true, None) => 1600,
+        (false, _) => 400,
+    };
     let dir = tempfile::tempdir()?;
-    let samples = [("10 kB", 10_000, 40_000), ("110 kB", 110_000, 4_000)];
-    for (name, bytes, count) in samples {
+    for (name, bytes) in [("10 kB", 10_000), ("110 kB", 110_000)] {
+        let count = megabytes * 1_000_000 / bytes;
         let path = dir.path().join(format!("{bytes}.msgpack"));
-        make(&path, bytes, count)?;
+        make(&path, bytes as usize, count)?;
         let server = Server::start(dir.path())?;
         println!("{count} samples of {name}, {LATENCY} ms, {CONNECTIONS} connections");
-        measure(&server, &path, count)?;
-        fs::remove_file(path)?;
+        let data = Data { server, path, count };
+        if !only_epochs {
+            data.look_up()?;
+        }
+        let at_once = data.epochs()?;
+        if !only_epochs {
+            data.trouble(at_once)?;
+            data.cache(at_once)?;
+        }
+        fs::remove_file(data.path)?;
     }
     Ok(())
+}
+
+/// The fastest of several.
+struct Run {
+    time: Duration,
+    fetched: u64,
+    /// What the server says of it.
+    pipe: String,
+}
+
+impl Default for Run {
+    fn default() -> Run {
+        Run { time: Duration::MAX, fetched: 0, pipe: String::new() }
+    }
+}
+
+impl Run {
+    fn measure(&mut self, server: &Server, run: impl FnOnce() -> Res<(Duration, u64)>) -> Res<()> {
+        server.pipe()?;
+        let (time, fetched) = run()?;
+        let pipe = server.pipe()?;
+        if time < self.time {
+            *self = Run { time, fetched, pipe };
+        }
+        Ok(())
+    }
+}
+
+/// A dataset, on a disk and behind a URL.
+struct Data {
+    server: Server,
+    path: PathBuf,
+    count: u64,
 }
 
 /// A dataset of samples that do not compress, with a `.lookup`.
@@ -76,80 +126,120 @@ fn key(index: u64) -> String {
     format!("sample-{index:08}")
 }
 
-fn measure(server: &Server, path: &Path, count: u64) -> Res<()> {
-    let name = path.file_name().and_then(|name| name.to_str()).ok_or("no name")?;
-    let url = format!("{}/{name}", server.url);
-    let open = |options: RemoteOptions, url: &str| -> Res<(DatasetReader, RemoteStorage)> {
-        let (storage, path) = RemoteStorage::open(url, options.connections(CONNECTIONS))?;
-        let reader = DatasetReader::options().storage(Arc::new(storage.clone())).open(path)?;
-        Ok((reader, storage))
-    };
-    let plain = RemoteOptions::default;
-
-    let first = median(5, || {
-        let reader = open(plain(), &url)?.0;
-        reader.get_by_key(&key(count / 2))?.ok_or("no such key")?;
-        Ok(())
-    })?;
-    println!("  open, first key     {:8.1} ms", first.as_secs_f64() * 1e3);
-
-    let keys: Vec<String> = (0..1000).map(|i| key(i * 7_919 % count)).collect();
-    let many = median(3, || {
-        let reader = open(plain(), &url)?.0;
-        let found: Option<Vec<usize>> = reader.find_many(&keys)?.into_iter().collect();
-        let found = found.ok_or("no such key")?;
-        reader.prefetch(&found);
-        found.iter().try_for_each(|&index| reader.get_raw(index).map(drop))?;
-        Ok(())
-    })?;
-    println!("  1,000 random keys   {:8.1} ms", many.as_secs_f64() * 1e3);
-
-    let local = DatasetReader::open(path)?;
-    let (disk, bytes) = best(3, |seed| epoch(&local, count, seed))?;
-    show("epoch, local disk", disk, bytes, "");
-    server.pipe()?;
-    let (raw, _) = best(3, |_| fetch_raw(&url, local.data_len()))?;
-    show("raw client", raw, bytes, &server.pipe()?);
-    let (mut at_once, mut traffic) = (Duration::MAX, RemoteTraffic::default());
-    let mut pipe = String::new();
-    for seed in 0..3 {
-        let (reader, storage) = open(plain(), &url)?;
-        server.pipe()?;
-        let (time, _) = epoch(&reader, count, seed)?;
-        pipe = server.pipe()?;
-        (at_once, traffic) = (at_once.min(time), storage.traffic());
+impl Data {
+    fn url(&self) -> Res<String> {
+        let name = self.path.file_name().and_then(|name| name.to_str()).ok_or("no name")?;
+        Ok(format!("{}/{name}", self.server.url))
     }
-    let more = traffic.bytes as f64 / bytes as f64;
-    let note = format!(
-        "{:.2} of raw, {:.2} of local; {} requests, {more:.3} of the bytes; {pipe}",
-        raw.as_secs_f64() / at_once.as_secs_f64(),
-        disk.as_secs_f64() / at_once.as_secs_f64(),
-        traffic.requests,
-    );
-    show("epoch, URL", at_once, bytes, &note);
 
-    let busy = url.replacen(&server.url, &format!("{}/busy", server.url), 1);
-    let (time, _) = best(3, |seed| epoch(&open(plain(), &busy)?.0, count, seed))?;
-    let note = format!("{:+.0} %", (time.as_secs_f64() / at_once.as_secs_f64() - 1.0) * 100.0);
-    show("epoch, 5 % of 503", time, bytes, &note);
+    fn look_up(&self) -> Res<()> {
+        let (url, count) = (self.url()?, self.count);
+        let first = median(5, || {
+            let reader = open(RemoteOptions::default(), &url)?.0;
+            reader.get_by_key(&key(count / 2))?.ok_or("no such key")?;
+            Ok(())
+        })?;
+        println!("  open, first key     {:8.1} ms", first.as_secs_f64() * 1e3);
 
-    for share in [10, 100] {
-        let cache = tempfile::tempdir()?;
-        let limit = local.data_len() / 100 * share + local.data_len() / 20;
-        let limit = if share == 10 { local.data_len() / 10 } else { limit };
-        let mut times = Vec::new();
-        let mut traffic = RemoteTraffic::default();
-        for seed in 0..4 {
-            let (reader, storage) = open(plain().cache(cache.path(), limit), &url)?;
-            times.push(epoch(&reader, count, seed)?.0);
-            traffic = storage.traffic();
+        let keys: Vec<String> = (0..1000).map(|i| key(i * 7_919 % count)).collect();
+        let many = median(3, || {
+            let reader = open(RemoteOptions::default(), &url)?.0;
+            let found: Option<Vec<usize>> = reader.find_many(&keys)?.into_iter().collect();
+            let found = found.ok_or("no such key")?;
+            reader.prefetch(&found);
+            found.iter().try_for_each(|&index| reader.get_raw(index).map(drop))?;
+            Ok(())
+        })?;
+        println!("  1,000 random keys   {:8.1} ms", many.as_secs_f64() * 1e3);
+
+        let many = median(3, || {
+            let reader = open(RemoteOptions::default(), &url)?.0;
+            let chosen: Vec<usize> = (0..1000).map(|i| (i * 7_919 % count) as usize).collect();
+            reader.prefetch(&chosen);
+            chosen.iter().try_for_each(|&index| reader.get_raw(index).map(drop))?;
+            Ok(())
+        })?;
+        println!("  1,000 random samples{:8.1} ms", many.as_secs_f64() * 1e3);
+        Ok(())
+    }
+
+    /// How long an epoch takes behind the URL.
+    /// Also again, with what the reader knows and has allocated.
+    fn epochs(&self) -> Res<Duration> {
+        let (url, count) = (self.url()?, self.count);
+        let local = DatasetReader::open(&self.path)?;
+        let (disk, bytes) = best(3, |seed| epoch(&local, count, seed))?;
+        show("epoch, local disk", disk, bytes, "");
+        let mut raw = Run::default();
+        // With a reader that was opened just now, and with one that has been used.
+        let [mut first, mut next] = [Run::default(), Run::default()];
+        // In turn, as the machine is not always as fast.
+        for seed in 0..3 {
+            raw.measure(&self.server, || Ok((fetch_raw(&url, local.data_len())?.0, bytes)))?;
+            let (reader, storage) = open(RemoteOptions::default(), &url)?;
+            let mut before = storage.traffic();
+            for (run, seed) in [(&mut first, seed), (&mut next, seed + 3)] {
+                run.measure(&self.server, || {
+                    let (time, _) = epoch(&reader, count, seed)?;
+                    let after = storage.traffic();
+                    let fetched = after.bytes - before.bytes;
+                    before = after;
+                    Ok((time, fetched))
+                })?;
+            }
         }
-        show(&format!("cache of {share} %, first"), times[0], bytes, "");
-        let next = times[1..].iter().min().copied().unwrap_or_default();
-        let cached = traffic.cached as f64 / bytes as f64 * 100.0;
-        show("  next epochs", next, bytes, &format!("{cached:.0} % from the cache"));
+        show("raw client", raw.time, bytes, &raw.pipe);
+        for (name, run) in [("epoch, URL, first", &first), ("epoch, URL, next", &next)] {
+            let of = |time: Duration| time.as_secs_f64() / run.time.as_secs_f64();
+            let (raw, disk, more) = (of(raw.time), of(disk), run.fetched as f64 / bytes as f64);
+            let Run { pipe, .. } = run;
+            let note =
+                format!("{raw:.2} of raw, {disk:.2} of local; {more:.3} of the bytes; {pipe}");
+            show(name, run.time, bytes, &note);
+        }
+        Ok(first.time)
     }
-    Ok(())
+
+    /// With some refusals.
+    fn trouble(&self, at_once: Duration) -> Res<()> {
+        let url = self.url()?;
+        let busy = url.replacen(&self.server.url, &format!("{}/busy", self.server.url), 1);
+        let run = |seed| epoch(&open(RemoteOptions::default(), &busy)?.0, self.count, seed);
+        let (time, bytes) = best(3, run)?;
+        let note = format!("{:+.0} %", (time.as_secs_f64() / at_once.as_secs_f64() - 1.0) * 100.0);
+        show("epoch, 5 % of 503", time, bytes, &note);
+        Ok(())
+    }
+
+    fn cache(&self, at_once: Duration) -> Res<()> {
+        let (url, len) = (self.url()?, fs::metadata(&self.path)?.len());
+        for share in [10, 100] {
+            let cache = tempfile::tempdir()?;
+            let limit = if share == 10 { len / 10 } else { len / 20 * 21 };
+            let (mut times, mut bytes) = (Vec::new(), 0);
+            let mut traffic = RemoteTraffic::default();
+            for seed in 0..4 {
+                let options = RemoteOptions::default().cache(cache.path(), limit);
+                let (reader, storage) = open(options, &url)?;
+                let (time, read) = epoch(&reader, self.count, seed)?;
+                times.push(time);
+                (bytes, traffic) = (read, storage.traffic());
+            }
+            show(&format!("cache of {share} %, first"), times[0], bytes, "");
+            let next = times[1..].iter().min().copied().unwrap_or_default();
+            let cached = traffic.cached as f64 / bytes as f64 * 100.0;
+            let than = (next.as_secs_f64() / at_once.as_secs_f64() - 1.0) * 100.0;
+            let note = format!("{cached:.0} % from the cache, {than:+.0} % of the time without");
+            show("  next epochs", next, bytes, &note);
+        }
+        Ok(())
+    }
+}
+
+fn open(options: RemoteOptions, url: &str) -> Res<(DatasetReader, RemoteStorage)> {
+    let (storage, path) = RemoteStorage::open(url, options.connections(CONNECTIONS))?;
+    let reader = DatasetReader::options().storage(Arc::new(storage.clone())).open(path)?;
+    Ok((reader, storage))
 }
 
 fn show(what: &str, time: Duration, bytes: u64, note: &str) {
@@ -261,6 +351,9 @@ struct Pipe {
     since: Option<Instant>,
     /// For how long each number of them was being answered.
     times: Vec<Duration>,
+    /// How much of that was before all connections were in use, and since they were last.
+    before: Option<Duration>,
+    after: Duration,
 }
 
 impl Pipe {
@@ -269,6 +362,13 @@ impl Pipe {
         if let Some(since) = self.since.filter(|_| self.count > 0) {
             self.times.resize(self.times.len().max(self.now + 1), Duration::ZERO);
             self.times[self.now] += at - since;
+            match self.now < CONNECTIONS {
+                true => self.after += at - since,
+                false => {
+                    self.before.get_or_insert(self.after);
+                    self.after = Duration::ZERO;
+                }
+            }
         }
         self.count += u64::from(now > self.now);
         (self.now, self.since) = (now, Some(at));
@@ -276,17 +376,18 @@ impl Pipe {
 
     /// Between the first request and the end of the last answer.
     fn report(&mut self) -> String {
-        let Pipe { now, count, times, .. } = std::mem::take(self);
+        let Pipe { now, count, times, before, after, .. } = std::mem::take(self);
         self.now = now;
         let seconds = |time: &Duration| time.as_secs_f64();
         let all: f64 = times.iter().map(seconds).sum();
         let area: f64 = times.iter().enumerate().map(|(n, time)| n as f64 * seconds(time)).sum();
         let full: f64 = times.iter().skip(CONNECTIONS - 1).map(seconds).sum();
         let mean = area / all.max(f64::MIN_POSITIVE);
-        let rest = (all - full) * 1e3;
+        let [start, end] = [before.unwrap_or_default(), after].map(|time| seconds(&time) * 1e3);
+        let (rest, all) = ((all - full) * 1e3, all * 1e3);
         format!(
-            "{mean:.1} of {count} requests at a time, {rest:.0} of {:.0} ms not full",
-            all * 1e3
+            "{mean:.1} of {count} requests at a time, {rest:.0} of {all:.0} ms not full, {start:.0} of \
+             them at the start, {end:.0} at the end"
         )
     }
 }

@@ -105,6 +105,10 @@ impl Args {
                     let foreign = foreign.display();
                     output.warn(format_args!("{foreign}: another program wrote it: it stays"));
                 }
+                if let Some(dir) = &found.elsewhere {
+                    let notice = kiste::convert::Notice::ScatterElsewhere(dir.clone());
+                    output.warn(notice);
+                }
                 ("undone", found.shards.len() as u64)
             }
         };

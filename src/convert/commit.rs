@@ -351,7 +351,7 @@ pub(super) fn commit_with(
     if parts.is_published()? {
         drop(lock);
         monitor.notice(Notice::Joined(output.to_path_buf()));
-        remove_scattered(output)?;
+        end_scatter(output, monitor)?;
         parts.remove()?;
         return Ok(Report { was_complete: true, ..Report::default() });
     }
@@ -379,9 +379,17 @@ pub(super) fn commit_with(
     // From here on a repeated commit only removes the parts, and never joins them again.
     parts.published()?;
     drop(lock);
-    remove_scattered(output)?;
+    end_scatter(output, monitor)?;
     parts.remove()?;
     Ok(report)
+}
+
+/// Removes what the first pass of a shuffle wrote, as far as this machine has it.
+fn end_scatter(output: &Path, monitor: &mut dyn Monitor) -> Result<()> {
+    if let Some(elsewhere) = remove_scattered(output)? {
+        monitor.notice(Notice::ScatterElsewhere(elsewhere));
+    }
+    Ok(())
 }
 
 /// The error where parts are missing, which may be because they were joined.

@@ -153,6 +153,9 @@ pub enum Notice {
         /// What may be the delimiter.
         delimiter: char,
     },
+    /// The directory that the first pass of a shuffle wrote to is not on this machine, so nothing in it was
+    /// removed.
+    ScatterElsewhere(PathBuf),
     /// Keys in lists of a split that no sample has.
     UnusedListKeys {
         /// How many.
@@ -167,7 +170,10 @@ impl Notice {
     pub fn is_warning(&self) -> bool {
         matches!(
             self,
-            Notice::LabelsLost | Notice::OneColumn { .. } | Notice::UnusedListKeys { .. }
+            Notice::LabelsLost
+                | Notice::OneColumn { .. }
+                | Notice::ScatterElsewhere(_)
+                | Notice::UnusedListKeys { .. }
         )
     }
 }
@@ -197,6 +203,10 @@ impl fmt::Display for Notice {
             Notice::OneColumn { path, delimiter } => {
                 let path = path.display();
                 write!(f, "{path}: has one column, whose values may be separated by {delimiter:?}")
+            }
+            Notice::ScatterElsewhere(dir) => {
+                let dir = dir.display();
+                write!(f, "{dir}: not found on this machine: remove it where the shuffle wrote it")
             }
             Notice::UnusedListKeys { keys, first } => {
                 write!(f, "no samples for {}, such as {first:?}", counted(*keys, "key"))

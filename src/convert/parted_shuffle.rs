@@ -112,6 +112,13 @@ struct Run {
     checksums: Vec<u32>,
 }
 
+impl Scattered {
+    /// Bytes of its samples.
+    fn len(&self) -> u64 {
+        self.runs.last().and_then(|run| run.starts.last().copied()).unwrap_or(0)
+    }
+}
+
 impl PartedShuffle {
     /// Shuffles the dataset `input` into as many shards as there are parts, listed in the manifest
     /// `output`.
@@ -197,12 +204,15 @@ impl PartedShuffle {
         }
         let plan = self.plan()?;
         let scatter = Scatter::create(&self.output, self.scatter_dir.as_deref(), self.parts)?;
-        if scattered(&scatter, part, &plan)?.is_some() {
-            return Ok(());
-        }
+        // Its samples may be gone, as where a store removes what is old.
+        let vain = match scattered(&scatter, part, &plan)? {
+            Some(there) if scatter.has(part, there.len())? => return Ok(()),
+            Some(_) => scatter.note(part)?,
+            None => None,
+        };
         let order = self.order()?;
         let range = stretch(plan.samples, part);
-        let mut output = scatter.begin(part)?;
+        let mut output = scatter.begin(part, vain.as_deref())?;
         let mut pending = Pending::default();
         let mut runs = Vec::new();
         let mut begin = range.start;
@@ -256,11 +266,22 @@ impl PartedShuffle {
         let scatter = Scatter::find(&self.output, self.scatter_dir.as_deref())?;
         let all: Vec<Part> = Part::all(self.parts).collect();
         let parts = at_once(&all, |part| {
-            let Some(scattered) = scattered(&scatter, *part, &plan)? else {
-                let message = format!("part {part} of the first pass is not finished");
-                return Err(Error::new(ErrorKind::Interrupted, message).at(&self.output));
+            let unfinished = |message: String| {
+                let error = Error::new(ErrorKind::Interrupted, message).at(&self.output);
+                Err(error.advise("run that part of the first pass"))
             };
-            Ok((scatter.open(*part)?, scatter.file(*part, "samples"), scattered.runs))
+            let Some(scattered) = scattered(&scatter, *part, &plan)? else {
+                return unfinished(format!("part {part} of the first pass is not finished"));
+            };
+            let samples = match scatter.open(*part) {
+                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                opened => Some(opened?).filter(|samples| samples.len() == scattered.len()),
+            };
+            let Some(samples) = samples else {
+                let message = format!("the samples of part {part} of the first pass are gone");
+                return unfinished(message);
+            };
+            Ok((samples, scatter.file(*part, "samples"), scattered.runs))
         })?;
         let input = Gathering { shuffle: self.clone(), order: self.order()?, plan, parts };
         Ok(Conversion::from_input(self.reader.path(), input, &self.output).shards(self.parts))
@@ -434,8 +455,6 @@ impl Gathering {
         let mut wanted: Vec<(u64, u64)> =
             positions.clone().map(|position| (self.order.index_at(position), position)).collect();
         wanted.sort_unstable();
-        let indices: Vec<usize> = wanted.iter().map(|(index, _)| *index as usize).collect();
-        self.shuffle.reader.fetch_offsets(&indices)?;
         let all = self.parts.iter().flat_map(|(source, path, runs)| {
             runs.iter().map(move |run| (source, path, run, run.starts[unit]..run.starts[unit + 1]))
         });
@@ -443,7 +462,7 @@ impl Gathering {
         let mut fetched = 0;
         let mut pieces = Vec::new();
         let mut places = vec![(0usize, 0..0usize); wanted.len()];
-        let mut wanted = wanted.into_iter().peekable();
+        let mut next_wanted = 0;
         for (at, (source, path, run, range)) in all.iter().enumerate() {
             if at == fetched {
                 let mut bytes = 0;
@@ -455,6 +474,11 @@ impl Gathering {
                 let next: Vec<_> =
                     next.map(|(source, _, _, range)| (*source, vec![range.clone()])).collect();
                 fetched += next.len();
+                // Of these runs alone: those of the whole source may not fit into memory.
+                let end = all[fetched - 1].2.samples.1;
+                let of_next = wanted[next_wanted..].iter().take_while(|(index, _)| *index < end);
+                let of_next: Vec<usize> = of_next.map(|(index, _)| *index as usize).collect();
+                self.shuffle.reader.fetch_offsets(&of_next)?;
                 // What fails is reported when it is read.
                 let _ = fetch_together(&next, false);
             }
@@ -463,8 +487,9 @@ impl Gathering {
                 return Err(changed(path));
             }
             let mut at = 0;
-            while let Some((index, position)) = wanted.next_if(|(index, _)| *index < run.samples.1)
-            {
+            let of_run = |(index, _): &&(u64, u64)| *index < run.samples.1;
+            while let Some(&(index, position)) = wanted.get(next_wanted).filter(of_run) {
+                next_wanted += 1;
                 let range = self.shuffle.reader.byte_range(index as usize)?;
                 let end = at + (range.end - range.start) as usize;
                 places[(position - positions.start) as usize] = (pieces.len(), at..end);

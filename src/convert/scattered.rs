@@ -17,7 +17,7 @@ use super::Part;
 use super::part_objects::{Lost, PartObjects, at_once};
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
-use crate::storage::{self, Expected, ReplaceFile, Sink, Source, Storage, UploadNote};
+use crate::storage::{self, Expected, FileId, ReplaceFile, Sink, Source, Storage, UploadNote};
 
 /// The most bytes of a plan.
 const MAX_PLAN: u64 = 64 << 10;
@@ -38,6 +38,12 @@ struct Plan {
     dir: String,
     /// The number of the folder in a directory that the user has named: other shuffles may use it too.
     folder: Option<u64>,
+    /// Tells this shuffle from one that is begun after it was given up.
+    #[serde(default)]
+    run: u64,
+    /// Its parts are being removed: no run of them goes on.
+    #[serde(default)]
+    ended: bool,
 }
 
 impl Plan {
@@ -46,6 +52,11 @@ impl Plan {
     }
 
     fn read(output: &Path) -> Result<Option<Plan>> {
+        Ok(Plan::find(output)?.map(|(plan, _)| plan))
+    }
+
+    /// The same, and which version of the file it is.
+    fn find(output: &Path) -> Result<Option<(Plan, FileId)>> {
         let (storage, path) = Plan::path(output)?;
         let Some(found) = storage.open_if_exists(&path)? else { return Ok(None) };
         let text = found.read(0..found.len().min(MAX_PLAN))?;
@@ -53,7 +64,7 @@ impl Plan {
             .map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()).at(&path))?;
         // Its parts are removed by name.
         match plan.version == 1 && Part::new(1, plan.parts).is_ok() {
-            true => Ok(Some(plan)),
+            true => Ok(Some((plan, found.id()))),
             false => {
                 let message = "expected the plan of a shuffle, of version 1";
                 Err(Error::new(ErrorKind::Damaged, message).at(&path))
@@ -81,17 +92,47 @@ impl Plan {
         if !storage.is_object_store() {
             storage.create_dir_all(&dir_of(output))?;
         }
-        let text = serde_json::to_vec(&self).map_err(|error| Error::io(&path, error.into()))?;
-        match storage.put_if(&path, &text, Expected::Absent) {
+        match storage.put_if(&path, &self.render(&path)?, Expected::Absent) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             put => return put.map(|_| self),
         }
         let given = self.folder.map(|_| Path::new(&self.dir));
         match Plan::read(output)? {
+            Some(there) if there.ended => Err(ended(output)),
             Some(there) if there.parts == self.parts && there.is_of(given) => Ok(there),
             _ => Err(another(output)),
         }
     }
+
+    /// Notes that it ends. `None` if there is none; else whether that was noted before.
+    fn end(output: &Path) -> Result<Option<(Plan, bool)>> {
+        loop {
+            let Some((plan, version)) = Plan::find(output)? else { return Ok(None) };
+            if plan.ended {
+                return Ok(Some((plan, true)));
+            }
+            let plan = Plan { ended: true, ..plan };
+            let (storage, path) = Plan::path(output)?;
+            match storage.put_if(&path, &plan.render(&path)?, Expected::Version(version)) {
+                Ok(_) => return Ok(Some((plan, false))),
+                // Another process removes it as well.
+                Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn render(&self, path: &Path) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|error| Error::io(path, error.into()))
+    }
+}
+
+/// A shuffle that ends, of which a part is not begun.
+fn ended(output: &Path) -> Error {
+    let message = "the shuffle to this manifest is being removed";
+    let error = Error::new(ErrorKind::Invalid, message).at(storage::shown(output));
+    error.advise("\"kiste repair --undo\" removes the rest; then it can begin again")
 }
 
 /// A part of a shuffle that is not the one that was begun.
@@ -109,6 +150,8 @@ pub(super) struct Scatter {
     /// In an object store.
     objects: Option<Arc<PartObjects>>,
     storage: Arc<dyn Storage>,
+    /// What it belongs to: the manifest, and the plan next to it.
+    plan: Option<(PathBuf, Plan)>,
 }
 
 /// What a run notes before a part is finished.
@@ -122,7 +165,7 @@ struct Begun {
 
 /// The samples of a part, while they are written.
 pub(super) enum Scattering<'a> {
-    File(ReplaceFile<'static>),
+    File { home: &'a Scatter, part: Part, file: ReplaceFile<'static> },
     Object { home: &'a Scatter, part: Part, write: u64, sink: Box<dyn Sink>, len: u64 },
 }
 
@@ -130,21 +173,24 @@ impl Scatter {
     /// For the first pass to this manifest.
     pub(super) fn create(output: &Path, dir: Option<&Path>, parts: usize) -> Result<Scatter> {
         let given = dir.map_or_else(|| dir_of(output), Path::to_path_buf);
-        let place = if dir.is_some() || storage::is_url(output) {
+        let plan = if dir.is_some() || storage::is_url(output) {
             let name = given.to_str().ok_or_else(|| {
                 let message = "expected the name of a directory in UTF-8";
                 Error::new(ErrorKind::Invalid, message).at(&given)
             })?;
             let folder = dir.map(|_| storage::random());
-            Plan { version: 1, parts, dir: name.to_owned(), folder }.put(output)?.place()
+            let (dir, run) = (name.to_owned(), storage::random());
+            Some(Plan { version: 1, parts, dir, folder, run, ended: false }.put(output)?)
         } else {
-            match Plan::read(output)? {
-                Some(plan) if plan.parts == parts => plan.place(),
-                Some(_) => return Err(another(output)),
-                None => given,
+            let plan = Plan::read(output)?;
+            match &plan {
+                Some(plan) if plan.ended => return Err(ended(output)),
+                Some(plan) if plan.parts != parts => return Err(another(output)),
+                _ => plan,
             }
         };
-        let scatter = Scatter::at(place)?;
+        let mut scatter = Scatter::at(plan.as_ref().map_or(given, Plan::place))?;
+        scatter.plan = plan.map(|plan| (output.to_path_buf(), plan));
         if scatter.objects.is_none() {
             scatter.storage.create_dir_all(&scatter.dir)?;
         }
@@ -154,6 +200,7 @@ impl Scatter {
     /// For the second pass: where the first one has put it.
     pub(super) fn find(output: &Path, dir: Option<&Path>) -> Result<Scatter> {
         match Plan::read(output)? {
+            Some(plan) if plan.ended => Err(ended(output)),
             Some(plan) if !plan.is_of(dir) => Err(another(output)),
             Some(plan) => Scatter::at(plan.place()),
             None => Scatter::at(dir.map_or_else(|| dir_of(output), Path::to_path_buf)),
@@ -164,11 +211,11 @@ impl Scatter {
         match PartObjects::of(&dir)? {
             Some((objects, dir)) => {
                 let storage = objects.storage().clone();
-                Ok(Scatter { dir, objects: Some(Arc::new(objects)), storage })
+                Ok(Scatter { dir, objects: Some(Arc::new(objects)), storage, plan: None })
             }
             None => {
                 let (storage, dir) = storage::of(&dir)?;
-                Ok(Scatter { dir, objects: None, storage })
+                Ok(Scatter { dir, objects: None, storage, plan: None })
             }
         }
     }
@@ -194,27 +241,51 @@ impl Scatter {
         }
     }
 
-    /// Begins a part, in the place of what an earlier run has left of it.
-    pub(super) fn begin(&self, part: Part) -> Result<Scattering<'_>> {
-        let path = self.file(part, "samples");
+    /// Whether the samples of a part are there, of this length.
+    pub(super) fn has(&self, part: Part, len: u64) -> Result<bool> {
+        let there = self.storage.stat(&self.file(part, "samples"))?;
+        Ok(there.is_some_and(|there| there.len == len))
+    }
+
+    /// Whether the shuffle has not ended since this process has found it.
+    fn goes_on(&self) -> Result<bool> {
+        match &self.plan {
+            Some((output, plan)) => Ok(Plan::read(output)?.as_ref() == Some(plan)),
+            None => Ok(true),
+        }
+    }
+
+    /// Begins a part, in the place of what an earlier run has left of it. `vain` is the note of one that
+    /// was finished, and whose samples are gone.
+    pub(super) fn begin(&self, part: Part, vain: Option<&[u8]>) -> Result<Scattering<'_>> {
+        let (path, note) = (self.file(part, "samples"), self.file(part, "json"));
         let Some(objects) = &self.objects else {
-            return Ok(Scattering::File(ReplaceFile::create(path)?));
+            if vain.is_some() {
+                // It would be a note of the next samples.
+                fs::remove_file(&note).map_err(|error| Error::io(&note, error))?;
+            }
+            return Ok(Scattering::File { home: self, part, file: ReplaceFile::create(path)? });
         };
         let (write, upload) = (storage::random(), RefCell::new(None));
         let first = |before: Option<Vec<u8>>| {
-            let before = before.as_deref().map(begun);
-            if let Some(None) = before {
+            let begun_before = before.as_deref().map(begun);
+            if let (Some(None), true) = (&begun_before, before.as_deref() != vain) {
                 return Err(lost(part, &path));
             }
-            *upload.borrow_mut() = before.flatten().and_then(|begun| begun.upload);
+            *upload.borrow_mut() = begun_before.flatten().and_then(|begun| begun.upload);
             render(&Begun { run: write, upload: None }, &path)
         };
-        objects.take(&self.file(part, "json"), first)?.map_err(|Lost| lost(part, &path))?;
+        objects.take(&note, first)?.map_err(|Lost| lost(part, &path))?;
         if let Some(upload) = upload.into_inner() {
             self.storage.abort_upload(&path, &upload)?;
         }
         // Finished, but not noted.
         self.storage.remove(&path)?;
+        // From here on who ends the shuffle finds the note of this part.
+        if !self.goes_on()? {
+            self.storage.remove(&note)?;
+            return Err(given_up(part, &path));
+        }
         let sink = self.storage.create_noted(&path, write, self.noting(part, write)?)?;
         Ok(Scattering::Object { home: self, part, write, sink, len: 0 })
     }
@@ -236,11 +307,17 @@ impl Scatter {
         let parts: Vec<Part> = Part::all(parts).collect();
         at_once(&parts, |part| {
             let (note, samples) = (self.file(*part, "json"), self.file(*part, "samples"));
-            let Some(text) = objects.read(&note)? else { return Ok(()) };
+            if objects.read(&note)?.is_none() {
+                return Ok(());
+            }
             // One that is at work ends with an error.
-            let taken = objects.take(&note, |_| render(&Begun::default(), &note))?;
+            let upload = RefCell::new(None);
+            let taken = objects.take(&note, |before| {
+                *upload.borrow_mut() = before.as_deref().and_then(begun).and_then(|b| b.upload);
+                render(&Begun::default(), &note)
+            })?;
             taken.map_err(|Lost| lost(*part, &samples))?;
-            if let Some(upload) = begun(&text).and_then(|begun| begun.upload) {
+            if let Some(upload) = upload.into_inner() {
                 self.storage.abort_upload(&samples, &upload)?;
             }
             self.storage.remove(&samples)?;
@@ -253,7 +330,7 @@ impl Scatter {
 impl Scattering<'_> {
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
-            Scattering::File(file) => file.append(bytes),
+            Scattering::File { file, .. } => file.append(bytes),
             Scattering::Object { sink, len, .. } => {
                 *len += bytes.len() as u64;
                 sink.append(bytes)
@@ -263,7 +340,7 @@ impl Scattering<'_> {
 
     pub(super) fn len(&self) -> u64 {
         match self {
-            Scattering::File(file) => file.len(),
+            Scattering::File { file, .. } => file.len(),
             Scattering::Object { len, .. } => *len,
         }
     }
@@ -271,7 +348,10 @@ impl Scattering<'_> {
     /// The part is finished.
     pub(super) fn finish(self, note: &str, path: PathBuf) -> Result<()> {
         match self {
-            Scattering::File(file) => {
+            Scattering::File { home, part, file } => {
+                if !home.goes_on()? {
+                    return Err(given_up(part, &path));
+                }
                 file.finish()?;
                 let mut file = ReplaceFile::create(path)?;
                 file.append(note.as_bytes())?;
@@ -288,7 +368,12 @@ impl Scattering<'_> {
                 if objects.replace(&path, note)?.is_ok() {
                     return Ok(());
                 }
-                // No note knows it.
+                // Another run that has taken the note removes the samples by name, or begins its own. Who
+                // ends the shuffle may have done so before they were there.
+                let other = objects.read(&path)?;
+                if other.is_some_and(|text| begun(&text).is_none_or(|begun| begun.run != 0)) {
+                    return Err(lost(part, &samples));
+                }
                 let there = home.storage.open_if_exists(&samples)?;
                 if there.is_some_and(|there| there.write_id() == Some(write)) {
                     home.storage.remove(&samples)?;
@@ -315,18 +400,32 @@ fn lost(part: Part, path: &Path) -> Error {
     error.advise("if it was killed, run the part again")
 }
 
-/// Removes what the first pass of a shuffle to this manifest wrote, if there was one.
-pub(super) fn remove_scattered(output: &Path) -> Result<()> {
-    if let Some(plan) = Plan::read(output)? {
-        Scatter::at(plan.place())?.remove(plan.parts)?;
+/// The end of a run whose shuffle was given up.
+fn given_up(part: Part, path: &Path) -> Error {
+    let message =
+        format!("the shuffle was removed before part {part} of the first pass was finished");
+    Error::new(ErrorKind::Interrupted, message).at(path)
+}
+
+/// Removes what the first pass of a shuffle to this manifest wrote, if there was one. Returns the directory
+/// that its plan names if this machine has none of that name.
+pub(super) fn remove_scattered(output: &Path) -> Result<Option<PathBuf>> {
+    let mut elsewhere = None;
+    // First, so that a part that begins now finds out.
+    if let Some((plan, was_ended)) = Plan::end(output)? {
+        let scatter = Scatter::at(plan.place())?;
+        let is_there = scatter.objects.is_some() || scatter.dir.is_dir();
+        elsewhere = (!is_there && !was_ended).then(|| scatter.dir.clone());
+        scatter.remove(plan.parts)?;
         let (storage, path) = Plan::path(output)?;
         storage.remove(&path)?;
     }
     if storage::is_url(output) {
-        return Ok(());
+        return Ok(elsewhere);
     }
     let (_, dir) = storage::of(dir_of(output))?;
-    remove_files(&dir)
+    remove_files(&dir)?;
+    Ok(elsewhere)
 }
 
 /// Whether a shuffle to this manifest has begun.

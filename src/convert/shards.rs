@@ -776,6 +776,8 @@ pub struct UnfinishedShards {
     pub foreign: Vec<PathBuf>,
     /// Whether the first pass of a shuffle in parts has written something.
     pub is_shuffle: bool,
+    /// The directory that it wrote to, if it is not on this machine: nothing in it was removed.
+    pub elsewhere: Option<PathBuf>,
 }
 
 impl UnfinishedShards {
@@ -816,16 +818,16 @@ pub fn remove_unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<Unf
     let manifest = manifest.as_ref();
     let Some(parts) = Parts::open(manifest)? else {
         let found = UnfinishedShards::of_shuffle(manifest)?;
-        remove_scattered(manifest)?;
-        return Ok(found);
+        let elsewhere = remove_scattered(manifest)?;
+        return Ok(found.map(|found| UnfinishedShards { elsewhere, ..found }));
     };
     parts.give_up()?;
     let found = Found::of(&parts, manifest, true)?;
     at_once(&found.ours, |(path, writes)| found.home.remove(path, writes))?;
     drop(found.locks);
-    remove_scattered(manifest)?;
+    let elsewhere = remove_scattered(manifest)?;
     parts.remove()?;
-    Ok(Some(found.unfinished))
+    Ok(Some(UnfinishedShards { elsewhere, ..found.unfinished }))
 }
 
 /// What the notes of the parts say is theirs, and is.

@@ -1,18 +1,20 @@
 //! Files that are converted: on a disk, or behind a URL.
 //!
-//! What is behind a URL is read by ranges: from front to back with more and more read ahead, and all of
-//! one version. A connection that ends is resumed where it ended.
+//! What is behind a URL is read by ranges: from front to back with more and more on its way over several
+//! connections, and all of one version. A connection that ends is resumed where it ended.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
+use crate::storage::ahead::Ahead;
 use crate::storage::{self, FileId, LocalStorage, Source, Storage};
 
 /// A file that is read from any position.
@@ -25,12 +27,23 @@ pub(in crate::convert) enum SourceFile {
 pub(in crate::convert) struct Remote {
     source: Source,
     at: u64,
-    /// What will be read of it, and was not fetched.
+    /// What will be read of it, and was not asked for.
     announced: Range<u64>,
+    /// What was asked for, by where it ends.
+    flights: VecDeque<(u64, Arc<Ahead>)>,
+    /// Nobody reads it any more.
+    closed: Arc<AtomicBool>,
 }
 
-/// Bytes that are fetched at a time of what will be read.
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.closed.store(true, Relaxed);
+    }
+}
+
+/// Bytes of what will be read that are on their way or wait to be read, and of one request.
 pub(super) const AT_ONCE: u64 = 32 << 20;
+const PART: u64 = 4 << 20;
 
 /// Opens a regular file, or an object.
 pub(in crate::convert) fn open_regular(path: &Path) -> io::Result<SourceFile> {
@@ -48,7 +61,8 @@ pub(in crate::convert) fn open_once(path: &Path) -> io::Result<SourceFile> {
     }
     let (storage, path) = storage_of(path).map_err(into_io)?;
     let source = storage.open(&path).map_err(into_io)?;
-    Ok(SourceFile::Remote(Remote { source, at: 0, announced: 0..0 }))
+    let (flights, closed) = (VecDeque::new(), Arc::default());
+    Ok(SourceFile::Remote(Remote { source, at: 0, announced: 0..0, flights, closed }))
 }
 
 /// The same for a file that is read by ranges: on a disk it is mapped.
@@ -197,24 +211,43 @@ impl SourceFile {
     /// no others are fetched ahead.
     pub(in crate::convert) fn will_read(&mut self, range: Range<u64>) {
         if let SourceFile::Remote(remote) = self {
+            remote.flights.clear();
             remote.announced = range.start..range.end.min(remote.source.len());
         }
     }
 }
 
 impl Remote {
-    /// Fetches more of what was announced, if the next byte is of it. Returns where that ends.
-    fn fetch_announced(&mut self) -> Result<u64> {
+    /// Asks for more of what was announced, and waits for that which the next byte is of. Returns where that
+    /// ends.
+    fn fetch_announced(&mut self) -> u64 {
         if self.announced.contains(&self.at) {
-            let end = self.announced.end.min(self.at.saturating_add(AT_ONCE));
-            self.source.fetch(slice::from_ref(&(self.at..end)))?;
+            self.announced.start = self.at;
+        }
+        let reach = self.announced.end.min(self.at.saturating_add(AT_ONCE));
+        while self.announced.start < reach {
+            let start = self.announced.start;
+            let end = self.announced.end.min(start + PART);
+            if end > reach {
+                break;
+            }
+            let ahead = Ahead::new(Some(self.closed.clone()));
+            // What fails is reported when it is read.
+            let _ = ahead.run(|| self.source.fetch_in_order(slice::from_ref(&(start..end))));
+            self.flights.push_back((end, ahead));
             self.announced.start = end;
         }
-        // A read that goes beyond would be of two parts, and fetch all of it once more.
-        Ok(match self.at < self.announced.start {
-            true => self.announced.start,
-            false => u64::MAX,
-        })
+        while self.flights.front().is_some_and(|(end, _)| *end <= self.at) {
+            self.flights.pop_front();
+        }
+        match self.flights.front() {
+            // A read that goes beyond would be of two parts, and fetch all of it once more.
+            Some((end, ahead)) => {
+                ahead.wait();
+                *end
+            }
+            None => u64::MAX,
+        }
     }
 }
 
@@ -224,7 +257,7 @@ impl Read for SourceFile {
             SourceFile::Local(file) => return file.read(buffer),
             SourceFile::Remote(remote) => remote,
         };
-        let end = remote.fetch_announced().map_err(into_io)?;
+        let end = remote.fetch_announced();
         let left = remote.source.len().min(end).saturating_sub(remote.at);
         let len = left.min(buffer.len() as u64);
         if len == 0 {

@@ -87,11 +87,11 @@ impl Ahead {
         Context { stop: self.stop.clone(), ahead: Some(self.clone()) }.run(work)
     }
 
-    /// Waits until all has come or failed; `false` if it was stopped before.
+    /// Waits until all has come or failed; `false` if it or the reads of this thread were stopped before.
     pub(crate) fn wait(&self) -> bool {
         let mut left = self.left();
         while *left > 0 {
-            if self.stop.as_ref().is_some_and(|stop| stop.load(Relaxed)) {
+            if is_stopped() || self.stop.as_ref().is_some_and(|stop| stop.load(Relaxed)) {
                 return false;
             }
             let waited = self.none_left.wait_timeout(left, LISTEN);

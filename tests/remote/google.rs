@@ -41,8 +41,17 @@ fn datasets_are_written_once_in_one_piece_and_in_parts() {
         let (_dir, lines) = with_lines(files, samples, len);
         let sources: Vec<&str> = lines.iter().map(String::as_str).collect();
         let convert = [&["convert"], &sources[..], &[url, "--lookup"]].concat();
+        server.requests();
         succeeds(&server, &convert);
         assert!(server.object("/d/some/set.msgpack").is_some(), "{:?}", server.names());
+        // Google refuses all requests of an upload in parts that have conditions.
+        let requests = server.requests();
+        let of_upload: Vec<_> = requests.iter().filter(|r| r.query.contains("upload")).collect();
+        assert_eq!(of_upload.is_empty(), len == 50);
+        for request in of_upload {
+            let conditions = ["if-none-match", "if-match", "x-goog-if-generation-match"];
+            assert!(conditions.iter().all(|name| request.header(name).is_none()), "{request:?}");
+        }
         assert_eq!(server.unfinished_uploads(), 0);
         succeeds(&server, &["verify", url]);
         assert!(succeeds(&server, &["get", url, "0-3"]).contains("0-3"));

@@ -126,6 +126,28 @@ pub(super) fn kill_at(
     gate.held.load(SeqCst)
 }
 
+/// Holds the command at one of its requests while this is done: whether it came so far, and what it said if it
+/// failed then.
+pub(super) fn meanwhile(
+    server: &Server,
+    args: &[&str],
+    is_it: impl Fn(u64, &Request) -> bool + Send + Sync + 'static,
+    this: impl FnOnce(),
+) -> (bool, Option<String>) {
+    let gate = hold(server, None, is_it);
+    let mut child = spawn(server, args);
+    wait(&mut child, &gate);
+    let came = gate.held.load(SeqCst);
+    if !came {
+        server.fail(|_, _| None);
+    }
+    this();
+    gate.release();
+    let output = child.wait_with_output().unwrap();
+    server.fail(|_, _| None);
+    (came, (!output.status.success()).then(|| error_of(&output)))
+}
+
 /// All files of a dataset in a directory, by the names that they would have in the bucket.
 pub(super) fn local_files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());

@@ -82,6 +82,8 @@ struct State {
     uploads: Mutex<BTreeMap<String, Upload>>,
     /// Bodies that are being read or answered, in bytes: how many, and the most at once.
     in_flight: Mutex<(usize, usize)>,
+    /// Requests that are being answered: how many, and the most at once.
+    answering: Mutex<(usize, usize)>,
     log: Mutex<Vec<Request>>,
     faults: Mutex<Option<Arc<Faults>>>,
     count: AtomicU64,
@@ -222,6 +224,13 @@ impl Server {
         self.state.in_flight.lock().unwrap().1
     }
 
+    /// The most requests that were being answered together, and forgets it.
+    pub(crate) fn most_at_once(&self) -> usize {
+        let mut answering = self.state.answering.lock().unwrap();
+        let now = answering.0;
+        std::mem::replace(&mut answering.1, now)
+    }
+
     /// Forgets what belongs with objects, as some stores do.
     pub(crate) fn strip_metadata(&self) {
         self.state.objects.lock().unwrap().values_mut().for_each(|object| object.metadata.clear());
@@ -306,6 +315,11 @@ impl State {
                 in_flight.0 += body;
                 in_flight.1 = in_flight.1.max(in_flight.0);
             }
+            {
+                let mut answering = self.answering.lock().unwrap();
+                answering.0 += 1;
+                answering.1 = answering.1.max(answering.0);
+            }
             if let Some(Fault::Late(millis)) = fault {
                 thread::sleep(Duration::from_millis(millis));
             }
@@ -316,6 +330,7 @@ impl State {
                 _ => self.change(&mut stream, &mut request, fault),
             };
             self.in_flight.lock().unwrap().0 -= body;
+            self.answering.lock().unwrap().0 -= 1;
             if !goes_on {
                 let _ = stream.shutdown(Shutdown::Both);
                 return;

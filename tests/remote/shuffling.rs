@@ -2,7 +2,10 @@
 
 use kiste::convert::{PartedShuffle, Silent};
 
-use super::parts::{assert_as_local, fails, is_put, kill_at, succeeds};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use super::converting::kiste;
+use super::parts::{assert_as_local, fails, is_put, kill_at, meanwhile, succeeds};
 use super::server::{Fault, Request};
 use super::*;
 
@@ -154,6 +157,79 @@ fn a_part_of_the_first_pass_takes_few_requests() {
     // The plan, the note at each of its steps, and the samples. The manifest must not be there.
     assert!((8..=11).contains(&of_place), "{requests:#?}");
     assert!(requests.iter().all(|request| request.query.is_empty()), "{requests:#?}");
+}
+
+#[test]
+fn a_part_whose_samples_are_gone_is_not_finished() {
+    let (dir, server) = with_dataset(100, 60, 3);
+    ["1/3", "2/3", "3/3"].iter().for_each(|part| succeeds(&server, &of(part, "1", &[])));
+    let samples = "/d/set.shards.json.scatter/part-2-of-3.samples";
+    for is_cut in [true, false] {
+        let bytes = server.get(samples);
+        // Also with another division into runs than is noted.
+        match is_cut {
+            true => server.put(samples, bytes[..bytes.len() - 1].to_vec()),
+            false => server.remove(samples),
+        }
+        let error = fails(&server, &of("1/3", "2", &[]));
+        assert!(error.contains("the samples of part 2/3 of the first pass are gone"), "{error}");
+        succeeds(&server, &of("2/3", "1", &["--memory", "500"]));
+        succeeds(&server, &of("1/3", "2", &[]));
+    }
+    ["2/3", "3/3"].iter().for_each(|part| succeeds(&server, &of(part, "2", &[])));
+    succeeds(&server, &["commit", URL]);
+    assert_shuffled(&server, dir.path());
+}
+
+#[test]
+fn a_part_that_is_at_work_while_all_is_removed_leaves_nothing() {
+    let (_dir, server) = with_dataset(100, 60, 3);
+    let (mut held, mut stopped) = (0, 0);
+    for step in 1..=14 {
+        let count = AtomicUsize::new(0);
+        let is_it = move |_, request: &Request| {
+            request.path.contains(".scatter") && count.fetch_add(1, SeqCst) + 1 == step
+        };
+        let undo = || drop(kiste(&server, &["repair", URL, "--undo"]).output().unwrap());
+        let (came, error) = meanwhile(&server, &of("2/3", "1", &[]), is_it, undo);
+        let has_plan = server.names().iter().any(|name| name.ends_with("plan.json"));
+        let left = server.names().into_iter().filter(|name| name.contains("part-2-of-3"));
+        let left: Vec<String> = left.collect();
+        // Nothing is lost sight of.
+        assert!(has_plan || left.is_empty(), "step {step}: {error:?}, {left:?}");
+        held += usize::from(came);
+        stopped += usize::from(error.is_some());
+        assert!(error.is_some() || left.len() == 2 || !came, "step {step}: {left:?}");
+        undo();
+        assert!(server.names().iter().all(|name| name.starts_with("/d/in.msgpack")), "step {step}");
+    }
+    // Before it has put or read the plan there is nothing to stop.
+    assert!(held >= 8 && stopped + 2 >= held, "{stopped} of {held}");
+}
+
+#[test]
+fn a_directory_on_another_machine_is_not_forgotten_in_silence() {
+    let (dir, server) = with_dataset(100, 60, 3);
+    let scratch = dir.path().join("scratch");
+    let shared = scratch.to_str().unwrap();
+    let options = ["--scatter-dir", shared];
+    ["1/3", "2/3", "3/3"].iter().for_each(|part| succeeds(&server, &of(part, "1", &options)));
+    ["1/3", "2/3", "3/3"].iter().for_each(|part| succeeds(&server, &of(part, "2", &[])));
+    std::fs::rename(&scratch, dir.path().join("elsewhere")).unwrap();
+    let output = kiste(&server, &["commit", URL]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("not found on this machine"), "{said}");
+    assert!(said.contains(shared), "{said}");
+    assert_shuffled(&server, dir.path());
+    // Also where it is given up.
+    server.upload(&dir.path().join("in.msgpack"), "/d");
+    let other = "s3://d/other.shards.json";
+    let part = ["shuffle", SOURCE, other, "--part", "1/3", "--pass", "1", "--scatter-dir", shared];
+    succeeds(&server, &part);
+    std::fs::remove_dir_all(&scratch).unwrap();
+    let output = kiste(&server, &["repair", other, "--undo"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("not found on this machine"), "{said}");
 }
 
 /// Labels that were corrected have the lengths of those before.

@@ -1,10 +1,12 @@
 //! Sources at URLs of which not all is read, or not from front to back: what they become, and how many
 //! bytes are fetched for it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use super::converting::{converts_alike, lines};
+use super::server::Fault;
 use super::*;
 use kiste::ErrorKind;
 use kiste::convert::{Conversion, Format, ImageFolderReader, Monitor, Phase, Silent, Total};
@@ -132,6 +134,47 @@ fn no_more_is_fetched_than_is_needed() {
     assert!(found <= len + len / 10 + OPENING, "{found} for {len}");
     let found = sent(&server, &url, |conversion| conversion.include(["*7/*"]));
     assert!(found <= len / 10 + len / 100 + 2 * OPENING, "{found} for {len}");
+}
+
+/// One thread that reads a large file does not wait for one connection.
+#[test]
+fn what_comes_next_of_a_large_file_is_on_its_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = dataset(dir.path(), 48, 1 << 20);
+    let server = Server::start();
+    let text: Vec<String> =
+        (0..48).map(|row| format!("{row},{}\n", "ab1 ".repeat(1 << 18))).collect();
+    let table = ("a.csv".to_owned(), format!("key,text\n{}", text.concat()).into_bytes());
+    for (name, bytes) in [table, made(&set, Format::Arrow), made(&set, Format::Webdataset)] {
+        let url = format!("{}/d/{name}", server.url());
+        server.put(&format!("/d/{name}"), bytes.clone());
+        let convert = |source: &str, out: &str| {
+            let output = dir.path().join(out);
+            Conversion::new([source], &output).overwrite(true).run(&mut Silent).unwrap();
+            fs::read(output).unwrap()
+        };
+        let local = dir.path().join(&name);
+        fs::write(&local, &bytes).unwrap();
+        let expected = convert(local.to_str().unwrap(), "local.msgpack");
+        server.requests();
+        server.most_at_once();
+        server.fail(|_, _| Some(Fault::Late(20)));
+        assert_eq!(convert(&url, "remote.msgpack"), expected, "{name}");
+        server.fail(|_, _| None);
+        let most = server.most_at_once();
+        assert!(most >= 4, "{name}: {most} at once");
+        // Each byte once, but for what opening looks at.
+        let sent = server.sent();
+        assert!(
+            sent <= bytes.len() as u64 * 102 / 100 + OPENING,
+            "{name}: {sent} of {}",
+            bytes.len()
+        );
+        let versions = |request: &server::Request| request.header("if-match").map(str::to_owned);
+        let requests = server.requests();
+        let versions: BTreeSet<_> = requests.iter().filter_map(versions).collect();
+        assert!(versions.len() <= 1, "{versions:?}");
+    }
 }
 
 #[test]

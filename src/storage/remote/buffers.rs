@@ -1,22 +1,31 @@
 //! Memory for answers, which is used again: the pages of fresh memory cost as much as what is written to them.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
 use bytes::Bytes;
 use memmap2::MmapMut;
 
+use super::memory::{AHEAD, KEPT};
+
 /// Smaller ones are left to the allocator.
 const LEAST: usize = 256 << 10;
-/// Buffers have a multiple of this many bytes, so that one fits many answers.
-const GRAIN: usize = 256 << 10;
-/// Bytes that are kept for later.
-const MOST: usize = 64 << 20;
+/// Buffers have a multiple of this many bytes, so that one fits many answers, and at most a quarter more than
+/// the answer.
+const GRAIN: usize = LEAST / 4;
+/// Bytes that are kept for later: what a loader fetches ahead and reads at once, as at the end of a window
+/// of a shuffle.
+const MOST: usize = 256 << 20;
+/// The same, with those in use.
+const ALL: usize = AHEAD + KEPT + (64 << 20);
 
 /// Buffers that are free.
 #[derive(Default)]
 pub(super) struct Buffers {
     free: Mutex<Vec<MmapMut>>,
+    /// Bytes of those in use.
+    lent: AtomicUsize,
 }
 
 /// Memory for an answer of any content: zeros, or what was in it before.
@@ -62,6 +71,7 @@ impl AsRef<[u8]> for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let (Some(home), Some(pages)) = (self.home.upgrade(), self.pages.take()) else { return };
+        let lent = home.lent.fetch_sub(pages.len(), Relaxed).saturating_sub(pages.len());
         // In a process that was forked meanwhile the lock may stay taken for ever.
         let mut free = match home.free.try_lock() {
             Ok(free) => free,
@@ -69,7 +79,7 @@ impl Drop for Lent {
             Err(TryLockError::WouldBlock) => return,
         };
         let held: usize = free.iter().map(|pages| pages.len()).sum();
-        if held + pages.len() <= MOST {
+        if held + pages.len() <= MOST.min(ALL.saturating_sub(lent)) {
             free.push(pages);
         }
     }
@@ -85,12 +95,14 @@ impl Buffers {
             return Some(Buffer::Small(bytes));
         }
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |pages: &MmapMut| (room..=room + room / 4 + GRAIN).contains(&pages.len());
+        let fits = |pages: &MmapMut| (room..=room + room / 4).contains(&pages.len());
         if let Some(found) = free.iter().rposition(fits) {
             return Some(Buffer::Large(free.swap_remove(found)));
         }
-        // One that fits nothing that is asked for now makes room for one that does.
-        if free.iter().map(|pages| pages.len()).sum::<usize>() > MOST / 2 {
+        // Those that fit nothing that is asked for now make room for one that does.
+        let held = |free: &[MmapMut]| free.iter().map(|pages| pages.len()).sum::<usize>();
+        let most = MOST.min(ALL.saturating_sub(self.lent.load(Relaxed))) / 2;
+        while held(&free) > most {
             free.swap_remove(0);
         }
         drop(free);
@@ -105,7 +117,10 @@ impl Buffers {
                 bytes.truncate(len);
                 bytes.into()
             }
+            // Of an answer whose length was not known before.
+            Buffer::Large(pages) if len < LEAST => Bytes::copy_from_slice(&pages[..len]),
             Buffer::Large(pages) => {
+                self.lent.fetch_add(pages.len(), Relaxed);
                 let (pages, home) = (Some(pages), Arc::downgrade(self));
                 Bytes::from_owner(Lent { pages, len, home })
             }
@@ -122,7 +137,7 @@ mod tests {
         let buffers = Arc::new(Buffers::default());
         let lend = |size: usize| {
             let mut buffer = buffers.take(size).unwrap();
-            assert!((size..=size + size / 4 + GRAIN).contains(&buffer.len()));
+            assert!((size..=size + size / 4).contains(&buffer.len()));
             buffer[..size].fill(7);
             buffers.lend(buffer, size)
         };
@@ -134,14 +149,30 @@ mod tests {
         assert_eq!((free(), &*slice), (0, [7; 5].as_slice()));
         drop(slice);
         assert_eq!(free(), 1 << 20);
-        // One of about that size is used again.
+        // One of about that size is used again, and none that is far too large.
         let other = lend((1 << 20) - GRAIN);
         assert_eq!((free(), other.len()), (0, (1 << 20) - GRAIN));
         drop(other);
-        let many: Vec<Bytes> = (0..100).map(|_| lend(1 << 20)).collect();
-        assert_eq!(free(), 0);
+        for size in [LEAST, LEAST + 1, 2 * LEAST - 1] {
+            drop(lend(size));
+        }
+        // What came of one that turned out to be short takes no more than it has.
+        let before = free();
+        assert_eq!(buffers.lend(buffers.take(1 << 20).unwrap(), 5).len(), 5);
+        assert!(free() < before);
+        assert_eq!(buffers.lent.load(Relaxed), 0);
+        let lend_untouched = |_| buffers.lend(buffers.take(1 << 20).unwrap(), 1 << 20);
+        let many: Vec<Bytes> = (0..300).map(lend_untouched).collect();
         drop(many);
-        assert_eq!(free(), MOST);
+        let is_full = || (MOST - (1 << 20)..=MOST).contains(&free());
+        assert!(is_full());
+        // Those in use take their room.
+        let held: Vec<Bytes> = (0..ALL >> 20).map(lend_untouched).collect();
+        let last = lend(1 << 20);
+        drop(last);
+        assert_eq!(free(), 0);
+        drop(held);
+        assert!(is_full());
         // Those of another size take their place.
         for _ in 0..100 {
             let many: Vec<Bytes> = (0..10).map(|_| lend(4 << 20)).collect();

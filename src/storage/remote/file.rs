@@ -1,8 +1,9 @@
 //! One object, read by range: what was fetched stays in memory for a while.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,13 @@ struct Inner {
     /// What it goes by in the memory of the storage.
     object: memory::Object,
     state: PerProcess<Mutex<State>>,
+}
+
+impl Drop for RemoteFile {
+    fn drop(&mut self) {
+        // Nobody will read it.
+        self.0.state().land();
+    }
 }
 
 impl Drop for Inner {
@@ -106,21 +114,25 @@ impl Inner {
     }
 
     /// The pieces of these bytes that are fetched one by one.
-    fn pieces(&self, range: Range<u64>) -> Vec<Piece> {
-        let parts = plan::parts(range);
+    fn pieces(&self, range: Range<u64>, part: u64) -> Vec<Piece> {
+        let parts = plan::parts(range, part);
         match &self.cache {
             None => parts.map(Piece::Missing).collect(),
             Some((cache, object)) => parts.flat_map(|part| cache.plan(object, &part)).collect(),
         }
     }
 
-    /// What is missing of these ranges, sorted, and why what was tried before is not there.
-    fn missing(&self, ranges: &[Range<u64>]) -> (Vec<Range<u64>>, Option<Error>) {
-        let memory = self.memory();
+    /// What is missing of these ranges, sorted, and why what was tried before is not there. What is not missing
+    /// stays for one who reads in a known order.
+    fn missing(&self, ranges: &[Range<u64>], in_order: bool) -> (Vec<Range<u64>>, Option<Error>) {
+        let mut memory = self.memory();
         let mut missing: Vec<Range<u64>> = ranges
             .iter()
             .filter(|range| range.start < range.end && range.end <= self.len())
-            .filter(|range| !memory.contains(self.object, range))
+            .filter(|range| match in_order {
+                true => !memory.claim(self.object, range),
+                false => !memory.contains(self.object, range),
+            })
             .cloned()
             .collect();
         drop(memory);
@@ -176,12 +188,16 @@ pub(super) fn fetch_together(
     let shared = first.shared.clone();
     // The next batches do not wait for those that are behind them.
     let later = ahead::ahead().filter(|_| in_order);
+    let part = match later {
+        Some(_) => plan::part_ahead(shared.options.connections),
+        None => plan::PART,
+    };
     let together = Arc::new(Together::default());
     let mut failure = None;
     let mut room = memory::AHEAD as u64;
     let mut jobs: Vec<Box<dyn FnOnce(Ticket) -> Job>> = Vec::new();
     for &(RemoteFile(file), ranges) in wanted {
-        let (missing, failed) = file.missing(ranges);
+        let (missing, failed) = file.missing(ranges, in_order);
         failure = failure.or(failed);
         let wanted: u64 = missing.iter().map(|range| range.end - range.start).sum();
         shared.traffic.wanted.fetch_add(wanted, Relaxed);
@@ -192,7 +208,7 @@ pub(super) fn fetch_together(
                 continue;
             }
             room -= len;
-            for piece in file.pieces(run) {
+            for piece in file.pieces(run, part) {
                 let unread = wanted_of(&missing, piece.range());
                 let (together, file) = (together.clone(), file.clone());
                 jobs.push(Box::new(move |ticket| {
@@ -310,6 +326,45 @@ impl RemoteFile {
         Arc::ptr_eq(&self.0.shared, &other.0.shared)
     }
 
+    /// Asks for what is read next by who reads from front to back, and does not wait for it.
+    fn flow(&self, first: Option<Range<u64>>) {
+        let file = &*self.0;
+        let mut next = first;
+        loop {
+            let mut state = file.state();
+            let Some(range) = next.take().or_else(|| state.ahead.flow(file.len())) else { return };
+            let stop = state.flying.get_or_insert_with(Arc::default).clone();
+            let ahead = Ahead::new(Some(stop));
+            state.flights.retain(|(_, before)| !before.is_complete());
+            state.flights.push_back((range.clone(), ahead.clone()));
+            drop(state);
+            // What fails is reported when it is read.
+            let _ = ahead.run(|| self.fetch_in_order(std::slice::from_ref(&range)));
+        }
+    }
+
+    /// These bytes if they are on their way, once they have come.
+    fn arrived(&self, wanted: &Range<u64>) -> Result<Option<Vec<Bytes>>> {
+        let file = &*self.0;
+        let mut state = file.state();
+        if !state.flights.iter().any(|(range, _)| overlap(range, wanted)) {
+            return Ok(None);
+        }
+        let rest = state.ahead.flow_to(wanted);
+        drop(state);
+        if rest.is_some() {
+            self.flow(rest);
+        }
+        let state = file.state();
+        let of_wanted = state.flights.iter().filter(|(range, _)| overlap(range, wanted));
+        let of_wanted: Vec<Arc<Ahead>> = of_wanted.map(|(_, ahead)| ahead.clone()).collect();
+        drop(state);
+        if !of_wanted.iter().all(|ahead| ahead.wait()) && ahead::is_stopped() {
+            return Err(Error::new(ErrorKind::Cancelled, "the request was cancelled"));
+        }
+        Ok(file.memory().get(file.object, wanted))
+    }
+
     /// Calls `with` on these bytes, in pieces one behind the other.
     fn read_pieces(&self, at: u64, len: u64, mut with: impl FnMut(&[u8])) -> Result<()> {
         let file = &*self.0;
@@ -319,9 +374,13 @@ impl RemoteFile {
         if wanted.is_empty() {
             return Ok(());
         }
-        let found = file.memory().get(file.object, &wanted);
+        let mut found = file.memory().get(file.object, &wanted);
+        if found.is_none() {
+            found = self.arrived(&wanted)?;
+        }
         if let Some(pieces) = found {
             file.state().ahead.pass(&wanted);
+            self.flow(None);
             pieces.iter().for_each(|piece| with(piece));
             return Ok(());
         }
@@ -330,10 +389,13 @@ impl RemoteFile {
             return Err(error);
         }
         let fetched = state.ahead.fetch(&wanted, file.len());
+        // It is read elsewhere now.
+        state.land();
         drop(state);
+        self.flow(None);
         file.shared.traffic.wanted.fetch_add(len, Relaxed);
         let is_ahead = fetched.end - wanted.end > plan::PAGE;
-        let planned = file.pieces(fetched);
+        let planned = file.pieces(fetched, plan::PART);
         let pieces: Vec<Bytes> = match &planned[..] {
             [piece] => vec![file.get_piece(piece, false)?],
             planned => {
@@ -369,6 +431,9 @@ impl RemoteFile {
 #[derive(Default)]
 struct State {
     ahead: ReadAhead,
+    /// What is on its way to who reads from front to back, and what ends it.
+    flights: VecDeque<(Range<u64>, Arc<Ahead>)>,
+    flying: Option<Arc<AtomicBool>>,
     /// What was fetched ahead in vain, for the reads to come: none overlap.
     failures: Vec<Failure>,
 }
@@ -388,6 +453,14 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
 }
 
 impl State {
+    /// Nothing that is on its way is needed.
+    fn land(&mut self) {
+        self.flights.clear();
+        if let Some(flying) = self.flying.take() {
+            flying.store(true, Relaxed);
+        }
+    }
+
     fn has_failed(&self, range: &Range<u64>) -> bool {
         self.failures.iter().any(|failure| overlap(&failure.range, range))
     }

@@ -10,6 +10,9 @@ pub(super) const KEPT: usize = 64 << 20;
 /// Bytes of what was fetched ahead and not read yet.
 pub(super) const AHEAD: usize = 512 << 20;
 
+/// The same of what was fetched ahead and read, all that it was fetched for: few of it are read again.
+const DONE: usize = 16 << 20;
+
 /// Segments that are looked at for some bytes.
 const SEARCHED: usize = 64;
 
@@ -21,16 +24,76 @@ pub(super) type Object = u64;
 pub(super) struct Memory {
     /// By object, and where they begin.
     segments: BTreeMap<(Object, u64), Segment>,
-    /// Bytes of those that were read, and of those that were fetched ahead.
-    held: [usize; 2],
+    /// Bytes of each sort.
+    held: [usize; 3],
     clock: u64,
+}
+
+/// Why a segment is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    /// It was read.
+    Kept = 0,
+    /// It was fetched ahead, and not all of it was read yet.
+    Ahead = 1,
+    /// It was fetched ahead and read.
+    Done = 2,
+}
+
+impl Sort {
+    /// Bytes of it that are kept.
+    fn limit(self) -> usize {
+        match self {
+            Sort::Kept => KEPT,
+            Sort::Ahead => AHEAD,
+            Sort::Done => DONE,
+        }
+    }
 }
 
 struct Segment {
     bytes: Bytes,
     used: u64,
-    /// Bytes that were fetched ahead and not read yet.
-    unread: Option<u64>,
+    sort: Sort,
+    unread: Unread,
+}
+
+/// What was fetched ahead and not read yet.
+#[derive(Debug, Default)]
+struct Unread {
+    left: u64,
+    /// What was read, by where it ends and begins: neighbours are one.
+    read: BTreeMap<u64, u64>,
+}
+
+impl Unread {
+    /// Notes a read. Only what is read for the first time counts.
+    fn pass(&mut self, range: Range<u64>) {
+        let (mut start, mut end, mut new) = (range.start, range.end, range.end - range.start);
+        while let Some((&last, &first)) = self.read.range(start..).next().filter(|r| *r.1 <= end) {
+            new -= range.end.min(last).saturating_sub(range.start.max(first));
+            (start, end) = (start.min(first), end.max(last));
+            self.read.remove(&last);
+        }
+        self.read.insert(end, start);
+        self.left = self.left.saturating_sub(new);
+    }
+
+    /// What was read of these bytes will be read once more.
+    fn again(&mut self, range: Range<u64>) {
+        while let Some((&last, &first)) =
+            self.read.range(range.start + 1..).next().filter(|r| *r.1 < range.end)
+        {
+            self.read.remove(&last);
+            self.left += last.min(range.end) - first.max(range.start);
+            if first < range.start {
+                self.read.insert(range.start, first);
+            }
+            if range.end < last {
+                self.read.insert(last, range.end);
+            }
+        }
+    }
 }
 
 impl Memory {
@@ -56,6 +119,25 @@ impl Memory {
         self.find(object, range).is_some()
     }
 
+    /// Whether these bytes are there, and then they stay until they are read: else what was read before would
+    /// make room for what is fetched with them.
+    pub(super) fn claim(&mut self, object: Object, range: &Range<u64>) -> bool {
+        let Some(found) = self.find(object, range) else { return false };
+        for start in found {
+            let Some(segment) = self.segments.get_mut(&(object, start)) else { continue };
+            let len = segment.bytes.len() as u64;
+            if segment.sort != Sort::Ahead {
+                self.held[segment.sort as usize] -= segment.bytes.len();
+                self.held[Sort::Ahead as usize] += segment.bytes.len();
+                segment.sort = Sort::Ahead;
+                segment.unread = Unread { left: 0, read: BTreeMap::from([(len, 0)]) };
+            }
+            let (from, to) = (range.start.max(start), range.end.min(start + len));
+            segment.unread.again(from - start..to - start);
+        }
+        true
+    }
+
     /// These bytes in pieces, one behind the other, if all are there.
     pub(super) fn get(&mut self, object: Object, range: &Range<u64>) -> Option<Vec<Bytes>> {
         let found = self.find(object, range)?;
@@ -66,34 +148,31 @@ impl Memory {
             let segment = self.segments.get_mut(&(object, start))?;
             segment.used = self.clock;
             let end = range.end.min(start + segment.bytes.len() as u64);
-            let piece = segment.bytes.slice((at - start) as usize..(end - start) as usize);
-            at = end;
-            if let Some(unread) = &mut segment.unread {
-                *unread = unread.saturating_sub(piece.len() as u64);
+            pieces.push(segment.bytes.slice((at - start) as usize..(end - start) as usize));
+            if segment.sort == Sort::Ahead {
+                segment.unread.pass(at - start..end - start);
                 // What was fetched for one reading has had it. It may still be asked for once more, as
                 // when a key was compared before.
-                if *unread == 0 {
-                    segment.unread = None;
-                    self.held[1] -= segment.bytes.len();
-                    self.held[0] += segment.bytes.len();
+                if segment.unread.left == 0 {
+                    (segment.sort, segment.unread) = (Sort::Done, Unread::default());
+                    self.held[Sort::Ahead as usize] -= segment.bytes.len();
+                    self.held[Sort::Done as usize] += segment.bytes.len();
                 }
             }
-            pieces.push(piece);
+            at = end;
         }
-        self.evict(false, KEPT);
+        self.evict(Sort::Done);
         Some(pieces)
     }
 
     /// Keeps what was read.
     pub(super) fn keep(&mut self, object: Object, at: u64, bytes: Bytes) {
-        self.add(object, at, Segment { bytes, used: 0, unread: None });
-        self.evict(false, KEPT);
+        self.add(object, at, bytes, Sort::Kept, 0);
     }
 
     /// Keeps what was fetched ahead, until this many bytes of it were read.
     pub(super) fn keep_ahead(&mut self, object: Object, at: u64, bytes: Bytes, unread: u64) {
-        self.add(object, at, Segment { bytes, used: 0, unread: Some(unread) });
-        self.evict(true, AHEAD);
+        self.add(object, at, bytes, Sort::Ahead, unread);
     }
 
     /// Forgets an object, which is closed.
@@ -103,34 +182,36 @@ impl Memory {
         found.into_iter().for_each(|at| self.remove((object, at)));
     }
 
-    fn add(&mut self, object: Object, at: u64, segment: Segment) {
+    fn add(&mut self, object: Object, at: u64, bytes: Bytes, sort: Sort, left: u64) {
         self.clock += 1;
-        let is_longer = |other: &Segment| other.bytes.len() >= segment.bytes.len();
-        if segment.bytes.is_empty() || self.segments.get(&(object, at)).is_some_and(is_longer) {
+        let is_longer = |other: &Segment| other.bytes.len() >= bytes.len();
+        if bytes.is_empty() || self.segments.get(&(object, at)).is_some_and(is_longer) {
             return;
         }
         self.remove((object, at));
-        self.held[usize::from(segment.unread.is_some())] += segment.bytes.len();
-        self.segments.insert((object, at), Segment { used: self.clock, ..segment });
+        self.held[sort as usize] += bytes.len();
+        let unread = Unread { left, ..Unread::default() };
+        self.segments.insert((object, at), Segment { bytes, used: self.clock, sort, unread });
+        self.evict(sort);
     }
 
     fn remove(&mut self, place: (Object, u64)) {
         if let Some(segment) = self.segments.remove(&place) {
-            self.held[usize::from(segment.unread.is_some())] -= segment.bytes.len();
+            self.held[segment.sort as usize] -= segment.bytes.len();
         }
     }
 
     /// Drops the oldest of one sort until the rest fits, with some room, so that this is rare.
-    fn evict(&mut self, ahead: bool, limit: usize) {
-        let sort = usize::from(ahead);
-        if self.held[sort] <= limit {
+    fn evict(&mut self, sort: Sort) {
+        let limit = sort.limit();
+        if self.held[sort as usize] <= limit {
             return;
         }
-        let of_sort = self.segments.iter().filter(|(_, s)| s.unread.is_some() == ahead);
+        let of_sort = self.segments.iter().filter(|(_, segment)| segment.sort == sort);
         let mut oldest: Vec<_> = of_sort.map(|(&place, s)| (s.used, place)).collect();
         oldest.sort_unstable();
         for (_, place) in oldest {
-            if self.held[sort] <= limit - limit / 8 {
+            if self.held[sort as usize] <= limit - limit / 8 {
                 break;
             }
             self.remove(place);
@@ -170,7 +251,7 @@ mod tests {
         memory.forget(599);
         assert!(!memory.contains(599, &(0..10)) && memory.contains(598, &(0..10)));
         (0..600).for_each(|object| memory.forget(object));
-        assert_eq!((memory.segments.len(), memory.held), (0, [0, 0]));
+        assert_eq!((memory.segments.len(), memory.held), (0, [0; 3]));
     }
 
     #[test]
@@ -182,9 +263,9 @@ mod tests {
         memory.keep_ahead(2, 6, Bytes::from_static(b"g"), 1);
         assert_eq!(memory.get(1, &(2..5)).unwrap(), [b"c".as_slice(), b"de"]);
         assert!(memory.get(1, &(5..8)).is_none());
-        assert_eq!(memory.held, [0, 8]);
+        assert_eq!(memory.held, [0, 8, 0]);
         assert_eq!(memory.get(1, &(0..6)).unwrap().concat(), b"abcdef");
-        assert_eq!(memory.held, [6, 2]);
+        assert_eq!(memory.held, [0, 2, 6]);
     }
 
     #[test]
@@ -196,8 +277,57 @@ mod tests {
         memory.keep(0, 1 << 40, piece.clone());
         assert_eq!(memory.get(0, &(1..3)).unwrap(), [b"bc".as_slice()]);
         assert!(memory.get(0, &(4..6)).is_some());
-        assert!(memory.segments.values().all(|segment| segment.unread.is_none()));
+        assert!(memory.segments.values().all(|segment| segment.sort != Sort::Ahead));
         let held: usize = memory.segments.values().map(|segment| segment.bytes.len()).sum();
-        assert_eq!(memory.held, [held, 0]);
+        assert_eq!(memory.held.iter().sum::<usize>(), held);
+    }
+
+    #[test]
+    fn what_is_read_twice_counts_once() {
+        let mut memory = Memory::default();
+        memory.keep_ahead(0, 100, Bytes::from_static(b"abcdefghij"), 10);
+        // As when a sample is read, and then its key.
+        for range in [102..104, 102..104, 103..106, 100..101, 101..103, 108..110, 107..109] {
+            assert!(memory.get(0, &range).is_some());
+        }
+        assert_eq!(memory.held, [0, 10, 0]);
+        assert_eq!(memory.segments[&(0, 100)].unread.left, 1);
+        memory.get(0, &(106..107)).unwrap();
+        assert_eq!(memory.held, [0, 0, 10]);
+    }
+
+    #[test]
+    fn what_is_read_again_stays() {
+        let mut memory = Memory::default();
+        let piece = Bytes::from(vec![7; 1 << 20]);
+        memory.keep_ahead(0, 0, piece.clone(), 1 << 20);
+        memory.get(0, &(0..1 << 20)).unwrap();
+        // In the next epoch, before much else.
+        assert!(memory.claim(0, &(100..200)) && memory.claim(0, &(300..400)));
+        assert!(memory.claim(0, &(150..250)) && !memory.claim(0, &(1 << 20..(1 << 20) + 1)));
+        assert_eq!((memory.held, memory.segments[&(0, 0)].unread.left), ([0, 1 << 20, 0], 250));
+        for at in 1..40 {
+            memory.keep_ahead(0, at << 20, piece.clone(), 1 << 20);
+            memory.get(0, &(at << 20..(at + 1) << 20)).unwrap();
+        }
+        for range in [100..250, 0..50, 300..399] {
+            memory.get(0, &range).unwrap();
+            assert_eq!(memory.held[1], 1 << 20, "{range:?}");
+        }
+        memory.get(0, &(399..400)).unwrap();
+        assert_eq!(memory.held[1], 0);
+    }
+
+    #[test]
+    fn what_a_loader_has_read_makes_room_soon() {
+        let mut memory = Memory::default();
+        let piece = Bytes::from(vec![7; 1 << 20]);
+        for at in 0..40 {
+            memory.keep_ahead(0, at << 20, piece.clone(), 1 << 20);
+            memory.get(0, &(at << 20..(at + 1) << 20)).unwrap();
+            assert!(memory.held[2] <= DONE);
+        }
+        // It may be asked for once more.
+        assert!(memory.contains(0, &(39 << 20..40 << 20)) && !memory.contains(0, &(0..1)));
     }
 }

@@ -95,8 +95,8 @@ thread_local! {
 }
 
 impl Exchange {
-    pub(super) fn creating() -> Exchange {
-        Exchange { creates: true, ..Exchange::default() }
+    pub(super) fn new(creates: bool) -> Exchange {
+        Exchange { creates, ..Exchange::default() }
     }
 
     /// Waits for what makes requests on this thread, as parts of this exchange.
@@ -336,8 +336,8 @@ fn on_another_thread<T: Send + 'static>(
             Ok(Err(panic)) => {
                 let said = panic.downcast_ref::<&str>().copied();
                 let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-                let message = format!("the request panicked: {}", said.unwrap_or("without words"));
-                return Err(Left::Failed(message));
+                let said = without_secrets(said.unwrap_or("without words"));
+                return Err(Left::Failed(format!("the request panicked: {said}")));
             }
             Err(RecvTimeoutError::Timeout) if !is_stopped() => {}
             Err(RecvTimeoutError::Timeout) => return Err(Left::Stopped),
@@ -791,6 +791,9 @@ mod tests {
         assert_eq!(on_another_thread(|| 7, || false), Ok(7));
         let left = on_another_thread(|| -> u8 { panic!("index {}", 9) }, || false);
         assert_eq!(left, Err(Left::Failed("the request panicked: index 9".to_owned())));
+        let panics = || -> u8 { panic!("no such URL: https://me:pw@host/name?sig=secret") };
+        let Err(Left::Failed(said)) = on_another_thread(panics, || false) else { panic!() };
+        assert!(said.contains("no such URL") && !said.contains("pw") && !said.contains("secret"));
         let (_wake, wait) = sync_channel::<()>(0);
         assert_eq!(on_another_thread(move || wait.recv(), || true), Err(Left::Stopped));
     }

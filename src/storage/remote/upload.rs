@@ -381,8 +381,10 @@ impl Upload {
         }
         self.wait_for_all()?;
         let client = self.shared.client()?;
-        // Other services do not say at the end of an upload whether there was another object.
-        if client.service != Service::S3 {
+        // Other services do not say at the end of an upload whether there was another object: Google refuses
+        // to be asked.
+        let compares = client.service == Service::S3;
+        if !compares {
             match client.get(&self.name, Part::Head(1), None, &self.shown) {
                 Ok(_) => return Err(already_exists()),
                 Err(error) if error.is_absent_or_denied() => {}
@@ -390,7 +392,7 @@ impl Upload {
             }
         }
         let Some(multipart) = &mut self.multipart else { return Ok(()) };
-        let exchange = Arc::new(Exchange::creating());
+        let exchange = Arc::new(Exchange::new(compares));
         let completed = multipart.complete(client, &self.name, &exchange);
         let outcome = exchange.outcome();
         let Err(error) = completed else {

@@ -454,16 +454,18 @@ impl Shards {
                 false => some.iter().map(asked).collect(),
             };
             for (&number, answers) in some.iter().zip(answers) {
-                for (key, answer) in missing.iter().zip(answers?) {
+                // Not looked for before, as the manifest says that they are not there.
+                let mut outside = Vec::new();
+                for (&key, answer) in missing.iter().zip(answers?) {
                     match answer {
                         Answer::Denied => self.confirm_absent(number, key)?,
-                        // Not looked for before, as the manifest says that it is not there.
                         Answer::Perhaps if is_outside(&self.shards[number], key) => {
-                            self.confirm_outside(number, key)?;
+                            outside.push(key);
                         }
                         Answer::Perhaps | Answer::Absent => {}
                     }
                 }
+                self.confirm_outside(number, &outside)?;
             }
         }
         Ok(found)
@@ -517,11 +519,14 @@ impl Shards {
         self.open(number)?.contains_key(key).map(drop)
     }
 
-    /// The filter of this shard says perhaps of a key that the manifest says is not in its range.
-    fn confirm_outside(&self, number: usize, key: &str) -> Result<()> {
-        if !self.open(number)?.contains_key(key)? {
+    /// The filter of this shard says perhaps of keys that the manifest says are not in its range.
+    fn confirm_outside(&self, number: usize, keys: &[&str]) -> Result<()> {
+        if keys.is_empty() {
             return Ok(());
         }
+        let found = self.open(number)?.find_many(keys)?;
+        let is_there = keys.iter().zip(found).find(|(_, found)| found.is_some());
+        let Some((key, _)) = is_there else { return Ok(()) };
         let (path, name) = (self.path.clone(), &self.shards[number].entry.name);
         let message = format!("expected the range of keys of {name} to include its key {key:?}");
         Err(Error::new(ErrorKind::Damaged, message).at(path))

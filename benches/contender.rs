@@ -412,6 +412,12 @@ fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
             std::hint::black_box(reader.get_raw(0)?[0]);
             let clock = Clock::start();
             for batch in indices.chunks(args.batch) {
+                if args.op == "get_batch" {
+                    for raw in reader.get_raw_many(batch)? {
+                        pass.take(&raw)?;
+                    }
+                    continue;
+                }
                 for index in batch {
                     pass.take(&reader.get_raw(*index)?)?;
                 }

@@ -294,6 +294,7 @@ fn ask_all(storage: Arc<dyn Storage>, data: &Path, damaged: &str, what: &str) {
             right("key", reader.key(i).map(|found| free || found == key));
             right("v", reader.field(i, "v").map(|v| free || v == Some(Value::from(i))));
             let _ = reader.get_raw(i);
+            let _ = reader.get_raw_many(&[i, 9 - i]);
             let _ = reader.get_as::<std::collections::BTreeMap<String, Value>>(i);
         }
         let mut keys = reader.keys();

@@ -1,7 +1,11 @@
 //! Datasets behind the trait, as far as Python's reader answers rightly.
 
+use std::sync::Arc;
+
+use kiste::format::msgpack;
 use kiste::reader::{Reader, ReaderExt};
-use kiste::{DatasetReader, ErrorKind, Value};
+use kiste::storage::LocalStorage;
+use kiste::{DatasetReader, ErrorKind, Value, Writer};
 use serde_json::Value as Json;
 
 use crate::support::{golden, golden_json};
@@ -85,4 +89,52 @@ fn what_will_be_read_can_be_said_wherever_the_bytes_are() {
             reader.prefetch(&[usize::MAX, 0, 0]);
         }
     }
+}
+
+#[test]
+fn many_samples_are_those_that_come_one_by_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data.msgpack");
+    let mut writer = Writer::options().durable(false).checksums(true).create(&path).unwrap();
+    for i in 0..100u64 {
+        // Some are larger than a page.
+        writer.write_raw(&format!("k{i}"), &packed(&format!("k{i}"), i % 10 * 700)).unwrap();
+    }
+    writer.finish().unwrap();
+    // More than one group, not in order, some of them twice.
+    let wanted: Vec<usize> = (0..150).map(|i| i * 37 % 100).collect();
+    let positioned = DatasetReader::options().storage(Arc::new(LocalStorage::positioned()));
+    let readers = [DatasetReader::options(), DatasetReader::options().checksums(true), positioned];
+    for options in readers {
+        let reader = options.open(&path).unwrap();
+        let many = reader.get_raw_many(&wanted).unwrap();
+        assert_eq!(many.len(), wanted.len());
+        for (&index, raw) in wanted.iter().zip(&many) {
+            assert_eq!(*raw, reader.get_raw(index).unwrap(), "{index}");
+        }
+        assert!(reader.get_raw_many(&[]).unwrap().is_empty());
+        let beyond = reader.get_raw_many(&[0, 100, 1]).unwrap_err();
+        assert_eq!((beyond.kind(), beyond.index()), (ErrorKind::Invalid, Some(100)));
+        let beyond = reader.get_raw_many(&[usize::MAX]).unwrap_err();
+        assert_eq!(beyond.kind(), ErrorKind::Invalid);
+    }
+    // Offsets that lead out of the data are an error of their sample, however it is asked for.
+    let side = path.with_extension("msgpack.offsets");
+    let mut offsets = std::fs::read(&side).unwrap();
+    offsets[8 * 50] = 0x7f;
+    std::fs::remove_file(&side).unwrap();
+    std::fs::write(&side, offsets).unwrap();
+    let reader = DatasetReader::open(&path).unwrap();
+    assert_eq!(reader.get_raw_many(&[48, 51]).unwrap().len(), 2);
+    let damaged = reader.get_raw_many(&[48, 50, 51]).unwrap_err();
+    assert_eq!((damaged.kind(), damaged.index()), (ErrorKind::Damaged, Some(50)));
+    assert_eq!(reader.iter_raw(..).filter(Result::is_err).count(), 2);
+}
+
+/// A sample with this key, and about as many bytes.
+fn packed(key: &str, bytes: u64) -> Vec<u8> {
+    let payload = Value::Binary(vec![7; bytes as usize]);
+    let fields = [("key", Value::from(key)), ("payload", payload)];
+    let fields = fields.map(|(name, value)| (Value::from(name), value)).to_vec();
+    msgpack::to_vec(&Value::Map(fields)).unwrap()
 }

@@ -101,6 +101,9 @@ fn shards_are_the_same_as_one_dataset() {
             many.iter_raw(5..30).map(Result::unwrap).eq(one.iter_raw(5..30).map(Result::unwrap))
         );
         assert!(many.iter(5..30).map(Result::unwrap).eq(one.iter(5..30).map(Result::unwrap)));
+        let backwards: Vec<usize> = (0..one.len()).rev().collect();
+        let samples = many.get_raw_many(&backwards).unwrap();
+        assert_eq!(samples, one.get_raw_many(&backwards).unwrap());
         let mut wanted = vec!["absent", "", "0/key"];
         wanted.extend(keys.iter().rev());
         assert_eq!(many.find_many(&wanted).unwrap(), one.find_many(&wanted).unwrap());

@@ -19,6 +19,10 @@ const FAR: u64 = 2048;
 /// samples are decoded.
 const AHEAD: usize = 8;
 
+/// How many bytes ahead of a smaller sample all lines of the cache are prefetched: the next page of memory, whose
+/// address the processor has to translate first.
+const NEXT_PAGE: usize = 4096;
+
 /// What an iterator goes over.
 #[derive(Clone, Copy)]
 enum Files<'a> {
@@ -65,12 +69,13 @@ impl<'a> Iterator for RawIter<'a> {
         let index = self.range.next()?;
         if let Some((ends, data)) = &mut self.mapped {
             if let (Some(start), Some(end)) = (offsets::entry(ends, 0), offsets::entry(ends, 1)) {
-                if end.saturating_sub(start) >= FAR {
-                    let coming =
-                        offsets::entry(ends, AHEAD).and_then(|at| usize::try_from(at).ok());
-                    if let Some(coming) = coming.and_then(|at| data.get(at..)) {
-                        prefetch(coming);
-                    }
+                let coming = if end.saturating_sub(start) >= FAR {
+                    offsets::entry(ends, AHEAD).and_then(|at| usize::try_from(at).ok())
+                } else {
+                    usize::try_from(start).ok().and_then(|at| at.checked_add(NEXT_PAGE))
+                };
+                if let Some(coming) = coming.and_then(|at| data.get(at..)) {
+                    prefetch(coming);
                 }
                 *ends = &ends[offsets::ENTRY as usize..];
                 // What is beyond memory is beyond the data, not at its front.

@@ -1,9 +1,11 @@
-//! Many keys at a time: while the memory of one look-up is on its way, the others are asked for too.
+//! Many keys or samples at a time: while the memory of one look-up is on its way, the others are asked for too.
 //!
 //! A look-up waits for memory four times, each time for an address that the last answer gave: the slot of
 //! the table, the hash, the offset, and the sample. For a group of keys each of these steps is made for all
 //! of them before the next one, so that the processor overlaps the waiting. Nothing is decided here: the
 //! look-ups proper come after, one by one, and find everything in the cache.
+
+use std::borrow::Cow;
 
 use crate::error::Result;
 use crate::format::dataset::{key_hashes, lookup};
@@ -73,6 +75,22 @@ impl Search {
             touch_mapped(files, hashes, &slots, wanted);
         }
         Ok(())
+    }
+}
+
+impl OpenDataset {
+    /// The packed bytes of these samples. The processor is asked for the offsets of a group, then for the
+    /// beginnings of its samples, before the first of them is waited for.
+    pub(super) fn raw_many(&self, indices: &[usize]) -> Result<Vec<Cow<'_, [u8]>>> {
+        let mut samples = Vec::with_capacity(indices.len());
+        for group in indices.chunks(GROUP) {
+            group.iter().for_each(|&index| self.prefetch_offsets(index));
+            group.iter().for_each(|&index| self.prefetch_sample(index));
+            for &index in group {
+                samples.push(self.raw(index)?);
+            }
+        }
+        Ok(samples)
     }
 }
 

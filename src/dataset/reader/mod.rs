@@ -305,6 +305,40 @@ impl DatasetReader {
         }
     }
 
+    /// The packed bytes of many samples, in the order of their indices, each as [`get_raw`](Self::get_raw)
+    /// returns it. Faster than one by one: while the memory of one sample is on its way, the next ones are
+    /// asked for. Remote samples are fetched together.
+    ///
+    /// ```
+    /// # use kiste::{DatasetReader, Writer};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("words.msgpack");
+    /// # let mut writer = Writer::create(&path)?;
+    /// # writer.write_raw("a", b"\x81\xa3key\xa1a")?;
+    /// # writer.write_raw("b", b"\x81\xa3key\xa1b")?;
+    /// # writer.finish()?;
+    /// let words = DatasetReader::open(&path)?;
+    /// let samples = words.get_raw_many(&[1, 0, 1])?;
+    /// assert_eq!(samples[0], words.get_raw(1)?);
+    /// assert_eq!(samples.len(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first of those that [`get_raw`](Self::get_raw) has for one of the samples.
+    pub fn get_raw_many(&self, indices: &[usize]) -> Result<Vec<Cow<'_, [u8]>>> {
+        match &*self.shared {
+            Shared::One(one) if self.is_mapped() => one.files.raw_many(indices),
+            _ => {
+                if Reader::is_remote(self) {
+                    Reader::prefetch(self, indices);
+                }
+                indices.iter().map(|&index| self.get_raw(index)).collect()
+            }
+        }
+    }
+
     /// A sample as a dynamic value. Arrays, complex numbers and NumPy scalars are the maps that
     /// msgpack-numpy makes of them.
     pub fn get(&self, index: usize) -> Result<Value> {

@@ -11,7 +11,7 @@ use crate::format::FormatError;
 use crate::format::dataset::{SideFile, crc, keys, legacy_index, offsets};
 use crate::format::msgpack::sample::{KeySearch, KeyStep};
 use crate::format::msgpack::{self, Value};
-use crate::storage::{Announced, FileId, OpenFile, Source, Storage};
+use crate::storage::{Announced, FileId, OpenFile, Source, Storage, prefetch};
 
 use super::super::index::{self, Checksums, Found};
 use super::super::staging;
@@ -334,6 +334,26 @@ impl OpenDataset {
         match pair {
             Some((start, end)) if start <= end && end <= self.data_len => Ok(start..end),
             _ => Err(self.bad_offsets(index, pair)),
+        }
+    }
+
+    /// Asks the processor for the offsets of a sample, where they are mapped. Any number will do.
+    #[inline]
+    pub(super) fn prefetch_offsets(&self, index: usize) {
+        if let Offsets::File(Source::Mapped(map)) = &self.offsets {
+            let at = index.checked_mul(offsets::ENTRY as usize);
+            if let Some(entry) = at.and_then(|at| map.bytes().get(at..)) {
+                prefetch(entry);
+            }
+        }
+    }
+
+    /// Asks the processor for the beginning of a sample, where it is mapped. Any number will do.
+    #[inline]
+    pub(super) fn prefetch_sample(&self, index: usize) {
+        let (Some(data), Ok(range)) = (self.data.mapped(), self.byte_range(index)) else { return };
+        if let Some(sample) = usize::try_from(range.start).ok().and_then(|at| data.get(at..)) {
+            prefetch(sample);
         }
     }
 

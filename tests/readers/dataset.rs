@@ -114,7 +114,8 @@ fn many_samples_are_those_that_come_one_by_one() {
         }
         assert!(reader.get_raw_many(&[]).unwrap().is_empty());
         let beyond = reader.get_raw_many(&[0, 100, 1]).unwrap_err();
-        assert_eq!((beyond.kind(), beyond.index()), (ErrorKind::Invalid, Some(100)));
+        assert_eq!(beyond.kind(), ErrorKind::Invalid);
+        assert!(beyond.to_string().contains("no sample 100"), "{beyond}");
         let beyond = reader.get_raw_many(&[usize::MAX]).unwrap_err();
         assert_eq!(beyond.kind(), ErrorKind::Invalid);
     }

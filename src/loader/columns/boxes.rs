@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::image::Images;
 use super::lists::{Form, Limit, Lists, ListsColumn, Padded};
-use super::rows::{Rows, read_numbers};
+use super::numbers::read_numbers;
+use super::rows::Rows;
 use super::{Columns, unfit};
 use crate::error::Result;
 use crate::format::msgpack::Cursor;

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::rows::read_numbers;
+use super::numbers::read_numbers;
 use super::{Columns, FixedColumn, Source, code_of, unfit};
 use crate::error::Result;
 use crate::format::msgpack::numpy::is_container;

@@ -9,6 +9,8 @@ mod image;
 mod mask;
 mod lists;
 mod memory;
+#[cfg(feature = "images")]
+mod numbers;
 mod packing;
 mod rows;
 mod sets;

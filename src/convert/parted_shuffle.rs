@@ -266,12 +266,13 @@ impl PartedShuffle {
         let scatter = Scatter::find(&self.output, self.scatter_dir.as_deref())?;
         let all: Vec<Part> = Part::all(self.parts).collect();
         let parts = at_once(&all, |part| {
-            let unfinished = |message: String| {
-                let error = Error::new(ErrorKind::Interrupted, message).at(&self.output);
+            let unfinished = |message: String, path: &Path| {
+                let error = Error::new(ErrorKind::Interrupted, message).at(path);
                 Err(error.advise("run that part of the first pass"))
             };
             let Some(scattered) = scattered(&scatter, *part, &plan)? else {
-                return unfinished(format!("part {part} of the first pass is not finished"));
+                let message = format!("part {part} of the first pass is not finished");
+                return unfinished(message, &self.output);
             };
             let samples = match scatter.open(*part) {
                 Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -279,7 +280,7 @@ impl PartedShuffle {
             };
             let Some(samples) = samples else {
                 let message = format!("the samples of part {part} of the first pass are gone");
-                return unfinished(message);
+                return unfinished(message, &scatter.file(*part, "samples"));
             };
             Ok((samples, scatter.file(*part, "samples"), scattered.runs))
         })?;

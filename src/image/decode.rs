@@ -190,6 +190,7 @@ impl<'a> Opened<'a> {
         spare: &mut Buffer,
     ) -> Result<Part> {
         let whole = Part::whole(&self.header);
+        debug_assert!(part.x + part.width <= whole.width && part.y + part.height <= whole.height);
         let count = whole.pixels();
         match self.decoder {
             #[cfg(feature = "turbo")]

@@ -3,8 +3,9 @@
 
 Each makes `[64, 3, 224, 224]` from a folder of JPEGs: a random part (`RandomResizedCrop(224)`), flipped in
 half of the cases, normalised. `decode` is a loop over simplejpeg (libjpeg-turbo) that decodes whole pictures and
-does nothing else; `decode (kiste)` is the same loop over kiste's decoder. Pictures per second, each contender in
-a process of its own, bound to as many cores as it has threads or workers; the best of three epochs after a warm one.
+does nothing else; `decode-kiste` is the same loop over kiste's decoder, and `crop-kiste` decodes a random part of 224 × 224.
+Pictures per second, each contender in a process of its own, bound to as many cores as it has threads or workers; the
+best of the epochs after a warm one.
 
     pip install ./python torch torchvision pillow simplejpeg spdl
     python benches/image_peers.py FOLDER [--cores 1,2] [--count N] [--python ffcv=VENV/bin/python]... [CONTENDER...]
@@ -24,7 +25,6 @@ from pathlib import Path
 BATCH = 64
 SIDE = 224
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
-EPOCHS = 4
 PIPELINE = f"random_resized_crop({SIDE}) | hflip | to(f32, chw) | normalize(imagenet)"
 
 
@@ -305,6 +305,15 @@ class DecodeKiste(Decode):
         return ki.Pipeline([])
 
 
+class CropKiste(Decode):
+    """A part of each picture, without scaling it."""
+
+    def one(self):
+        import pykiste as ki
+
+        return ki.Pipeline(f"random_crop({SIDE})")
+
+
 CONTENDERS = {
     "kiste": Kiste,
     "ffcv": Ffcv,
@@ -314,6 +323,7 @@ CONTENDERS = {
     "pillow": TorchVision,
     "decode": Decode,
     "decode-kiste": DecodeKiste,
+    "crop-kiste": CropKiste,
 }
 
 
@@ -327,7 +337,7 @@ def check(image):
 def work(options):
     contender = CONTENDERS[options.worker](options.folder, Path(options.work), options.cores, options.count)
     times = []
-    for _ in range(EPOCHS):
+    for _ in range(options.epochs):
         start = time.perf_counter()
         seen = contender.epoch()
         times.append(time.perf_counter() - start)
@@ -344,6 +354,7 @@ def main():
     parser.add_argument("contenders", nargs="*", metavar="CONTENDER", help=", ".join(CONTENDERS))
     parser.add_argument("--cores", default="1,2")
     parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--python", action="append", default=[], metavar="CONTENDER=PROGRAM")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--work", help=argparse.SUPPRESS)
@@ -357,6 +368,7 @@ def main():
             for name in options.contenders or CONTENDERS:
                 command = [programs.get(name, sys.executable), __file__, options.folder, "--worker", name]
                 command += ["--work", folder, "--cores", str(cores), "--count", str(options.count)]
+                command += ["--epochs", str(options.epochs)]
                 bound = ["taskset", "-c", f"0-{cores - 1}"]
                 done = subprocess.run(bound + command, capture_output=True, text=True)
                 found = [line for line in done.stdout.splitlines() if line.startswith("{")]

@@ -15,7 +15,7 @@ use super::header::{Header, Part};
 use super::step::Mode;
 #[cfg(feature = "turbo")]
 use super::turbo;
-use super::whole::jpeg_has_end;
+use super::whole::{jpeg_has_end, jpeg_scans_mix};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::guarded;
 
@@ -108,6 +108,18 @@ fn is_svg(start: &[u8]) -> bool {
 /// The error of a JPEG that is incomplete.
 pub(crate) fn cut_short() -> Error {
     Error::new(ErrorKind::Damaged, "expected a JPEG up to its end, found less")
+}
+
+/// That the decoder in Rust makes the pixels of a JPEG that are in it.
+pub(crate) fn check_jpeg(bytes: &[u8]) -> Result<()> {
+    if jpeg_scans_mix(bytes) {
+        let message = "Jpeg that cannot be decoded: its colours are in scans of their own";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    if !jpeg_has_end(bytes) {
+        return Err(cut_short());
+    }
+    Ok(())
 }
 
 /// Runs a decoder, whose panic is an error: it is a bug there, but only damaged images cause it, and other
@@ -212,9 +224,7 @@ impl<'a> Opened<'a> {
                 return other.read(mode, part, pixels, spare);
             }
             Decoder::Jpeg(mut decoder) => {
-                if !jpeg_has_end(self.bytes) {
-                    return Err(cut_short());
-                }
+                check_jpeg(self.bytes)?;
                 let has_luma = matches!(
                     decoder.input_colorspace(),
                     Some(ColorSpace::Luma | ColorSpace::YCbCr)

@@ -62,7 +62,6 @@ pub use step::{
 pub use worker::{Pixel, Worker};
 
 pub(crate) use canvas::Scratch;
-pub(crate) use decode::{blamed, cut_short, known_format, limited_decoder, no_image};
+pub(crate) use decode::{blamed, check_jpeg, known_format, limited_decoder, no_image};
 pub(crate) use mask::{MaskPixels, Places, decode_mask};
-pub(crate) use whole::jpeg_has_end;
 pub(crate) use worker::Recipe;

@@ -1,30 +1,89 @@
-//! Whether a JPEG is complete: decoders fill the rest of one that was cut short with grey.
+//! What decoders of JPEG do not say: they fill the rest of one that was cut short with grey, and the one in Rust
+//! makes other pixels of one with several scans.
 
 /// The marker of the end.
 const END: u8 = 0xd9;
 /// The marker of coded pixels.
 const SCAN: u8 = 0xda;
+/// After how many units the coder begins again.
+const RESTART_INTERVAL: u8 = 0xdd;
 
 /// Whether the segments and scans of a JPEG follow each other up to its end.
 pub(crate) fn jpeg_has_end(bytes: &[u8]) -> bool {
-    let mut at = 2;
-    loop {
-        // A segment, after any number of fill bytes.
-        match bytes.get(at..at + 2) {
-            Some([0xff, 0xff]) => at += 1,
-            Some([0xff, END]) => return true,
-            // Markers that stand alone.
-            Some([0xff, 0x01 | 0xd0..=0xd7]) => at += 2,
-            Some(&[0xff, marker]) => {
-                let Some(&[high, low]) = bytes.get(at + 2..at + 4) else { return false };
-                at += 2 + usize::from(u16::from_be_bytes([high, low])).max(2);
-                if marker == SCAN {
-                    at += scan_len(bytes.get(at..).unwrap_or_default());
+    Segments::new(bytes).any(|(marker, _)| marker == END)
+}
+
+/// Whether a JPEG that is not progressive has its colours in several scans, in a way that zune-jpeg decodes to
+/// other pixels, without an error. It goes on with the state of the scan before, and takes the blocks of all
+/// scans in the order of a scan with all colours. That is right for one colour a scan, if they come in order, none
+/// has rows of its own, and the coder never begins again.
+pub(crate) fn jpeg_scans_mix(bytes: &[u8]) -> bool {
+    let mut colors: &[u8] = &[];
+    let (mut restarts, mut scans) = (false, 0);
+    for (marker, segment) in Segments::new(bytes) {
+        match (marker, segment) {
+            (0xc0 | 0xc1, [_, _, _, _, _, _, rest @ ..]) => colors = rest,
+            // Progressive, or of a kind that is not decoded.
+            (0xc2..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf, _) => return false,
+            (RESTART_INTERVAL, interval) => restarts = interval != [0, 0],
+            (SCAN, [count, scan @ ..]) => {
+                let count = usize::from(*count);
+                if 3 * count == colors.len() {
+                    return false;
                 }
+                let has_rows = colors.chunks_exact(3).any(|color| color[1] & 15 != 1);
+                let is_next = colors.get(3 * scans) == scan.first();
+                if restarts || has_rows || count != 1 || !is_next {
+                    return true;
+                }
+                scans += 1;
             }
-            // Some cameras put bytes between segments, and decoders skip them.
-            Some(_) => at += 1,
-            None => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The segments of a JPEG, each with its marker; what it is coded in follows the segment of a scan and is left
+/// out. Ends after the marker of the end, or where the bytes do.
+struct Segments<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Segments<'a> {
+    fn new(bytes: &'a [u8]) -> Segments<'a> {
+        Segments { bytes, at: 2 }
+    }
+}
+
+impl<'a> Iterator for Segments<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+        loop {
+            let (bytes, at) = (self.bytes, self.at);
+            // A segment, after any number of fill bytes.
+            match bytes.get(at..at + 2)? {
+                [0xff, 0xff] => self.at += 1,
+                [0xff, END] => {
+                    self.at = bytes.len();
+                    return Some((END, &[]));
+                }
+                // Markers that stand alone.
+                [0xff, 0x01 | 0xd0..=0xd7] => self.at += 2,
+                &[0xff, marker] => {
+                    let &[high, low] = bytes.get(at + 2..at + 4)? else { return None };
+                    let end = at + 2 + usize::from(u16::from_be_bytes([high, low])).max(2);
+                    self.at = end;
+                    if marker == SCAN {
+                        self.at += scan_len(bytes.get(end..).unwrap_or_default());
+                    }
+                    return Some((marker, bytes.get(at + 4..end).unwrap_or_default()));
+                }
+                // Some cameras put bytes between segments, and decoders skip them.
+                _ => self.at += 1,
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use image::{ColorType, DynamicImage, ImageDecoder, ImageEncoder, ImageError, Ima
 use super::options::{ChromaSubsampling, ImageOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::guarded;
-use crate::image::{blamed, cut_short, jpeg_has_end, known_format, limited_decoder, no_image};
+use crate::image::{blamed, check_jpeg, known_format, limited_decoder, no_image};
 
 /// The longest sides that JPEG and WebP allow.
 const MAX_SIDES: [(ImageFormat, u32); 2] =
@@ -64,8 +64,8 @@ impl ImageOptions {
         if keeps && !self.verify {
             return Ok(None);
         }
-        if format == ImageFormat::Jpeg && !jpeg_has_end(bytes) {
-            return Err(cut_short());
+        if format == ImageFormat::Jpeg {
+            check_jpeg(bytes)?;
         }
         let profile = decoder.icc_profile().ok().flatten();
         let picture =

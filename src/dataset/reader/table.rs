@@ -6,7 +6,6 @@ use std::thread;
 
 use crate::error::Result;
 use crate::format::dataset::lookup;
-use crate::storage::prefer_huge_pages;
 
 use super::hashes::Hashes;
 
@@ -19,11 +18,7 @@ pub(super) fn build(hashes: &Hashes) -> Result<(lookup::Shape, Vec<u32>)> {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(len / 4096 + 1);
     let passes = len.div_ceil(PASS).max(1);
     let parts = threads * passes;
-    // There are as many hashes, so this is no larger than what is in memory or mapped already.
-    let mut slots: Vec<u32> = Vec::with_capacity(lookup::slots_of(len));
-    // Look-ups go anywhere in it, each to a page that the processor has to find first.
-    prefer_huge_pages(slots.spare_capacity_mut());
-    let mut placer = lookup::Placer::in_memory(len as u64, slots)?;
+    let mut placer = lookup::Placer::new(len as u64)?;
     for pass in 0..passes {
         let sorted: Vec<Result<Vec<(u64, u32)>>> = thread::scope(|scope| {
             let start = |worker| {

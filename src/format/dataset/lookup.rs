@@ -90,12 +90,6 @@ fn home_slots(n: u64) -> u64 {
     n + n / 2 + n / 4 + 1
 }
 
-/// About how many slots the table of `n` samples has.
-pub(crate) fn slots_of(n: usize) -> usize {
-    // A few samples have their place behind the last home slot.
-    n.saturating_add(n / 2).saturating_add(n / 4).saturating_add(64)
-}
-
 /// A search for one hash: gives one candidate after the other.
 ///
 /// A candidate has the hash. The caller compares its *key* and asks for the next one if they
@@ -164,11 +158,6 @@ pub struct Placer {
 impl Placer {
     /// A table for this many samples. More than [`MAX_COUNT`] are an error.
     pub fn new(count: u64) -> Result<Placer, FormatError> {
-        Placer::in_memory(count, Vec::new())
-    }
-
-    /// The same in this memory, which grows if it has to. The table has [`slots_of`] slots, or a few more.
-    pub(crate) fn in_memory(count: u64, mut slots: Vec<u32>) -> Result<Placer, FormatError> {
         if count > MAX_COUNT {
             let expected = format!("at most {MAX_COUNT} samples");
             return Err(FormatError::new(16, expected, count.to_string()));
@@ -178,8 +167,7 @@ impl Placer {
             let expected = "a table that fits into memory";
             return Err(FormatError::new(16, expected, format!("{count} samples")));
         }
-        slots.clear();
-        Ok(Placer { count, home: home_slots(count), placed: 0, last: None, slots })
+        Ok(Placer { count, home: home_slots(count), placed: 0, last: None, slots: Vec::new() })
     }
 
     /// Places a sample. Hashes ascend; where they are equal, indices do.

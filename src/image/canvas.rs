@@ -19,6 +19,10 @@ const KEEP: usize = 16 << 20;
 /// After so many images, memory is given back that none of them needed.
 const RECENT: u32 = 64;
 
+/// More is given back at once: a buffer of pixels, and what filters need.
+const MOST: usize = 256 << 20;
+const MOST_FILTERS: usize = 64 << 20;
+
 /// Memory that is used again for each image.
 #[derive(Default)]
 pub(crate) struct Scratch {
@@ -33,8 +37,13 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Gives back, from time to time, what only a very large image needed.
+    /// Gives back what only a huge image needed, and from time to time what only a large one did.
     pub(super) fn trim(&mut self) {
+        self.pixels.limit(MOST);
+        self.spare.limit(MOST);
+        if self.resampler.kept() > MOST_FILTERS {
+            self.resampler = Resampler::default();
+        }
         self.images += 1;
         if self.images < RECENT {
             return;
@@ -42,9 +51,6 @@ impl Scratch {
         self.images = 0;
         self.pixels.trim(KEEP);
         self.spare.trim(KEEP);
-        if self.resampler.kept() > KEEP {
-            self.resampler = Resampler::default();
-        }
     }
 }
 

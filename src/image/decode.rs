@@ -15,7 +15,7 @@ use super::header::{Header, Part};
 use super::step::Mode;
 #[cfg(feature = "turbo")]
 use super::turbo;
-use super::whole::{jpeg_has_end, jpeg_scans_mix};
+use super::whole::{jpeg_has_end, jpeg_is_mistaken};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::guarded;
 
@@ -112,8 +112,8 @@ pub(crate) fn cut_short() -> Error {
 
 /// That the decoder in Rust makes the pixels of a JPEG that are in it.
 pub(crate) fn check_jpeg(bytes: &[u8]) -> Result<()> {
-    if jpeg_scans_mix(bytes) {
-        let message = "Jpeg that cannot be decoded: its colours are in scans of their own";
+    if let Some(why) = jpeg_is_mistaken(bytes) {
+        let message = format!("Jpeg that cannot be decoded: {why}");
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     if !jpeg_has_end(bytes) {
@@ -283,6 +283,13 @@ impl Buffer {
             self.bytes.resize(bytes, 0);
         }
         &mut self.bytes[..bytes]
+    }
+
+    /// Gives back what is above a limit, whoever needs it next.
+    pub(super) fn limit(&mut self, most: usize) {
+        if self.bytes.capacity() > most {
+            *self = Buffer::default();
+        }
     }
 
     /// Gives back what has not been needed since the last time, if that is much.

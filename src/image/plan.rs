@@ -198,17 +198,19 @@ impl Plan {
         }
         check_pixels(size, max)?;
         if interpolation != Interpolation::Nearest {
-            // What is between the two passes of a filter: the new rows with the old columns.
-            check_pixels(Size { height: size.height, width: self.size.width }, max)?;
-            let longest = self.size.height.max(self.size.width);
-            if longest > MAX_FILTERED {
-                let message =
+            // What is between the two passes of a filter.
+            let (old, new) = (self.size, size);
+            check_pixels(Size { height: new.height, width: old.width }, max)?;
+            if interpolation != Interpolation::Bilinear {
+                check_pixels(Size { height: old.height, width: new.width }, max)?;
+            }
+            let too_long = |size: &Size| size.height.max(size.width) > MAX_FILTERED;
+            if let Some(found) = [old, new].iter().find(|&size| too_long(size)) {
+                let (height, width) = (found.height, found.width);
+                let expected =
                     format!("a side of at most {MAX_FILTERED} pixels for {interpolation}");
-                let Size { height, width } = self.size;
-                return Err(Error::new(
-                    ErrorKind::Limit,
-                    format!("expected {message}, found {width} × {height}"),
-                ));
+                let message = format!("expected {expected}, found {width} × {height}");
+                return Err(Error::new(ErrorKind::Limit, message));
             }
         }
         self.actions.push(Action::Resize { size, interpolation });

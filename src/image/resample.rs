@@ -1,12 +1,14 @@
-//! [`Resampler`]: pixels of another size by filters, as torch and Pillow compute them, in memory that is used again.
+//! [`Resampler`]: pixels of another size by filters, as torch computes them, in memory that is used again.
 //!
-//! Rows are blended first, then columns, in single precision; only the result is rounded, halves up. Sums are
-//! formed in the same order on all processors, so results are equal on all of them.
+//! By the triangle of `bilinear` rows are blended first, then columns, in single precision; only the result is
+//! rounded, halves up. Filters with lobes reach beyond what pixels can be and are cut there, so the order counts:
+//! columns are blended first, and rounded, as by torch. Sums are formed in the same order on all processors, so
+//! results are equal on all of them.
 #![allow(clippy::needless_range_loop, clippy::manual_memcpy, reason = "see below")]
 
 use super::step::{Interpolation, Size};
 
-/// The longest side of an image that is filtered: a row of it takes 16 bytes a pixel.
+/// The longest side of an image before and after it is filtered: a row takes up to 100 bytes a pixel.
 pub(super) const MAX_FILTERED: u32 = 1 << 22;
 
 /// Memory of the passes. Two rows are made at a time.
@@ -22,6 +24,8 @@ pub(super) struct Resampler {
     sums: Vec<[f32; 8]>,
     /// The same, rounded.
     rounded: Vec<[u8; 8]>,
+    /// The rows of the source with the columns of the result, where columns are blended first.
+    narrowed: Vec<u8>,
 }
 
 /// Pixels that are stored row by row.
@@ -50,7 +54,10 @@ impl Resampler {
         self.columns.make(filter, from.width, size.width as usize);
         // A loop that is as long for each pixel is foreseen by the processor.
         self.columns.make_even(from.width);
-        self.blended.resize(from.width * from.channels + 3, 0.0);
+        let widest = from.width.max(size.width as usize);
+        self.blended.resize(widest * from.channels + 3, 0.0);
+        let narrowed = if filter == Filter::Triangle { 0 } else { from.height };
+        self.narrowed.resize(narrowed * size.width as usize * from.channels, 0);
         self.pixels.resize(from.width, [0.0; 8]);
         self.sums.resize(size.width as usize, [0.0; 8]);
         self.rounded.resize(size.width as usize, [0; 8]);
@@ -87,7 +94,10 @@ impl Resampler {
 
     #[inline(always)]
     fn run_of<const C: usize>(&mut self, from: Pixels<'_>, out: &mut [u8]) {
-        let Resampler { rows, columns, blended, pixels, sums, rounded } = self;
+        if !self.narrowed.is_empty() {
+            return self.run_lobes::<C>(from, out);
+        }
+        let Resampler { rows, columns, blended, pixels, sums, rounded, .. } = self;
         let width = columns.len() * C;
         let mut at = 0;
         while at < rows.len() {
@@ -108,10 +118,42 @@ impl Resampler {
         }
     }
 
+    /// The same with columns first.
+    #[inline(always)]
+    fn run_lobes<const C: usize>(&mut self, from: Pixels<'_>, out: &mut [u8]) {
+        let Resampler { rows, columns, blended, pixels, sums, rounded, narrowed } = self;
+        let width = columns.len() * C;
+        let mut at = 0;
+        while at < from.height {
+            let pair = 2.min(from.height - at);
+            for second in 0..pair {
+                let bytes = &from.bytes[(at + second) * from.stride..];
+                blend_rows(bytes, from.stride, &[1.0], &mut blended[..from.width * C]);
+                spread::<C>(blended, pixels, 4 * second);
+            }
+            blend_pixels(pixels, columns, sums);
+            round_all(sums, rounded);
+            for second in 0..pair {
+                let start = (at + second) * width;
+                gather::<C>(rounded, 4 * second, &mut narrowed[start..start + width]);
+            }
+            at += pair;
+        }
+        for at in 0..rows.len() {
+            let (first, weights) = rows.of(at);
+            blend_rows(&narrowed[first * width..], width, weights, &mut blended[..width]);
+            let out = &mut out[at * width..(at + 1) * width];
+            for value in 0..width {
+                out[value] = nearest(blended[value]);
+            }
+        }
+    }
+
     /// The bytes that are kept for the next image.
     pub(super) fn kept(&self) -> usize {
         let wide = 32 * self.pixels.capacity() + 40 * self.sums.capacity();
-        self.rows.kept() + self.columns.kept() + 4 * self.blended.capacity() + wide
+        let narrow = 4 * self.blended.capacity() + self.narrowed.capacity();
+        self.rows.kept() + self.columns.kept() + narrow + wide
     }
 }
 
@@ -294,7 +336,7 @@ fn round_all(values: &[[f32; 8]], out: &mut [[u8; 8]]) {
     let values = &values[..out.len()];
     for at in 0..out.len() {
         for lane in 0..8 {
-            out[at][lane] = rounded(values[at][lane]);
+            out[at][lane] = nearest(values[at][lane]);
         }
     }
 }
@@ -317,6 +359,6 @@ fn within(value: f32) -> f32 {
 /// To the nearest, halves up. Next to 32,768 a float has eight bits for what follows the point, so that a half
 /// that was missed by a few bits is one, and no conversion is needed.
 #[inline(always)]
-fn rounded(value: f32) -> u8 {
+fn nearest(value: f32) -> u8 {
     ((within(value) + 32_768.5).to_bits() >> 8) as u8
 }

@@ -1,47 +1,40 @@
 //! What decoders of JPEG do not say: they fill the rest of one that was cut short with grey, and the one in Rust
-//! makes other pixels of one with several scans.
+//! makes other pixels of some.
 
 /// The marker of the end.
 const END: u8 = 0xd9;
 /// The marker of coded pixels.
 const SCAN: u8 = 0xda;
-/// After how many units the coder begins again.
-const RESTART_INTERVAL: u8 = 0xdd;
 
 /// Whether the segments and scans of a JPEG follow each other up to its end.
 pub(crate) fn jpeg_has_end(bytes: &[u8]) -> bool {
     Segments::new(bytes).any(|(marker, _)| marker == END)
 }
 
-/// Whether a JPEG that is not progressive has its colours in several scans, in a way that zune-jpeg decodes to
-/// other pixels, without an error. It goes on with the state of the scan before, and takes the blocks of all
-/// scans in the order of a scan with all colours. That is right for one colour a scan, if they come in order, none
-/// has rows of its own, and the coder never begins again.
-pub(crate) fn jpeg_scans_mix(bytes: &[u8]) -> bool {
+/// What zune-jpeg decodes to other pixels, without an error, in a JPEG that is not progressive.
+///
+/// Of colours in several scans it reads each scan with the state of the one before, and takes its blocks in the
+/// order of a scan with all colours. And it takes the first colour for the one that was sampled most.
+pub(crate) fn jpeg_is_mistaken(bytes: &[u8]) -> Option<&'static str> {
     let mut colors: &[u8] = &[];
-    let (mut restarts, mut scans) = (false, 0);
     for (marker, segment) in Segments::new(bytes) {
         match (marker, segment) {
             (0xc0 | 0xc1, [_, _, _, _, _, _, rest @ ..]) => colors = rest,
-            // Progressive, or of a kind that is not decoded.
-            (0xc2..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf, _) => return false,
-            (RESTART_INTERVAL, interval) => restarts = interval != [0, 0],
-            (SCAN, [count, scan @ ..]) => {
-                let count = usize::from(*count);
-                if 3 * count == colors.len() {
-                    return false;
+            (SCAN, [count, ..]) => {
+                let sampled = |color: &[u8]| (color[1] >> 4, color[1] & 15);
+                let mut sampled = colors.chunks_exact(3).map(sampled);
+                let first = sampled.next().unwrap_or_default();
+                if 3 * usize::from(*count) < colors.len() {
+                    return Some("its colours are in scans of their own");
+                } else if sampled.any(|other| other.0 > first.0 || other.1 > first.1) {
+                    return Some("its first colour is not sampled most");
                 }
-                let has_rows = colors.chunks_exact(3).any(|color| color[1] & 15 != 1);
-                let is_next = colors.get(3 * scans) == scan.first();
-                if restarts || has_rows || count != 1 || !is_next {
-                    return true;
-                }
-                scans += 1;
+                return None;
             }
             _ => {}
         }
     }
-    false
+    None
 }
 
 /// The segments of a JPEG, each with its marker; what it is coded in follows the segment of a scan and is left

@@ -91,6 +91,8 @@ fn of_every_kind_of_jpeg() {
             for mode in ["rgb", "gray", "rgba"] {
                 let whole = match run(&format!("decode({mode})"), &jpeg, 0) {
                     Ok((_, whole)) => whole,
+                    // Its encoder writes unusual subsamplings so.
+                    Err(error) if error.contains("scans of their own") => continue,
                     // The decoder in Rust does not know all of them.
                     Err(_) => {
                         refused.push(kind.name.clone());
@@ -186,27 +188,30 @@ fn close_to_those_of_another_decoder() {
     }
 }
 
-/// Pixels of scans that the decoder in Rust would mix are refused; libjpeg-turbo reads them.
+/// What the decoder in Rust would make other pixels of is refused; libjpeg-turbo reads the scans.
 #[test]
-fn in_several_scans() {
+fn of_what_a_decoder_mistakes() {
     let read = |name: &str| {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/libjpeg-turbo-2.1.5");
         fs::read(dir.join(name).with_extension("jpg")).unwrap()
     };
-    for (name, whole, is_read) in [
-        ("each_4x1", "whole_4x1", true),
-        ("each_1x1", "whole_1x1", true),
-        ("each_2x2", "whole_2x2", false),
-        ("each_1x1_restarts", "whole_1x1", false),
-        ("pairs_2x1", "whole_2x1", false),
+    for (name, whole) in [
+        ("each_4x1", "whole_4x1"),
+        ("each_1x1", "whole_1x1"),
+        ("each_2x2", "whole_2x2"),
+        ("each_1x1_restarts", "whole_1x1"),
+        ("pairs_2x1", "whole_2x1"),
     ] {
         let expected = run("", &read(whole), 0).unwrap();
         let found = run("", &read(name), 0);
-        if is_read || cfg!(feature = "turbo") {
+        if cfg!(feature = "turbo") {
             assert!(found.unwrap() == expected, "{name}");
         } else {
             let error = found.unwrap_err();
             assert!(error.contains("its colours are in scans of their own"), "{name}: {error}");
         }
     }
+    // The first colour has half of the columns of the others, which nothing here reads.
+    let error = run("", &read("first_1x1"), 0).unwrap_err();
+    assert!(error.contains("its first colour is not sampled most"), "{error}");
 }

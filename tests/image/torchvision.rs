@@ -77,6 +77,16 @@ fn plan_of(bytes: &[u8], actions: &Json) -> Plan {
     let header = Header::read(bytes).unwrap();
     let mut plan = none.plan(&header, &mut StableRng::new(&[])).unwrap();
     plan.actions = actions.as_array().unwrap().iter().map(action).collect();
+    for action in &plan.actions {
+        match *action {
+            Action::Crop { size, .. } | Action::Resize { size, .. } => plan.size = size,
+            Action::Pad { padding, .. } => {
+                plan.size.height += padding.top + padding.bottom;
+                plan.size.width += padding.left + padding.right;
+            }
+            _ => {}
+        }
+    }
     plan
 }
 

@@ -112,7 +112,8 @@ fn padded_to_the_longest_a_multiple_or_a_bucket() {
     let huge = Columns::new().padded("v", &[], Padded::<i64>::multiple_of(1 << 40));
     let error = in_order(&reader, 3).columns(huge).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Limit);
-    let expected = "column \"v\": expected up to 4096 MiB of padded rows, found a multiple of 1099511627776";
+    let expected =
+        "column \"v\": expected up to 4096 MiB of padded rows, found a multiple of 1099511627776";
     assert!(error.to_string().contains(expected), "{error}");
 }
 
@@ -120,9 +121,10 @@ fn padded_to_the_longest_a_multiple_or_a_bucket() {
 #[test]
 fn padded_with_one_that_is_far_too_long() {
     let reader = Bytes::of(
-        [3, 5 << 20, 4].map(|len| nd("|u1", &[len], &vec![7; len as usize])).into_iter().chain(
-            (0..997).map(|_| nd("|u1", &[1], &[7])),
-        ),
+        [3, 5 << 20, 4]
+            .map(|len| nd("|u1", &[len], &vec![7; len as usize]))
+            .into_iter()
+            .chain((0..997).map(|_| nd("|u1", &[1], &[7]))),
     );
     let columns = Columns::new().padded("v", &[], Padded::<u8>::longest());
     let options = in_order(&reader, 1000).on_error(OnError::Skip);
@@ -140,10 +142,12 @@ fn padded_with_one_that_is_far_too_long() {
 fn few_bytes_for_many_rows() {
     let row = [512, 512];
     let zeros = Value::Array(vec![0.into(); 1500]);
-    // The header of a container with 2^28 rows, and a chunk.
-    let small = NdArray::new("<f4".parse().unwrap(), vec![1, 4], &[0; 16]).unwrap();
-    let packed = PackOptions::default().pack(&small).unwrap();
-    assert!(one(&Bytes::of([bin(&packed)]), Columns::new().ragged::<f32>("v", &[4])).is_ok());
+    // A container in which chunks are missing.
+    let zeros_of =
+        NdArray::new("<f4".parse().unwrap(), vec![1 << 20, 4], vec![0; 16 << 20]).unwrap();
+    let whole = PackOptions::default().pack(&zeros_of).unwrap();
+    let cut = Bytes::of([bin(&whole[..whole.len() / 2])]);
+    assert!(one(&cut, Columns::new().ragged::<f32>("v", &[4])).is_err());
     for columns in [
         Columns::new().ragged::<f32>("v", &row),
         Columns::new().padded::<f32>("v", &row, Padded::longest()),
@@ -151,7 +155,8 @@ fn few_bytes_for_many_rows() {
         Columns::new().window::<f32>("v", 1, &row, kiste::loader::Window::Start),
     ] {
         let error = one(&Bytes::of([zeros.clone()]), columns).unwrap_err().to_string();
-        let expected = "expected lists of numbers of shape [512, 512], found a list of 1500 in 1500 bytes";
+        let expected =
+            "expected lists of numbers of shape [512, 512], found a list of 1500 in 1500 bytes";
         assert!(error.contains(expected), "{error}");
     }
 }
@@ -283,7 +288,7 @@ fn packed_into_a_number_of_rows() {
     assert_eq!(found.cu_seqlens, [0, 3, 4, 7, 8, 11, 12, 16, 20]);
     for (packed, part) in [
         (Packed::whole(4).rows(2), "expected samples for up to 2 rows of 4, found 3"),
-        (Packed::whole(4).rows(2), "found 3; the longest is sample 0 with 3"),
+        (Packed::whole(4).rows(2), "found 3; the longest is sample 2 with 3"),
         (Packed::whole(2), "expected up to 2 tokens, found 3"),
         (Packed::split(1).rows(2), "expected up to 2 tokens, found 3"),
         (Packed::split(0), "expected rows of 1 token or more"),
@@ -307,10 +312,7 @@ fn packed_into_a_number_of_rows() {
     let mut loader = options.columns(columns(split.clone())).unwrap();
     let batch = loader.next().unwrap().unwrap();
     assert_eq!((batch.indices, batch.failures[0].index), (vec![0, 2], 1));
-    assert_eq!(
-        batch.data.packed::<i64>("v").unwrap().tokens,
-        [0, 1, 2, 2000, 2001, 0, 0, 0]
-    );
+    assert_eq!(batch.data.packed::<i64>("v").unwrap().tokens, [0, 1, 2, 2000, 2001, 0, 0, 0]);
     let first = one(&samples(&[40]), columns(split.cut())).unwrap();
     assert_eq!(first.packed::<i64>("v").unwrap().tokens, [0, 1, 2, 3, 4, 5, 6, 7]);
     // Of another type there is no such column.

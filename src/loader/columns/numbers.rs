@@ -33,8 +33,9 @@ pub(super) fn exact<T: Element>(number: Number) -> Option<T> {
         (DTypeKind::Float, _) | (DTypeKind::Complex, _) => f64::MANTISSA_DIGITS,
         _ => u64::BITS,
     };
-    let used = u64::BITS - magnitude.leading_zeros() - magnitude.trailing_zeros().min(63);
-    if magnitude > 0 && used > digits {
+    // From the first bit that is set to the last.
+    let used = magnitude.checked_ilog2().map_or(0, |top| top + 1 - magnitude.trailing_zeros());
+    if used > digits {
         return None;
     }
     T::from_number(number)

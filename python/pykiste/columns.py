@@ -1,6 +1,7 @@
 """Columns of a `Loader` that are more than a field of one type and shape.
 
-Each is a value: it compares, hashes and pickles, and `(column, "field")` takes a field of another name.
+Each is a value: it compares, hashes and pickles. `(column, "field")` takes a field of another name, for `Window`, `Mask`,
+`Boxes` and `Labels`.
 """
 
 from collections.abc import Sequence
@@ -121,7 +122,7 @@ class Packed:
 
     A sample that does not fit into the rest of a row goes on in the next one; with `split=False` it begins the
     next row, and one longer than a row is an error, or cut with `longer="cut"`. With `rows` each batch has
-    this many rows.
+    this many rows, and a sample that is longer than all of them is an error, or cut.
 
     A batch is packed by itself: its size counts samples as ever, and so does the state of a run.
     `Batch.packed` says what is where.
@@ -150,8 +151,8 @@ class Packed:
     def __post_init__(self) -> None:
         if self.longer not in ("error", "cut"):
             raise ValueError(f"longer: expected 'error' or 'cut', found {self.longer!r}")
-        if self.split and self.longer == "cut":
-            raise ValueError("longer: expected split=False for samples to be cut, found split=True")
+        if self.split and self.longer == "cut" and self.rows is None:
+            raise ValueError("longer: expected split=False or rows for samples to be cut, found neither")
         _settle(self, dtype=np.dtype(self.dtype))
 
 
@@ -177,7 +178,7 @@ class Mask:
     """A column of masks for the images of another column: `(height, width)`.
 
     A mask is cropped, flipped, padded and turned as its image, and resized to the nearest pixel. It is an image of
-    grey or with a palette, whose numbers are taken, or an array, with the size of its image. `fill` stands around
+    grey, a PNG with a palette, whose numbers are taken, or an array, with the size of its image. `fill` stands around
     what is padded. With `upright=True` masks are not turned by the EXIF orientation of the image: they
     were made for upright images.
     """

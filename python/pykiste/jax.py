@@ -23,7 +23,7 @@ class JaxLoader:
 
     `device` is a device or a sharding, as `jax.device_put` takes it. On a CPU arrays share the memory of
     the batch where JAX can, and keep it until they are gone; do not change batches that were handed to
-    JAX. Columns of `bytes` stay lists.
+    JAX. Columns of `bytes` stay lists, and so do ragged columns, whose arrays are those of NumPy.
 
     JAX has no 64-bit numbers unless `jax_enable_x64` is set. Columns of such types are an error then,
     because JAX would convert them to 32 bits.

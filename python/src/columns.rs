@@ -6,7 +6,7 @@ use kiste::value::Number;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyTuple, PyType};
 
 use crate::errors::bug;
 use crate::image::Pipeline;
@@ -179,6 +179,14 @@ impl Column {
             let (dtype, shape) = pipeline.get().result(&name)?;
             let source = Source::Image(field()?, pipeline.get().pipeline.clone());
             return Ok(Column { form: Form::Numbers { dtype, shape, source }, name });
+        }
+        // NumPy would take a class for a type, by its attribute `dtype`.
+        if let Ok(class) = what.cast::<PyType>() {
+            if class.module()?.to_str()? == "pykiste.columns" {
+                let class = class.name()?;
+                let message = format!("column {name:?}: expected {class}(…), found the class");
+                return Err(PyTypeError::new_err(message));
+            }
         }
         let class = what.get_type();
         if class.module()?.to_str()? == "pykiste.columns" {

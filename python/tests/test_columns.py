@@ -13,6 +13,7 @@ VALUES = [
     ki.Window("int32", 5, (2,), at="random", seed=3),
     ki.Ragged("float32", [4], pad=ki.Pad(multiple=8, fill=-1)),
     ki.Packed("int64", 16, split=False, rows=3, longer="cut"),
+    ki.Packed("int64", 16, rows=3, longer="cut"),
     ki.Mask("uint16", of="picture", fill=7, upright=True),
     ki.Boxes(format="cxcywh", min_size=2, pad=ki.Pad(buckets=[3, 9], longer="cut")),
     ki.Labels(np.int8, of="b"),
@@ -37,7 +38,7 @@ def test_columns_that_make_no_sense():
         (lambda: ki.Pad(longer="drop"), "expected 'error' or 'cut'"),
         (lambda: ki.Pad(longer="cut"), "expected buckets"),
         (lambda: ki.Pad(multiple=8, buckets=[4]), "found both"),
-        (lambda: ki.Packed("int8", 4, longer="cut"), "expected split=False"),
+        (lambda: ki.Packed("int8", 4, longer="cut"), "expected split=False or rows"),
         (lambda: ki.Boxes(format="xyx"), "expected 'xyxy', 'xywh' or 'cxcywh'"),
     ]:
         with pytest.raises((TypeError, ValueError), match=part):
@@ -284,3 +285,9 @@ def test_masks_with_a_palette(tmp_path):
         writer.write({"key": "a", "image": image, "mask": out.getvalue()})
     columns = {"image": ki.Pipeline("center_crop((6, 8))"), "mask": ki.Mask("int64")}
     assert np.array_equal(one(ki.open(path), columns)["mask"][0], numbers)
+
+
+def test_a_class_is_no_column(texts):
+    for column in (ki.Mask, (ki.Mask, "tokens"), ki.Ragged):
+        with pytest.raises(TypeError, match=r'column "tokens": expected \w+\(…\), found the class'):
+            ki.Loader(texts, columns={"tokens": column})

@@ -85,21 +85,36 @@ impl Plan {
     /// # Ok::<(), kiste::Error>(())
     /// ```
     pub fn move_boxes(&self, boxes: &mut [[f64; 4]]) -> Result<()> {
-        self.check(u64::MAX)?;
-        self.moved(boxes, self.orientation)
+        self.check_whole(u64::MAX)?;
+        self.moved(boxes, self.orientation, &|number| number)
     }
 
-    /// The same of a plan that was checked. Boxes in upright images have the orientation 1.
-    pub(crate) fn moved(&self, boxes: &mut [[f64; 4]], orientation: u8) -> Result<()> {
+    /// The same of a plan that was checked, computed in single precision as torchvision computes it. Boxes in
+    /// upright images have the orientation 1.
+    pub(crate) fn moved_single(&self, boxes: &mut [[f64; 4]], orientation: u8) -> Result<()> {
+        // A double that is rounded after each operation is what the operation gives in single precision.
+        self.moved(boxes, orientation, &|number| f64::from(number as f32))
+    }
+
+    fn moved(
+        &self,
+        boxes: &mut [[f64; 4]],
+        orientation: u8,
+        round: &dyn Fn(f64) -> f64,
+    ) -> Result<()> {
         let turn = Turn::of(orientation);
         let stored = turn.stored(self.source);
         let (width, height) = (f64::from(stored.width), f64::from(stored.height));
         for all in boxes.iter_mut() {
-            let [left, top, right, bottom] = *all;
-            let (left, right) =
-                if turn.flips_x { (width - right, width - left) } else { (left, right) };
-            let (top, bottom) =
-                if turn.flips_y { (height - bottom, height - top) } else { (top, bottom) };
+            let [left, top, right, bottom] = all.map(round);
+            let (left, right) = match turn.flips_x {
+                true => (round(width - right), round(width - left)),
+                false => (left, right),
+            };
+            let (top, bottom) = match turn.flips_y {
+                true => (round(height - bottom), round(height - top)),
+                false => (top, bottom),
+            };
             *all = match turn.transposes {
                 true => [top, left, bottom, right],
                 false => [left, top, right, bottom],
@@ -107,7 +122,7 @@ impl Plan {
         }
         let mut size = self.source;
         for action in &self.actions {
-            size = act(action, size, boxes)?;
+            size = act(action, size, boxes, round)?;
         }
         clip(size, boxes);
         Ok(())
@@ -115,8 +130,18 @@ impl Plan {
 }
 
 /// Does one action, and returns the size after it.
-fn act(action: &Action, of: Size, boxes: &mut [[f64; 4]]) -> Result<Size> {
-    let mut each = |change: &dyn Fn(&mut [f64; 4])| boxes.iter_mut().for_each(change);
+fn act(
+    action: &Action,
+    of: Size,
+    boxes: &mut [[f64; 4]],
+    round: &dyn Fn(f64) -> f64,
+) -> Result<Size> {
+    let mut each = |change: &dyn Fn(&mut [f64; 4])| {
+        for all in boxes.iter_mut() {
+            change(all);
+            *all = all.map(round);
+        }
+    };
     let (width, height) = (f64::from(of.width), f64::from(of.height));
     let shift = |x: f64, y: f64| {
         move |all: &mut [f64; 4]| {
@@ -130,7 +155,8 @@ fn act(action: &Action, of: Size, boxes: &mut [[f64; 4]]) -> Result<Size> {
             Ok(size)
         }
         Action::Resize { size, .. } => {
-            let (x, y) = (f64::from(size.width) / width, f64::from(size.height) / height);
+            let x = round(f64::from(size.width) / width);
+            let y = round(f64::from(size.height) / height);
             each(&|all| *all = [all[0] * x, all[1] * y, all[2] * x, all[3] * y]);
             Ok(size)
         }

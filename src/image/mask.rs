@@ -2,6 +2,7 @@
 
 use std::io::Cursor;
 
+use image::codecs::pnm::PnmDecoder;
 use image::{ColorType, ImageDecoder, ImageFormat};
 
 use super::canvas::inside;
@@ -11,6 +12,9 @@ use super::step::{Size, unfit};
 use super::whole::jpeg_has_end;
 use crate::error::{Error, ErrorKind, Result};
 use crate::value::Element;
+
+/// The most places that are kept for the next mask.
+const MOST_KEPT: usize = 1 << 20;
 
 /// In the place of a pixel: there is none, so the fill value stands there.
 const OUTSIDE: u32 = u32::MAX;
@@ -56,6 +60,11 @@ impl Places {
     /// Those of a plan that was checked.
     pub(crate) fn follow(&mut self, plan: &Plan) {
         let Places { rows, columns, spare } = self;
+        for axis in
+            [&mut *rows, columns, spare].into_iter().filter(|axis| axis.capacity() > MOST_KEPT)
+        {
+            *axis = Vec::new();
+        }
         for (axis, side) in [(&mut *rows, plan.source.height), (&mut *columns, plan.source.width)] {
             axis.clear();
             axis.extend(0..side);
@@ -154,7 +163,7 @@ impl Plan {
     /// # Ok::<(), kiste::Error>(())
     /// ```
     pub fn move_mask<T: Element>(&self, mask: &[T], fill: T) -> Result<Vec<T>> {
-        let end = self.end(MAX_RESULT)?;
+        self.check_whole(MAX_RESULT)?;
         let stored = Turn::of(self.orientation).stored(self.source);
         if mask.len() as u64 != stored.pixels() {
             let expected = format!("a mask of {} × {} pixels", stored.width, stored.height);
@@ -162,7 +171,7 @@ impl Plan {
         }
         let mut places = Places::default();
         places.follow(self);
-        let mut out = vec![fill; end.pixels() as usize];
+        let mut out = vec![fill; self.size.pixels() as usize];
         let width = stored.width as usize;
         places.write(stored, self.orientation, fill, &mut out, |y, x| mask[y * width + x]);
         Ok(out)
@@ -177,7 +186,7 @@ pub(crate) enum MaskPixels {
     Wide,
 }
 
-/// Decodes a mask that is an image: the numbers of a palette, or grey of 8 or 16 bits.
+/// Decodes a mask that is an image: the numbers of a palette of PNG, or grey of 8 or 16 bits.
 ///
 /// `size` is what it has to have.
 pub(crate) fn decode_mask(bytes: &[u8], size: Size, out: &mut Vec<u8>) -> Result<MaskPixels> {
@@ -290,6 +299,14 @@ fn of_gray(bytes: &[u8], format: ImageFormat, size: Size, out: &mut Vec<u8>) -> 
             ));
         }
     };
+    // Decoders scale other numbers, which would make other classes of them.
+    if format == ImageFormat::Pnm {
+        let header = PnmDecoder::new(Cursor::new(bytes)).map_err(blame)?;
+        let most = header.header().maximal_sample();
+        if ![u8::MAX.into(), u16::MAX.into()].contains(&most) {
+            return Err(unfit("a mask with numbers up to 255 or 65535", format!("up to {most}")));
+        }
+    }
     if format == ImageFormat::Jpeg && !jpeg_has_end(bytes) {
         return Err(cut_short());
     }

@@ -155,8 +155,28 @@ impl Plan {
         self.end(max).map(drop)
     }
 
-    /// The same, with the size after the last of them.
-    pub(super) fn end(&self, max: u64) -> Result<Size> {
+    /// The same of a plan for what belongs to an image, whose own header does not say what the source is.
+    pub(super) fn check_whole(&self, max: u64) -> Result<()> {
+        let end = self.end(max)?;
+        match end == self.size {
+            true => Ok(()),
+            false => {
+                let Size { height, width } = self.size;
+                let found = format!("{} × {}", end.width, end.height);
+                Err(unfit(format!("actions that end with {width} × {height}"), found))
+            }
+        }
+    }
+
+    /// The size after the last action.
+    fn end(&self, max: u64) -> Result<Size> {
+        if self.source.pixels() == 0 {
+            return Err(unfit("an image", "one without pixels"));
+        }
+        if !(1..=8).contains(&self.orientation) {
+            return Err(unfit("an orientation of 1 to 8", self.orientation));
+        }
+        check_pixels(self.source, max)?;
         let mut checked = Plan { size: self.source, actions: Vec::new(), ..self.clone() };
         for action in &self.actions {
             match *action {

@@ -161,6 +161,8 @@ fn masks_of_every_form() {
         bin(&encoded(ColorType::Grayscale, BitDepth::Eight, &plain)),
         bin(&encoded(ColorType::Grayscale, BitDepth::Sixteen, &wide)),
         bin(&[&b"P5 6 2 255\n"[..], &plain].concat()),
+        bin(&[&b"P5 6 2 65535\n"[..], &wide].concat()),
+        bin(b"P2 6 2 255\n0 1 2 3 0 1 3 2 1 0 3 2\n"),
         nd("<u2", &[2, 6], &little),
         nd("|u1", &[2, 6], &plain),
         nd("|i1", &[2, 6], &plain),
@@ -189,9 +191,16 @@ fn masks_of_every_form() {
         (nd("|i1", &[2, 6], &[255; 12]), "expected numbers of type u2, found -1"),
         (nd("<f4", &[2, 6], &[1; 48]), "expected numbers of type u2, found"),
         (nd("<c8", &[2, 6], &[0; 96]), "expected an image or an array of shape [2, 6] as mask"),
-        (nd("<u2", &[6, 2], &little), "with rows of shape [6]"),
-        (nd("<u2", &[1, 6], &little[..12]), "of shape [2, 6] as mask, found 1 rows"),
-        (nd("<u2", &[3, 6], &[0; 36]), "expected up to 2 rows, found 3"),
+        (nd("<u2", &[6, 2], &little), "of shape [2, 6] as mask, found shape [6, 2]"),
+        (nd("<u2", &[3, 6], &[0; 36]), "of shape [2, 6] as mask, found shape [3, 6]"),
+        (nd("<u2", &[0], &[]), "of shape [2, 6] as mask, found 0 rows"),
+        (Value::Array(vec![list(&plain[..6])]), "of shape [2, 6] as mask, found 1 rows"),
+        // Decoders scale these to 255 or 65535.
+        (bin(&[&b"P5 6 2 20\n"[..], &plain].concat()), "up to 255 or 65535, found up to 20"),
+        (bin(&[&b"P5 6 2 254\n"[..], &plain].concat()), "up to 255 or 65535, found up to 254"),
+        (bin(&[&b"P5 6 2 300\n"[..], &wide].concat()), "up to 255 or 65535, found up to 300"),
+        (bin(b"P2 6 2 3\n0 1 2 3 0 1 3 2 1 0 3 2\n"), "found up to 3"),
+        (bin(b"P4 6 2\n\x50\x50"), "up to 255 or 65535, found up to 1"),
         (Value::from("text"), "of shape [2, 6] as mask, found"),
         (bin(b"no image"), "expected an image, found other bytes"),
     ] {
@@ -205,6 +214,77 @@ fn masks_of_every_form() {
     let columns = Columns::new().image::<u8>("image", pipeline("center_crop((2, 6))"));
     let error = batch(&reader, columns.mask("mask", Mask::<i8>::of("image"))).unwrap_err();
     assert!(error.to_string().contains("expected a mask of type i1, found 200"), "{error}");
+}
+
+fn mask_of<T: kiste::loader::Element>(form: &Value) -> Result<Vec<T>> {
+    let reader = reader([vec![("image", bin(&png(6, 2))), ("mask", form.clone())]]);
+    let columns = Columns::new().image::<u8>("image", pipeline("center_crop((2, 6))"));
+    Ok(batch(&reader, columns.mask("mask", Mask::<T>::of("image")))?.values::<T>("mask")?.to_vec())
+}
+
+/// Of any type as any type that has the numbers.
+#[test]
+fn masks_of_any_type_as_any() {
+    let ones = [0u8, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0];
+    macro_rules! bytes {
+        ($($code:literal $type:ty;)*) => {
+            vec![$(nd($code, &[2, 6], &ones.iter().flat_map(|&n| {
+                <$type>::from(n).to_le_bytes()
+            }).collect::<Vec<u8>>()),)*]
+        };
+    }
+    let mut forms = bytes! {
+        "|u1" u8; "<u2" u16; "<u4" u32; "<u8" u64; "<i2" i16; "<i4" i32; "<i8" i64;
+    };
+    forms.push(nd("|b1", &[2, 6], &ones));
+    forms.push(nd("|i1", &[2, 6], &ones));
+    forms.push(bin(&encoded(png::ColorType::Grayscale, png::BitDepth::Eight, &ones)));
+    forms.push(bin(&encoded(png::ColorType::Indexed, png::BitDepth::Eight, &ones)));
+    for form in &forms {
+        macro_rules! as_each {
+            ($($type:ty)*) => {$(
+                let wanted = ones.map(|n| <$type>::from_number(Number::Signed(n.into())).unwrap());
+                assert_eq!(mask_of::<$type>(form).unwrap(), wanted, "{form:?}");
+            )*};
+        }
+        use kiste::loader::Element;
+        use kiste::value::Number;
+        as_each! { bool u8 u16 u32 u64 i8 i16 i32 i64 half::f16 f32 f64 }
+    }
+    let two = nd("|u1", &[2, 6], &[2; 12]);
+    assert!(mask_of::<bool>(&two).unwrap_err().to_string().contains("expected numbers of type b1"));
+}
+
+/// Numbers of classes and instances are the same, or an error.
+#[test]
+fn masks_whose_integers_a_float_cannot_hold() {
+    let of = |code: &str, bytes: &[u8]| nd(code, &[2, 6], &bytes.repeat(12));
+    let listed = |n: i64| Value::Array(vec![Value::Array(vec![n.into(); 6]); 2]);
+    let wide = |n: u16| {
+        let bytes = n.to_be_bytes().repeat(12);
+        bin(&encoded(png::ColorType::Grayscale, png::BitDepth::Sixteen, &bytes))
+    };
+    let (odd, even) = (16_777_217i64, 16_777_218i64);
+    for form in [of("<i8", &odd.to_le_bytes()), listed(odd), listed(-odd)] {
+        let error = mask_of::<f32>(&form).unwrap_err().to_string();
+        assert!(error.contains("of type f4, found"), "{error}");
+        assert_eq!(mask_of::<f64>(&form).unwrap()[0].abs(), odd as f64);
+    }
+    for form in [of("<i8", &even.to_le_bytes()), listed(even)] {
+        assert_eq!(mask_of::<f32>(&form).unwrap(), [even as f32; 12]);
+    }
+    for form in [of("<u2", &2049u16.to_le_bytes()), wide(2049), listed(2049)] {
+        assert!(mask_of::<half::f16>(&form).is_err(), "{form:?}");
+        assert_eq!(mask_of::<f32>(&form).unwrap(), [2049.0; 12]);
+    }
+    assert_eq!(mask_of::<half::f16>(&wide(2048)).unwrap(), [half::f16::from_f32(2048.0); 12]);
+    let largest = of("<u8", &u64::MAX.to_le_bytes());
+    assert_eq!(mask_of::<u64>(&largest).unwrap(), [u64::MAX; 12]);
+    assert!(mask_of::<f64>(&largest).is_err() && mask_of::<i64>(&largest).is_err());
+    let smallest = of("<i8", &i64::MIN.to_le_bytes());
+    assert_eq!(mask_of::<f32>(&smallest).unwrap(), [i64::MIN as f32; 12]);
+    // Only floats are rounded.
+    assert_eq!(mask_of::<f32>(&of("<f8", &0.1f64.to_le_bytes())).unwrap(), [0.1; 12]);
 }
 
 /// Whatever the bytes are, there is a mask or an error, and nothing of the mask before it.
@@ -250,7 +330,7 @@ fn masks_with_flipped_bytes() {
     assert!(!forth.1.is_empty() && forth.1.len() < masks.len());
 }
 
-fn list(boxes: &[[f64; 4]]) -> Value {
+pub(super) fn list(boxes: &[[f64; 4]]) -> Value {
     let row = |row: &[f64; 4]| Value::Array(row.iter().map(|&side| side.into()).collect());
     Value::Array(boxes.iter().map(row).collect())
 }
@@ -428,4 +508,123 @@ fn the_same_for_a_run_that_is_resumed() {
     let rest = rows(3, 1, State { epoch: 1, position: 3 });
     assert_eq!(rest.len(), 6);
     assert!(rest.iter().all(|(place, row)| all[place] == *row));
+}
+
+fn with_boxes(boxes: Value, labels: Value) -> Arc<ListReader> {
+    reader([vec![("image", bin(&png(20, 10))), ("boxes", boxes), ("labels", labels)]])
+}
+
+fn following(boxes: Boxes, labels: Labels<i64>) -> Columns {
+    let images = Columns::new().image::<u8>("image", pipeline("center_crop((10, 20))"));
+    images.boxes("boxes", boxes).labels("labels", labels).kept("kept", "boxes")
+}
+
+#[test]
+fn what_follows_boxes_that_were_cut() {
+    let five: Vec<[f64; 4]> = (0..5).map(|n| [f64::from(n), 0.0, 10.0, 10.0]).collect();
+    let classes = Value::Array((0..5).map(|n| (10 * n).into()).collect());
+    let reader = with_boxes(list(&five), classes);
+    let labels = || Labels::<i64>::of("boxes");
+    let cut = || Boxes::of("image").padded(Padded::buckets([2]).cut());
+    let found = batch(&reader, following(cut(), labels())).unwrap();
+    assert_eq!(found.array::<f32>("boxes").unwrap().shape(), [1, 2, 4]);
+    assert_eq!(found.values::<i64>("labels").unwrap(), [0, 10]);
+    assert_eq!(found.values::<i64>("kept").unwrap(), [0, 1]);
+    // Those that are removed do not count.
+    let found = batch(&reader, following(cut().remove_below(7.0, 0.0), labels())).unwrap();
+    assert_eq!(found.values::<i64>("kept").unwrap(), [0, 1]);
+    let error =
+        batch(&reader, following(Boxes::of("image").padded(Padded::buckets([2])), labels()));
+    let error = error.unwrap_err();
+    assert_eq!(error.field(), Some("boxes"));
+    assert!(error.to_string().contains("expected up to 2 rows, found 5"), "{error}");
+}
+
+/// Ends up in the address space of no machine if rows are not counted first.
+#[test]
+fn labels_of_large_rows_for_many_boxes() {
+    let boxes = nd("|u1", &[1 << 20, 4], &vec![0; 4 << 20]);
+    let reader = with_boxes(boxes, Value::Array(vec![0.into(); 1 << 20]));
+    let labels = Labels::<i64>::of("boxes").row(&[1 << 10, 1 << 10]);
+    let error = batch(&reader, following(Boxes::of("image"), labels)).unwrap_err();
+    let expected = "expected lists of numbers of shape [1024, 1024], found a list of 1048576";
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
+#[test]
+fn labels_of_any_type() {
+    let pair = list(&[[0.0, 0.0, 4.0, 4.0], [1.0, 0.0, 4.0, 4.0]]);
+    let labels = || Labels::<i64>::of("boxes");
+    let columns = || following(Boxes::of("image"), labels());
+    for form in [
+        nd("<i4", &[2], &[7, 0, 0, 0, 8, 0, 0, 0]),
+        nd("|u1", &[2], &[7, 8]),
+        nd(">u2", &[2], &[0, 7, 0, 8]),
+        bin(&[7i64.to_le_bytes(), 8i64.to_le_bytes()].concat()),
+    ] {
+        let found = batch(&with_boxes(pair.clone(), form), columns()).unwrap();
+        assert_eq!(found.values::<i64>("labels").unwrap(), [7, 8]);
+    }
+    // As NumPy makes it of `[]`, with no boxes.
+    let empty = nd("<f8", &[0], &[]);
+    let found = batch(&with_boxes(nd("<f8", &[0, 4], &[]), empty.clone()), columns()).unwrap();
+    assert_eq!(found.offsets("labels").unwrap(), [0, 0]);
+    let of_rows = following(Boxes::of("image"), labels().row(&[17, 3]));
+    let found = batch(&with_boxes(empty.clone(), empty.clone()), of_rows.clone()).unwrap();
+    assert_eq!(found.array::<i64>("labels").unwrap().shape(), [0, 17, 3]);
+    for (columns, form, part) in [
+        (columns(), empty, "expected 2 rows, one for each box, found 0 rows"),
+        (columns(), nd("<f4", &[2], &[0; 8]), "expected numbers of type i8, found 0.0"),
+        (columns(), nd("<i8", &[2, 1], &[0; 16]), "one for each box, found shape [2, 1]"),
+        (of_rows, nd("<i8", &[2], &[0; 16]), "2 rows of shape [17, 3], one for each box"),
+        (columns(), nd("junk", &[0], &[]), "one for each box, found type \"junk\""),
+    ] {
+        let error = batch(&with_boxes(pair.clone(), form), columns).unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains("field \"labels\""), "{error}");
+    }
+}
+
+/// Sides are compared as the batch has them: in double precision these are a little below a pixel.
+#[test]
+fn boxes_of_a_pixel_after_scaling() {
+    for (size, to, one) in [(50, 10, [38.0, 0.0, 43.0, 50.0]), (60, 20, [2.0, 0.0, 5.0, 60.0])] {
+        let reader = reader([vec![("image", bin(&png(size, size))), ("boxes", list(&[one]))]]);
+        let columns = Columns::new()
+            .image::<u8>("image", pipeline(&format!("resize(({to}, {to}))")))
+            .boxes("boxes", Boxes::of("image").remove_empty());
+        let found = batch(&reader, columns).unwrap();
+        let [left, _, right, _] = found.values::<f32>("boxes").unwrap() else { panic!("{one:?}") };
+        assert!(right - left >= 1.0);
+    }
+}
+
+/// Of a plan that was written elsewhere nothing is believed.
+#[test]
+fn plans_that_contradict_themselves() {
+    use kiste::image::Plan;
+    let of = |height: u32, width: u32, orientation: u8, end: u32, actions: &str| -> Plan {
+        let text = format!(
+            r#"{{"source": {{"height": {height}, "width": {width}}}, "orientation": {orientation},
+                "actions": {actions}, "size": {{"height": {end}, "width": {end}}}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    };
+    let resize = r#"[{"resize": {"size": {"height": 2, "width": 2}, "interpolation": "nearest"}}]"#;
+    assert_eq!(of(1, 1, 1, 2, resize).move_mask(&[7u8], 0).unwrap(), [7; 4]);
+    assert!(of(1, 1, 1, 2, resize).move_boxes(&mut [[0.0; 4]]).is_ok());
+    for (plan, part) in [
+        (of(0, 0, 1, 2, resize), "expected an image, found one without pixels"),
+        (of(u32::MAX, 0, 1, 2, resize), "expected an image, found one without pixels"),
+        (of(1, 1, 0, 2, resize), "expected an orientation of 1 to 8, found 0"),
+        (of(1, 1, 9, 2, resize), "expected an orientation of 1 to 8, found 9"),
+        (of(1, 1, 1, 3, resize), "expected actions that end with 3 × 3, found 2 × 2"),
+        (of(1, 1, 1, 1, resize), "expected actions that end with 1 × 1, found 2 × 2"),
+    ] {
+        let error = plan.move_mask::<u8>(&[], 0).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+        let error = plan.move_boxes(&mut [[0.0; 4]]).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    let large = of(1 << 20, 1 << 20, 1, 2, resize).move_mask::<u8>(&[], 0).unwrap_err();
+    assert_eq!(large.kind(), kiste::ErrorKind::Limit);
 }

@@ -194,6 +194,7 @@ fn what_is_refused() {
             "step 3, normalize: expected 1 number as mean, found 3",
         ),
         ("pad((1, (2)))", "step 1, pad: expected a value of padding, found \"(1, (2))\""),
+        ("hflip(,)", "step 1, hflip: expected a value of p, found \"\""),
         ("pad((1)", "step 1, pad: expected matching parentheses, found \"(1\""),
     ];
     for (text, expected) in table {

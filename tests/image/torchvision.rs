@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use kiste::image::{
     Action, BoxFormat, Header, Interpolation, Padding, PaddingMode, Pipeline, Plan, Size, Worker,
 };
+use kiste::loader::{Boxes, Columns, Loader, Record};
+use kiste::reader::ListReader;
+use kiste::sampler::Sequential;
 use kiste::sampler::rng::StableRng;
 use serde_json::Value as Json;
 
@@ -77,6 +80,16 @@ fn plan_of(bytes: &[u8], actions: &Json) -> Plan {
     let header = Header::read(bytes).unwrap();
     let mut plan = none.plan(&header, &mut StableRng::new(&[])).unwrap();
     plan.actions = actions.as_array().unwrap().iter().map(action).collect();
+    for action in &plan.actions {
+        match *action {
+            Action::Crop { size, .. } | Action::Resize { size, .. } => plan.size = size,
+            Action::Pad { padding, .. } => {
+                plan.size.height += padding.top + padding.bottom;
+                plan.size.width += padding.left + padding.right;
+            }
+            _ => {}
+        }
+    }
     plan
 }
 
@@ -301,4 +314,91 @@ fn boxes() {
         }
     }
     assert!(count > 200, "{count}");
+}
+
+/// A pipeline with a seed whose plan for the first sample is this one, except for colours: crops are drawn until they are
+/// those of the plan.
+fn pipeline_of(plan: &Plan) -> Option<Pipeline> {
+    let step = |action: &Action| match *action {
+        Action::Crop { size: Size { height, width }, .. } => {
+            Some(format!("random_crop(({height}, {width}))"))
+        }
+        Action::Resize { size: Size { height, width }, interpolation } => {
+            Some(format!("resize(({height}, {width}), {interpolation})"))
+        }
+        Action::HorizontalFlip => Some("hflip(1)".to_owned()),
+        Action::VerticalFlip => Some("vflip(1)".to_owned()),
+        Action::Pad { padding: Padding { left, top, right, bottom }, .. } => {
+            Some(format!("pad(({left}, {top}, {right}, {bottom}))"))
+        }
+        _ => None,
+    };
+    let steps: Vec<String> = plan.actions.iter().filter_map(step).collect();
+    let pipeline: Pipeline = steps.join(" | ").parse().unwrap();
+    let places = |plan: &Plan| -> Vec<Option<(u32, u32)>> {
+        let place = |action: &Action| match *action {
+            Action::Crop { top, left, .. } => Some((top, left)),
+            _ => None,
+        };
+        plan.actions.iter().filter(|action| step(action).is_some()).map(place).collect()
+    };
+    let wanted = places(plan);
+    let header = Header::new(plan.source.width, plan.source.height);
+    (0..20_000).map(|seed| pipeline.clone().with_seed(seed)).find(|pipeline| {
+        let mut rng = Record::rng_at(pipeline.seed(), 0, 0);
+        places(&pipeline.plan(&header, &mut rng).unwrap()) == wanted
+    })
+}
+
+/// Which boxes are removed, and the others bit for bit, as a loader has them.
+#[test]
+fn boxes_that_are_kept() {
+    let photo = bytes_of("photo.png");
+    let cases = manifest()["cases"].clone();
+    let (mut count, mut removed) = (0, 0);
+    for (name, formats) in annotations().as_object().unwrap() {
+        let formats = formats.as_object().unwrap();
+        // Two crops in a row take too long to find.
+        if formats.is_empty() || name == "crop_flips" {
+            continue;
+        }
+        let pipeline = pipeline_of(&plan_of(&photo, &cases[name])).expect(name);
+        // The columns of a loader have one size.
+        let pipeline: Pipeline = match pipeline.size() {
+            Some(_) => pipeline,
+            None => continue,
+        };
+        for (format, found) in formats {
+            let of = |json: &Json| serde_json::from_value::<Vec<[f64; 4]>>(json.clone()).unwrap();
+            let boxes = of(&found[0]);
+            let sample = kiste::Value::Map(vec![
+                ("key".into(), "a".into()),
+                ("image".into(), crate::loader::bin(&photo)),
+                ("boxes".into(), super::annotations::list(&boxes)),
+            ]);
+            let reader = std::sync::Arc::new(ListReader::pack([sample]).unwrap());
+            let format: BoxFormat = serde_json::from_value(Json::from(format.as_str())).unwrap();
+            let all = || Boxes::of("image").field("boxes").format(format);
+            let columns = Columns::new()
+                .image::<u8>("image", pipeline.clone())
+                .boxes("all", all())
+                .boxes("left", all().remove_empty())
+                .boxes("below", all().remove_below(1.0, 1.0))
+                .kept("kept", "left")
+                .kept("same", "below");
+            let options = Loader::options(reader, Sequential::new(1)).threads(0);
+            let batch = options.columns(columns).unwrap().next().unwrap().unwrap().data;
+            let kept: Vec<i64> = serde_json::from_value(found[2].clone()).unwrap();
+            assert_eq!(batch.values::<i64>("kept").unwrap(), kept, "{name} {format:?}");
+            assert_eq!(batch.values::<i64>("same").unwrap(), kept, "{name} {format:?}");
+            removed += boxes.len() - kept.len();
+            count += 1;
+            if format == BoxFormat::Xyxy {
+                let theirs = of(&found[1]);
+                let theirs: Vec<f32> = theirs.as_flattened().iter().map(|&n| n as f32).collect();
+                assert_eq!(batch.values::<f32>("all").unwrap(), theirs, "{name}");
+            }
+        }
+    }
+    assert!(count >= 30 && removed > 30, "{count} {removed}");
 }

@@ -110,12 +110,78 @@ fn padded_to_the_longest_a_multiple_or_a_bucket() {
     }
     // A multiple that no memory has.
     let huge = Columns::new().padded("v", &[], Padded::<i64>::multiple_of(1 << 40));
-    let error = one(&reader, huge).unwrap_err();
+    let error = in_order(&reader, 3).columns(huge).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Limit);
-    assert!(
-        error.to_string().contains("column \"v\": expected up to 4 GiB of padded rows"),
-        "{error}"
+    let expected =
+        "column \"v\": expected up to 4096 MiB of padded rows, found a multiple of 1099511627776";
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
+/// A sample that none could be padded to is at fault, not the others, and not the batch.
+#[test]
+fn padded_with_one_that_is_far_too_long() {
+    let reader = Bytes::of(
+        [3, 5 << 20, 4]
+            .map(|len| nd("|u1", &[len], &vec![7; len as usize]))
+            .into_iter()
+            .chain((0..997).map(|_| nd("|u1", &[1], &[7]))),
     );
+    let columns = Columns::new().padded("v", &[], Padded::<u8>::longest());
+    let options = in_order(&reader, 1000).on_error(OnError::Skip);
+    let batch = options.columns(columns).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.data.array::<u8>("v").unwrap().shape(), [999, 4]);
+    let [failure] = &batch.failures[..] else { panic!("{:?}", batch.failures) };
+    assert_eq!((failure.index, failure.error.kind()), (1, ErrorKind::Limit));
+    let error = failure.error.to_string();
+    let expected = "expected up to 4294967 rows of a sample in a batch of 1000, found 5242880";
+    assert!(error.contains(expected), "{error}");
+}
+
+/// Rows are counted with the bytes that they need before there is memory for them.
+#[test]
+fn few_bytes_for_many_rows() {
+    let row = [512, 512];
+    let zeros = Value::Array(vec![0.into(); 1500]);
+    // A container in which chunks are missing.
+    let zeros_of =
+        NdArray::new("<f4".parse().unwrap(), vec![1 << 20, 4], vec![0; 16 << 20]).unwrap();
+    let whole = PackOptions::default().pack(&zeros_of).unwrap();
+    let cut = Bytes::of([bin(&whole[..whole.len() / 2])]);
+    assert!(one(&cut, Columns::new().ragged::<f32>("v", &[4])).is_err());
+    for columns in [
+        Columns::new().ragged::<f32>("v", &row),
+        Columns::new().padded::<f32>("v", &row, Padded::longest()),
+        Columns::new().padded::<f32>("v", &row, Padded::buckets([4]).cut()),
+        Columns::new().window::<f32>("v", 1, &row, kiste::loader::Window::Start),
+    ] {
+        let error = one(&Bytes::of([zeros.clone()]), columns).unwrap_err().to_string();
+        let expected =
+            "expected lists of numbers of shape [512, 512], found a list of 1500 in 1500 bytes";
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn empty_arrays_and_arrays_without_data() {
+    // NumPy makes float64 of an empty list.
+    let empty = NdArray::new("<f8".parse().unwrap(), vec![0], &[][..]).unwrap();
+    let forms = [nd("<f8", &[0], &[]), bin(&PackOptions::default().pack(&empty).unwrap())];
+    let batch = one(&Bytes::of(forms), Columns::new().ragged::<i32>("v", &[3])).unwrap();
+    assert_eq!(batch.offsets("v").unwrap(), [0, 0, 0]);
+    let map = |entries: &[(&str, Value)]| {
+        let entries = entries.iter().map(|(name, value)| (bin(name.as_bytes()), value.clone()));
+        Value::Map(entries.collect())
+    };
+    let zero = || Value::Array(vec![0.into()]);
+    for (form, part) in [
+        (map(&[("nd", true.into()), ("type", "<i4".into())]), "found an array without data"),
+        (map(&[("type", "<i4".into()), ("shape", zero())]), "found an array without data"),
+        (nd("junk", &[0], &[]), "found type \"junk\" and shape [0]"),
+        (nd("<i4", &[0], &[0; 4]), "expected data of 0 rows, found 1"),
+    ] {
+        let error = one(&Bytes::of([form]), Columns::new().ragged::<i32>("v", &[])).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+    }
 }
 
 /// Rows of more than a number each, in memory that another batch has left.
@@ -222,17 +288,33 @@ fn packed_into_a_number_of_rows() {
     assert_eq!(found.cu_seqlens, [0, 3, 4, 7, 8, 11, 12, 16, 20]);
     for (packed, part) in [
         (Packed::whole(4).rows(2), "expected samples for up to 2 rows of 4, found 3"),
-        (Packed::whole(2), "expected up to 2 rows, found 3"),
+        (Packed::whole(4).rows(2), "found 3; the longest is sample 2 with 3"),
+        (Packed::whole(2), "expected up to 2 tokens, found 3"),
+        (Packed::split(1).rows(2), "expected up to 2 tokens, found 3"),
         (Packed::split(0), "expected rows of 1 token or more"),
         (Packed::split(4).rows(0), "expected 1 row or more"),
-        (Packed::split(4).cut(), "expected samples that are split or cut, found both"),
-        (Packed::split(1 << 40), "expected up to 2147483647 packed tokens"),
+        (
+            Packed::split(4).cut(),
+            "expected a number of rows for samples that are split and cut, found none",
+        ),
+        (Packed::split(1 << 31), "column \"v\": expected up to 2147483647 packed tokens"),
+        (Packed::whole(1 << 20).rows(1 << 11), "expected up to 2147483647 packed tokens"),
     ] {
         let error = one(&reader, columns(packed)).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
     let cut = one(&reader, columns(Packed::whole(2).cut())).unwrap();
     assert_eq!(cut.packed::<i64>("v").unwrap().tokens, [0, 1, 1000, 1001, 2000, 2001]);
+    // A sample that no batch has room for is skipped, not the batch.
+    let long = samples(&[3, 40, 2]);
+    let split = Packed::split(4).rows(2);
+    let options = in_order(&long, 3).on_error(OnError::Skip);
+    let mut loader = options.columns(columns(split.clone())).unwrap();
+    let batch = loader.next().unwrap().unwrap();
+    assert_eq!((batch.indices, batch.failures[0].index), (vec![0, 2], 1));
+    assert_eq!(batch.data.packed::<i64>("v").unwrap().tokens, [0, 1, 2, 2000, 2001, 0, 0, 0]);
+    let first = one(&samples(&[40]), columns(split.cut())).unwrap();
+    assert_eq!(first.packed::<i64>("v").unwrap().tokens, [0, 1, 2, 3, 4, 5, 6, 7]);
     // Of another type there is no such column.
     assert!(cut.packed::<i32>("v").is_err() && cut.packed::<i64>("w").is_err());
 }

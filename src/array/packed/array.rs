@@ -253,6 +253,8 @@ impl<'a> PackedArray<'a> {
             }
         };
         if !self.has_rows_in_place() {
+            // The headers of all chunks are checked before memory is allocated.
+            self.chunks().try_for_each(|chunk| chunk.map(drop))?;
             return with_buffer(self.nbytes, |buffer| {
                 self.read_alone(buffer)?;
                 let ArrayMetadata { dtype, shape, order } = self.array.clone();

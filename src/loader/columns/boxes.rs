@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::image::Images;
 use super::lists::{Form, Limit, Lists, ListsColumn, Padded};
-use super::numbers::read_numbers;
-use super::rows::Rows;
+use super::numbers::Numbers;
 use super::{Columns, unfit};
 use crate::error::Result;
 use crate::format::msgpack::Cursor;
@@ -70,7 +69,8 @@ impl Boxes {
         self
     }
 
-    /// Pads the boxes of each sample, to `[samples, length, 4]`.
+    /// Pads the boxes of each sample, to `[samples, length, 4]`. What follows boxes that were
+    /// [cut](Padded::cut) is cut with them.
     pub fn padded(mut self, padded: Padded<f32>) -> Boxes {
         self.form = Form::Padded(padded);
         self
@@ -130,20 +130,27 @@ impl Moved {
             }
             let format = self.boxes.format;
             boxes.iter_mut().for_each(|one| *one = format.to_xyxy(*one));
-            plan.moved(&mut boxes, if self.boxes.is_upright { 1 } else { plan.orientation })?;
-            let is_kept = |&at: &usize| {
-                let [left, top, right, bottom] = boxes[at];
-                let (width, height) = (right - left, bottom - top);
-                self.boxes.least.is_none_or(|(side, area)| {
-                    width >= side && height >= side && width * height >= area
-                })
+            let orientation = if self.boxes.is_upright { 1 } else { plan.orientation };
+            // In the type that they get, so that what a caller sees says which are kept.
+            plan.moved_single(&mut boxes, orientation)?;
+            let kept = |one: &[f64; 4]| {
+                self.boxes.least.is_none_or(|(side, area)| is_large(one, side, area))
             };
-            let kept = (0..boxes.len()).filter(is_kept).collect();
+            let mut kept: Vec<usize> = (0..boxes.len()).filter(|&at| kept(&boxes[at])).collect();
+            kept.truncate(self.boxes.form.limit().apply(kept.len())?);
             boxes.iter_mut().for_each(|one| *one = format.of_xyxy(*one));
             Ok((boxes, kept))
         };
         moved().map_err(|error| error.with_field(self.field.as_str()))
     }
+}
+
+/// Whether neither side is below this, nor the area, in single precision as of torchvision.
+fn is_large(one: &[f64; 4], side: f64, area: f64) -> bool {
+    let [left, top, right, bottom] = one.map(|side| side as f32);
+    let (width, height) = (right - left, bottom - top);
+    let (side, area) = (side as f32, area as f32);
+    width >= side && height >= side && width * height >= area
 }
 
 /// Those of these rows that are kept, as far as the column takes them.
@@ -191,6 +198,7 @@ impl Columns {
         let fill = move |record: &Record<'_>, lists: &mut Lists<f32>, limit: Limit| {
             let (boxes, kept) = of.of(record)?;
             let rows = kept.iter().map(|&at| boxes[at].map(|side| side as f32));
+            // The limit of the column is that of all that follow it.
             add(lists, limit, rows).map_err(|error| error.with_field(of.field.as_str()))
         };
         let boxes = Some(moved);
@@ -200,6 +208,9 @@ impl Columns {
     /// What belongs to the boxes of another column, such as their classes: an array with a row for each
     /// box, of which those are left whose boxes are. Back to back, as [`ragged`](Self::ragged), or
     /// [padded](Labels::padded).
+    ///
+    /// The array is of numbers of any type, or a list of them. Each must be one of type `T`: an integer that
+    /// a float cannot hold is an error, and floats are rounded to the nearest one.
     pub fn labels<T: Element>(self, name: &str, labels: Labels<T>) -> Columns {
         let moved = match self.moved(&labels.of) {
             Ok(moved) => moved,
@@ -210,18 +221,15 @@ impl Columns {
         let fill = move |record: &Record<'_>, lists: &mut Lists<T>, limit: Limit| {
             let (boxes, kept) = moved.of(record)?;
             let add = || -> Result<()> {
-                let mut cursor = Cursor::new(record.field(&field)?);
-                let mut rows = Rows::<T>::find(&mut cursor, &row)?;
-                if rows.len() != boxes.len() {
-                    return Err(unfit(
-                        format!("{} rows, one for each box", boxes.len()),
-                        rows.len(),
-                    ));
-                }
-                let width: usize = row.iter().product();
-                let mut all = vec![T::default(); boxes.len() * width];
-                rows.read(0, boxes.len(), &mut all)?;
+                let expected = match &row[..] {
+                    [] => format!("{} rows, one for each box", boxes.len()),
+                    row => format!("{} rows of shape {row:?}, one for each box", boxes.len()),
+                };
+                let rows = Some(boxes.len());
+                let numbers = Numbers { row: &row, rows, takes_bytes: true, expected: &expected };
+                let all: Vec<T> = numbers.read(&mut Cursor::new(record.field(&field)?))?;
                 let wanted = limit.apply(kept.len())?;
+                let width: usize = row.iter().product();
                 for (out, at) in lists.more(wanted)?.chunks_exact_mut(width).zip(kept) {
                     out.copy_from_slice(&all[at * width..(at + 1) * width]);
                 }
@@ -260,12 +268,10 @@ impl Columns {
     }
 }
 
-/// More boxes in one image are none.
-const MAX_BOXES: usize = 1 << 22;
-
 /// The boxes of a field, of numbers of any type.
 fn read_boxes(field: &mut Cursor<'_>) -> Result<Vec<[f64; 4]>> {
     let expected = "an array of boxes, of 4 numbers each";
-    let values = read_numbers::<f64>(field, &[4], MAX_BOXES, expected)?;
+    let values: Vec<f64> =
+        Numbers { row: &[4], rows: None, takes_bytes: false, expected }.read(field)?;
     Ok(values.chunks_exact(4).map(|row| std::array::from_fn(|at| row[at])).collect())
 }

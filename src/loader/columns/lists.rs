@@ -4,15 +4,18 @@ use std::any::Any;
 
 use super::buffer::Buffer;
 use super::packing::{Packed, PackedRows, Pieces};
-use super::rows::Rows;
+use super::rows::{MAX_BYTES, Rows, bytes_of};
 use super::{Column, Columns, Memory, unfit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Cursor;
 use crate::loader::batch::Record;
 use crate::value::Element;
 
-/// The most bytes of such a column in a batch. Lengths are in the data, so they are not trusted.
-const MAX_BYTES: u64 = 4 << 30;
+/// What a sample may have of them, however many samples share the limit of a batch.
+const LARGE: u64 = 256 << 20;
+
+/// Memory of this many bytes stays with a batch, whether it needs it or not.
+const SMALL: usize = 1 << 20;
 
 /// To which length the samples of a batch are padded: see [`Columns::padded`].
 #[derive(Debug, Clone)]
@@ -60,8 +63,12 @@ impl<T: Element> Padded<T> {
         self
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    /// With rows of this many elements.
+    pub(super) fn check(&self, width: usize) -> Result<()> {
         match &self.lengths {
+            Lengths::Longest(multiple) if bytes_of::<T>(*multiple, width).is_none() => {
+                Err(too_large("of padded rows", format!("a multiple of {multiple}")))
+            }
             Lengths::Longest(0) => Err(unfit("a multiple of 1 or more", 0)),
             Lengths::Longest(_) if self.cuts => Err(unfit("buckets for samples to be cut", "none")),
             Lengths::Buckets(all) if all.is_empty() || !all.is_sorted_by(|a, b| a < b) => {
@@ -74,7 +81,7 @@ impl<T: Element> Padded<T> {
     fn most(&self) -> Limit {
         match &self.lengths {
             Lengths::Longest(_) => Limit::None,
-            Lengths::Buckets(all) => Limit::of(all.last().copied(), self.cuts),
+            Lengths::Buckets(all) => Limit::of(all.last().copied(), self.cuts, "rows"),
         }
     }
 
@@ -90,18 +97,18 @@ impl<T: Element> Padded<T> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Limit {
     None,
-    /// More are an error.
-    Refuse(usize),
+    /// More of these are an error.
+    Refuse(usize, &'static str),
     /// More are left out.
     Cut(usize),
 }
 
 impl Limit {
-    pub(super) fn of(most: Option<usize>, cuts: bool) -> Limit {
+    pub(super) fn of(most: Option<usize>, cuts: bool, what: &'static str) -> Limit {
         match (most, cuts) {
             (None, _) => Limit::None,
             (Some(most), true) => Limit::Cut(most),
-            (Some(most), false) => Limit::Refuse(most),
+            (Some(most), false) => Limit::Refuse(most, what),
         }
     }
 
@@ -110,8 +117,10 @@ impl Limit {
         match self {
             Limit::None => Ok(rows),
             Limit::Cut(most) => Ok(rows.min(most)),
-            Limit::Refuse(most) if rows > most => Err(unfit(format!("up to {most} rows"), rows)),
-            Limit::Refuse(_) => Ok(rows),
+            Limit::Refuse(most, what) if rows > most => {
+                Err(unfit(format!("up to {most} {what}"), rows))
+            }
+            Limit::Refuse(..) => Ok(rows),
         }
     }
 }
@@ -125,10 +134,10 @@ pub(super) enum Form<T> {
 }
 
 impl<T: Element> Form<T> {
-    pub(super) fn check(&self) -> Result<()> {
+    fn check(&self, width: usize) -> Result<()> {
         match self {
             Form::Ragged => Ok(()),
-            Form::Padded(padded) => padded.check(),
+            Form::Padded(padded) => padded.check(width),
             Form::Packed(packed) => packed.check(),
         }
     }
@@ -139,6 +148,19 @@ impl<T: Element> Form<T> {
             Form::Padded(padded) => padded.most(),
             Form::Packed(packed) => packed.most(),
         }
+    }
+}
+
+fn too_large(of: &str, found: impl std::fmt::Display) -> Error {
+    let message = format!("expected up to {} MiB {of}, found {found}", MAX_BYTES >> 20);
+    Error::new(ErrorKind::Limit, message)
+}
+
+/// Gives back memory that is far larger than its content: what a hostile or an odd sample left.
+pub(super) fn trim<T>(values: &mut Vec<T>) {
+    let (len, capacity) = (values.len(), values.capacity());
+    if capacity.saturating_mul(size_of::<T>()) > SMALL && capacity / 4 > len {
+        values.shrink_to(len);
     }
 }
 
@@ -154,6 +176,10 @@ pub(super) struct Lists<T> {
     /// The length that samples were padded to.
     length: usize,
     pieces: Pieces,
+    /// How many samples share the limit of the batch.
+    samples: usize,
+    /// All samples together have more than the limit, so that none of them is to blame.
+    is_over: bool,
 }
 
 impl<T: Element> Lists<T> {
@@ -166,19 +192,35 @@ impl<T: Element> Lists<T> {
             offsets: vec![0],
             length: 0,
             pieces: Pieces::default(),
+            samples: 1,
+            is_over: false,
         }
     }
 
-    /// Adds rows of zeros at the end, to be overwritten.
+    /// Adds rows of zeros of a sample at the end, to be overwritten.
     pub(super) fn more(&mut self, rows: usize) -> Result<&mut [T]> {
-        let start = self.data.len();
-        let end = rows.checked_mul(self.width).and_then(|more| start.checked_add(more));
-        let Some(end) = end.filter(|end| end.saturating_mul(size_of::<T>()) as u64 <= MAX_BYTES)
-        else {
-            let message = format!("expected up to {} GiB of rows in a batch", MAX_BYTES >> 30);
-            return Err(Error::new(ErrorKind::Limit, format!("{message}, found {rows} rows more")));
+        let share = MAX_BYTES / self.samples as u64;
+        // All samples get the length of the longest, so one that is too long for that is to blame.
+        let (length, most) = match &self.form {
+            Form::Padded(padded) => (padded.length(rows), share),
+            Form::Ragged | Form::Packed(_) => (Some(rows), share.max(LARGE)),
         };
-        self.data.resize(end, T::default());
+        let bytes = length.and_then(|length| bytes_of::<T>(length, self.width));
+        if bytes.is_none_or(|bytes| bytes > most) {
+            let message = format!(
+                "expected up to {} rows of a sample in a batch of {}, found {rows}",
+                most / (self.width * size_of::<T>()).max(1) as u64,
+                self.samples
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let start = self.data.len();
+        let all = start / self.width.max(1) + rows;
+        if bytes_of::<T>(all, self.width).is_none() {
+            self.is_over = true;
+            return Err(too_large("of rows in a batch", "more"));
+        }
+        self.data.resize(all * self.width, T::default());
         Ok(&mut self.data[start..])
     }
 
@@ -210,17 +252,12 @@ impl<T: Element> Lists<T> {
     /// Moves rows apart, the last first, so that each sample has this length.
     fn pad(&mut self, samples: usize, fill: T) -> Result<()> {
         let (length, width) = (self.length, self.width);
-        let elements = length.checked_mul(width).and_then(|each| each.checked_mul(samples));
-        let is_too_much = |all: &usize| all.saturating_mul(size_of::<T>()) as u64 > MAX_BYTES;
-        let Some(elements) = elements.filter(|all| !is_too_much(all)) else {
-            let message = format!(
-                "expected up to {} GiB of padded rows, found {samples} samples of {length}: buckets \
-                 set a longest length",
-                MAX_BYTES >> 30
-            );
-            return Err(Error::new(ErrorKind::Limit, message));
+        let rows = length.checked_mul(samples).filter(|all| bytes_of::<T>(*all, width).is_some());
+        let Some(rows) = rows else {
+            let found = format!("{samples} samples of {length}: buckets set a longest length");
+            return Err(too_large("of padded rows", found));
         };
-        self.data.resize(elements, fill);
+        self.data.resize(rows * width, fill);
         for sample in (0..samples).rev() {
             let (start, end) = (self.offsets[sample] as usize, self.offsets[sample + 1] as usize);
             let to = sample * length;
@@ -234,6 +271,8 @@ impl<T: Element> Lists<T> {
 impl<T: Element> Buffer for Lists<T> {
     fn reserve(&mut self, rows: usize, _: usize) {
         self.offsets.reserve(rows);
+        self.samples = rows.max(1);
+        self.is_over = false;
     }
 
     fn set_rows(&mut self, rows: usize) {
@@ -243,20 +282,26 @@ impl<T: Element> Buffer for Lists<T> {
     }
 
     fn finish(&mut self, rows: usize) -> Result<()> {
+        if self.is_over {
+            return Err(too_large("of rows in a batch", "more"));
+        }
         match self.form.clone() {
-            Form::Ragged => Ok(()),
+            Form::Ragged => {}
             Form::Padded(padded) => {
                 let lengths = self.offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize);
                 let longest = lengths.max().unwrap_or_default();
                 let length = padded.length(longest);
                 self.length = length.ok_or_else(|| unfit("shorter samples", longest))?;
-                self.pad(rows, padded.fill)
+                self.pad(rows, padded.fill)?;
             }
             Form::Packed(packed) => {
                 let Lists { data, offsets, pieces, .. } = self;
-                pieces.pack(&packed, offsets, data)
+                pieces.pack(&packed, offsets, data)?;
             }
         }
+        trim(&mut self.data);
+        self.pieces.trim();
+        Ok(())
     }
 
     fn offsets(&self) -> Option<&[u64]> {
@@ -309,7 +354,11 @@ impl<T: Element> ListsColumn<T> {
     ) -> Result<()> {
         let Some(lists) = buffer.as_any_mut().downcast_mut::<Lists<T>>() else { return Ok(()) };
         lists.set_rows(row);
-        add(lists, self.form.limit())?;
+        match add(lists, self.form.limit()) {
+            // The error is that of the batch, and no sample is skipped for it.
+            Err(_) if lists.is_over => {}
+            added => added?,
+        }
         lists.offsets.push((lists.data.len() / lists.width.max(1)) as u64);
         Ok(())
     }
@@ -322,6 +371,7 @@ fn add_rows<T: Element>(lists: &mut Lists<T>, limit: Limit, field: &mut Cursor<'
     let mut read = || -> Result<()> {
         let mut rows = Rows::<T>::find(&mut field.clone(), &row)?;
         let wanted = limit.apply(rows.len())?;
+        rows.check(wanted)?;
         rows.read(0, wanted, lists.more(wanted)?)?;
         Ok(field.skip()?)
     };
@@ -335,7 +385,7 @@ impl<T: Element> Column for ListsColumn<T> {
         if self.row.contains(&0) {
             return Err(unfit("rows with elements", format!("rows of shape {:?}", self.row)));
         }
-        self.form.check()
+        self.form.check(self.row.iter().fold(1, |all: usize, size| all.saturating_mul(*size)))
     }
 
     fn empty(&self) -> Box<dyn Buffer> {
@@ -381,7 +431,13 @@ impl<T: Element> Column for ListsColumn<T> {
 impl Columns {
     /// A field that is an array with any number of rows, each of this shape: the rows of all samples back to
     /// back, `[total, …]` in the batch, and the [offsets](super::ColumnBatch::offsets) between the samples. The
-    /// forms of the field are those of [`array`](Self::array).
+    /// forms of the field are those of [`array`](Self::array), and an empty array of one axis has no rows of any
+    /// shape.
+    ///
+    /// # Errors
+    ///
+    /// A sample is a [`Limit`](ErrorKind::Limit) error if its rows take more than its share of 4 GiB for a batch,
+    /// and more than 256 MiB. So is a batch whose samples together take more than 4 GiB.
     pub fn ragged<T: Element>(self, field: &str, row: &[usize]) -> Columns {
         self.with(field, ListsColumn::<T>::of_field(row, Form::Ragged))
     }
@@ -417,7 +473,8 @@ impl Columns {
     ///
     /// # Errors
     ///
-    /// A batch that would be larger than 4 GiB by its padding is a [`Limit`](ErrorKind::Limit) error.
+    /// A sample that would make a batch larger than 4 GiB, as all others are padded to its length, is a
+    /// [`Limit`](ErrorKind::Limit) error.
     pub fn padded<T: Element>(self, field: &str, row: &[usize], padded: Padded<T>) -> Columns {
         self.with(field, ListsColumn::of_field(row, Form::Padded(padded)))
     }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::numbers::read_numbers;
+use super::numbers::{Numbers, exact};
 use super::{Columns, FixedColumn, Source, code_of, unfit};
 use crate::error::Result;
 use crate::format::msgpack::numpy::is_container;
@@ -10,6 +10,9 @@ use crate::format::msgpack::{Cursor, Kind};
 use crate::image::{MaskPixels, Places, Plan, Size, decode_mask};
 use crate::loader::batch::Record;
 use crate::value::{Element, Number};
+
+/// A larger mask gives its memory back.
+const MOST_KEPT: usize = 64 << 20;
 
 thread_local! {
     /// Memory of this thread for masks on their way, which the next one uses again.
@@ -57,9 +60,10 @@ impl Columns {
     /// cropped, flipped, padded and turned as its image, and resized to the nearest pixel. Colours and
     /// numbers of the pipeline do not concern it, so its values stay as they are.
     ///
-    /// The field is an image of grey with 8 or 16 bits, or of a palette, whose numbers are taken; or an
-    /// array of numbers of any type, or lists of them. Each number must be one of type `T`, and the mask must
-    /// have the size of the image. An EXIF orientation of its own means nothing.
+    /// The field is an image of grey with 8 or 16 bits, or a PNG with a palette, whose numbers are taken; or an
+    /// array of numbers of any type, or lists of them. Each number must be one of type `T`: an integer that a
+    /// float cannot hold is an error, and floats are rounded to the nearest one. The mask must have the size
+    /// of the image. An EXIF orientation of its own means nothing.
     ///
     /// The column of the images has to come first. The header of the image is read once more.
     ///
@@ -89,7 +93,12 @@ impl Columns {
             SCRATCH
                 .with_borrow_mut(|(places, bytes)| {
                     let field = record.field(&field)?;
-                    move_mask(&mask, &plan, field, places, bytes, out)
+                    let moved = move_mask(&mask, &plan, field, places, bytes, out);
+                    // One large mask does not keep its memory.
+                    if bytes.capacity() > MOST_KEPT {
+                        *bytes = Vec::new();
+                    }
+                    moved
                 })
                 .map_err(|error| error.with_field(field.as_str()))
         };
@@ -121,16 +130,22 @@ fn move_mask<T: Element>(
         let wide = |at: usize| bytemuck::pod_read_unaligned::<u16>(&bytes[2 * at..2 * at + 2]);
         // Each number has to be one of the type of the column.
         let count = height * width;
-        let most = match pixels {
-            MaskPixels::Narrow => bytes[..count].iter().copied().max().map(u16::from),
-            MaskPixels::Wide => (0..count).map(wide).max(),
+        let element = |value: u16| exact::<T>(Number::Signed(value.into()));
+        let odd = match pixels {
+            MaskPixels::Narrow => {
+                let fits: [bool; 256] =
+                    std::array::from_fn(|value| element(value as u16).is_some());
+                bytes[..count]
+                    .iter()
+                    .find(|value| !fits[usize::from(**value)])
+                    .map(|&value| value.into())
+            }
+            MaskPixels::Wide => (0..count).map(wide).find(|&value| element(value).is_none()),
         };
-        let most = Number::Unsigned(u64::from(most.unwrap_or_default()));
-        if T::from_number(most).is_none() {
-            return Err(unfit(format!("a mask of type {}", code_of::<T>()), most));
+        if let Some(odd) = odd {
+            return Err(unfit(format!("a mask of type {}", code_of::<T>()), odd));
         }
-        let element =
-            |value: u16| T::from_number(Number::Unsigned(value.into())).unwrap_or_default();
+        let element = |value: u16| element(value).unwrap_or_default();
         match pixels {
             MaskPixels::Narrow => {
                 let table: [T; 256] = std::array::from_fn(|value| element(value as u16));
@@ -148,9 +163,6 @@ fn move_mask<T: Element>(
 /// A mask that is an array.
 fn read_grid<T: Element>(field: &mut Cursor<'_>, height: usize, width: usize) -> Result<Vec<T>> {
     let expected = format!("an image or an array of shape [{height}, {width}] as mask");
-    let values = read_numbers::<T>(field, &[width], height, &expected)?;
-    match values.len() == height * width {
-        true => Ok(values),
-        false => Err(unfit(expected, format!("{} rows", values.len() / width.max(1)))),
-    }
+    let (row, rows) = (&[width][..], Some(height));
+    Numbers { row, rows, takes_bytes: false, expected: &expected }.read(field)
 }

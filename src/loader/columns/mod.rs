@@ -276,11 +276,11 @@ impl<T: Element> Column for FixedColumn<T> {
                 read_container(row, &self.shape, field.read_bin()?)
             }
             _ if self.shape.is_empty() => {
-                row[0] = read_number(field)?;
+                row[0] = read_number(field, T::from_number)?;
                 Ok(())
             }
             Kind::Bin => copy(row, field.read_bin()?, false),
-            Kind::Array => read_list(row, &self.shape, &self.shape, field),
+            Kind::Array => read_list(row, &self.shape, &self.shape, field, T::from_number),
             kind => Err(unfit("an array", name_of(kind))),
         }
     }
@@ -316,9 +316,10 @@ fn read_list<T: Element>(
     left: &[usize],
     shape: &[usize],
     field: &mut Cursor<'_>,
+    convert: fn(Number) -> Option<T>,
 ) -> Result<()> {
     let Some((len, inner)) = left.split_first() else {
-        row[0] = read_number(field)?;
+        row[0] = read_number(field, convert)?;
         return Ok(());
     };
     let expected = || format!("lists of numbers of shape {shape:?}");
@@ -332,12 +333,12 @@ fn read_list<T: Element>(
     }
     let width: usize = inner.iter().product();
     for at in 0..found {
-        read_list(&mut row[at * width..(at + 1) * width], inner, shape, field)?;
+        read_list(&mut row[at * width..(at + 1) * width], inner, shape, field, convert)?;
     }
     Ok(())
 }
 
-fn read_number<T: Element>(field: &mut Cursor<'_>) -> Result<T> {
+fn read_number<T: Element>(field: &mut Cursor<'_>, convert: fn(Number) -> Option<T>) -> Result<T> {
     let number = match field.peek()? {
         Kind::Float => Number::Float(field.read_f64()?),
         Kind::Bool => Number::Signed(i64::from(field.read_bool()?)),
@@ -349,7 +350,7 @@ fn read_number<T: Element>(field: &mut Cursor<'_>) -> Result<T> {
         kind => return Err(unfit("a number", name_of(kind))),
     };
     let expected = || unfit(format!("a number of type {}", code_of::<T>()), number);
-    T::from_number(number).ok_or_else(expected)
+    convert(number).ok_or_else(expected)
 }
 
 /// Type, data and shape of an array as msgpack-numpy packs it.
@@ -754,6 +755,12 @@ impl Layout {
     }
 }
 
+/// The longest of these samples, and its rows.
+fn longest(offsets: Option<&[u64]>, indices: &[u64]) -> Option<(u64, u64)> {
+    let lengths = offsets?.windows(2).map(|ends| ends[1] - ends[0]);
+    indices.iter().copied().zip(lengths).max_by_key(|(_, len)| *len)
+}
+
 impl Gather for CollateColumns {
     type Data = ColumnBatch;
 
@@ -788,8 +795,15 @@ impl Gather for CollateColumns {
         )?;
         let rows = batch.rows;
         for (buffer, (name, _)) in batch.buffers.iter_mut().zip(&batch.columns.0) {
-            let finished = buffer.finish(rows);
-            finished.map_err(|error| error.within(format_args!("column {name:?}")))?;
+            buffer.finish(rows).map_err(|error| {
+                let error = error.within(format_args!("column {name:?}"));
+                match longest(buffer.offsets(), &fetched.indices) {
+                    Some((index, len)) => {
+                        error.note(format_args!("the longest is sample {index} with {len}"))
+                    }
+                    None => error,
+                }
+            })?;
         }
         let bytes = batch.buffers.iter().map(|buffer| buffer.bytes()).sum();
         Ok(Gathered { fetched, data: batch, bytes })

@@ -1,6 +1,6 @@
 //! Tokens of several samples in rows of one length.
 
-use super::lists::Limit;
+use super::lists::{Limit, trim};
 use super::unfit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::value::Element;
@@ -32,14 +32,16 @@ impl<T: Element> Packed<T> {
         Packed { splits: false, ..Packed::split(length) }
     }
 
-    /// Of a sample longer than a row, takes the first tokens.
+    /// Takes the first tokens of a sample that is longer than a row, or, if samples are split, than the
+    /// [rows](Self::rows) of a batch.
     pub fn cut(mut self) -> Packed<T> {
         self.cuts = true;
         self
     }
 
     /// Batches of exactly this many rows: rows of padding are added, and a batch that needs more is an
-    /// error.
+    /// error. A sample that no batch has room for is an error of its own, which
+    /// [`OnError`](crate::loader::OnError) can skip.
     pub fn rows(mut self, rows: usize) -> Packed<T> {
         self.rows = Some(rows);
         self
@@ -56,22 +58,35 @@ impl<T: Element> Packed<T> {
     }
 
     pub(super) fn most(&self) -> Limit {
-        match self.splits {
-            true => Limit::None,
-            false => Limit::of(Some(self.length), self.cuts),
-        }
+        let most = match self.splits {
+            true => self.rows.map(|rows| rows.saturating_mul(self.length)),
+            false => Some(self.length),
+        };
+        Limit::of(most, self.cuts, "tokens")
     }
 
     pub(super) fn check(&self) -> Result<()> {
         match self {
             Packed { length: 0, .. } => Err(unfit("rows of 1 token or more", 0)),
             Packed { rows: Some(0), .. } => Err(unfit("1 row or more", 0)),
-            Packed { splits: true, cuts: true, .. } => {
-                Err(unfit("samples that are split or cut", "both"))
+            Packed { splits: true, cuts: true, rows: None, .. } => {
+                Err(unfit("a number of rows for samples that are split and cut", "none"))
             }
-            _ => Ok(()),
+            Packed { length, rows, .. } => {
+                let all = rows.unwrap_or(1).checked_mul(*length);
+                match all.filter(|all| i32::try_from(*all).is_ok()) {
+                    Some(_) => Ok(()),
+                    None => Err(too_many()),
+                }
+            }
         }
     }
+}
+
+/// Offsets of tokens are 32 bits wide, as attention wants them.
+fn too_many() -> Error {
+    let message = format!("expected up to {} packed tokens, found more", i32::MAX);
+    Error::new(ErrorKind::Limit, message)
 }
 
 /// Rows of tokens, and what is where in them.
@@ -121,6 +136,13 @@ impl Pieces {
         }
     }
 
+    /// Gives back memory that a larger batch left.
+    pub(super) fn trim(&mut self) {
+        trim(&mut self.positions);
+        trim(&mut self.documents);
+        trim(&mut self.cu_seqlens);
+    }
+
     pub(super) fn bytes(&self) -> usize {
         4 * (self.positions.len() + self.documents.len() + self.cu_seqlens.len())
     }
@@ -148,11 +170,9 @@ impl Pieces {
             (_, Some(rows)) => Some(rows),
             (needed, None) => needed,
         };
-        // Offsets of tokens are 32 bits wide, as attention wants them.
         let all = rows.and_then(|rows| rows.checked_mul(length));
         let Some(all) = all.filter(|all| i32::try_from(*all).is_ok()) else {
-            let message = format!("expected up to {} packed tokens, found more", i32::MAX);
-            return Err(Error::new(ErrorKind::Limit, message));
+            return Err(too_many());
         };
         let Pieces { positions, documents, cu_seqlens, max } = self;
         positions.clear();

@@ -2,17 +2,28 @@
 
 use super::{byte_order_of, code_of, copy, is_like, name_of, parse_array, read_list, unfit};
 use crate::array::PackedArray;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::is_container;
 use crate::format::msgpack::{Cursor, Kind};
-use crate::value::Element;
+use crate::value::{DType, Element, Number};
+
+/// The most bytes of rows in a batch, which an allocation can have on any machine. How many rows there are is in the
+/// data, so it is not trusted.
+pub(super) const MAX_BYTES: u64 = if usize::BITS > 32 { 4 << 30 } else { isize::MAX as u64 };
+
+/// Bytes of this many rows of this many elements, unless they are more than that.
+pub(super) fn bytes_of<T>(rows: usize, width: usize) -> Option<u64> {
+    let bytes = (rows as u64).checked_mul(width as u64)?.checked_mul(size_of::<T>() as u64)?;
+    (bytes <= MAX_BYTES).then_some(bytes)
+}
 
 /// The rows of an array, in any form that a field may have, before they are read.
 pub(super) struct Rows<'a, 'r, T> {
     form: Form<'a>,
     len: usize,
     row: &'r [usize],
-    of: std::marker::PhantomData<T>,
+    /// What a number of a list is as an element.
+    number: fn(Number) -> Option<T>,
 }
 
 enum Form<'a> {
@@ -29,11 +40,18 @@ impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
     /// Those of a field, each of which has to have the shape `row`. The cursor is somewhere in the field then.
     pub(super) fn find(field: &mut Cursor<'a>, row: &'r [usize]) -> Result<Rows<'a, 'r, T>> {
         let expected = || format!("an array of type {} with rows of shape {row:?}", code_of::<T>());
-        let of = std::marker::PhantomData;
         let (form, len) = match field.peek()? {
             Kind::Map => {
                 let (dtype, data, found) = parse_array(field)?;
-                let data = data.unwrap_or_default();
+                let Some(data) = data else {
+                    return Err(unfit(expected(), "an array without data"));
+                };
+                // NumPy makes an array of float64 without a second axis of an empty list.
+                let is_empty = found.as_deref() == Some(&[0]) && data.is_empty();
+                if is_empty && dtype.parse::<DType>().is_ok() {
+                    let form = Form::Bytes { data, big_endian: false };
+                    return Ok(Rows { form, len: 0, row, number: T::from_number });
+                }
                 let big_endian = byte_order_of::<T>(dtype);
                 let fits = found.as_deref().is_none_or(|found| found.get(1..) == Some(row));
                 let (Some(big_endian), true) = (big_endian, fits) else {
@@ -51,6 +69,7 @@ impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
             Kind::Bin if is_container(field.clone().read_bin()?) => {
                 let packed = PackedArray::from_bytes(field.read_bin()?)?;
                 match packed.shape() {
+                    [0] => (Form::Bytes { data: &[], big_endian: false }, 0),
                     [len, found @ ..] if found == row && is_like::<T>(packed.dtype()) => {
                         let len = *len;
                         (Form::Packed(Box::new(packed)), len)
@@ -68,20 +87,40 @@ impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
             }
             Kind::Array => {
                 let len = field.read_array_len()? as usize;
-                // Each takes a byte or more, so that memory is not made for rows that do not follow.
-                if len > field.rest().len() {
-                    return Err(unfit(format!("a list of {len}"), "fewer bytes"));
+                // Each number takes a byte or more, so that memory is not made for rows that do not follow.
+                let numbers = row.iter().try_fold(len, |all, size| all.checked_mul(*size));
+                let bytes = field.rest().len();
+                if len.max(numbers.unwrap_or(usize::MAX)) > bytes {
+                    let expected = format!("lists of numbers of shape {row:?}");
+                    return Err(unfit(expected, format!("a list of {len} in {bytes} bytes")));
                 }
                 (Form::List(field.clone()), len)
             }
             kind => return Err(unfit("an array", name_of(kind))),
         };
-        Ok(Rows { form, len, row, of })
+        Ok(Rows { form, len, row, number: T::from_number })
+    }
+
+    /// The same, with other rules for the numbers of lists.
+    pub(super) fn with_numbers(self, number: fn(Number) -> Option<T>) -> Rows<'a, 'r, T> {
+        Rows { number, ..self }
     }
 
     /// How many rows there are.
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Checks that memory for this many of them can be taken: the bytes that they are stored in are there.
+    pub(super) fn check(&self, wanted: usize) -> Result<()> {
+        if bytes_of::<T>(wanted, self.row.iter().product()).is_none() {
+            let message = format!("expected up to {} MiB of rows", MAX_BYTES >> 20);
+            return Err(Error::new(ErrorKind::Limit, format!("{message}, found {wanted} rows")));
+        }
+        match &self.form {
+            Form::Packed(packed) => packed.chunks().try_for_each(|chunk| chunk.map(drop)),
+            Form::Bytes { .. } | Form::List(_) => Ok(()),
+        }
     }
 
     /// Reads `wanted` rows from `first` on, of which there are as many.
@@ -99,7 +138,8 @@ impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
                 }
                 // The lists of the rows, each of which has the shape of one.
                 (0..wanted).try_for_each(|at| {
-                    read_list(&mut out[at * width..(at + 1) * width], self.row, self.row, rows)
+                    let out = &mut out[at * width..(at + 1) * width];
+                    read_list(out, self.row, self.row, rows, self.number)
                 })
             }
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use super::batch::{Batch, Gather, Gathered, Task, in_reader};
+use super::batch::{Batch, Gather, Gathered, Space, Task, in_reader};
 use super::groups::{Groups, PROBES, Scale, Step};
 use super::orders::Orders;
 use super::report::{Got, Lane, LoaderReport, Look, Meter, Reporter, Resting, Stage};
@@ -58,6 +58,8 @@ struct Shared<D> {
     groups: Groups,
     /// The pool is closing: set with that of the queue, for reads that wait.
     stop: Arc<AtomicBool>,
+    /// Memory of batches that are finished: at most one for each thread.
+    spaces: Mutex<Vec<Space>>,
     state: Mutex<Queue<D>>,
     /// There is room for another batch, or the pool is closing.
     room: Condvar,
@@ -111,6 +113,7 @@ impl<D: Send + 'static> Pool<D> {
             told: Mutex::new(0),
             groups: Groups::default(),
             stop: Arc::default(),
+            spaces: Mutex::default(),
             state: Mutex::new(empty),
             room: Condvar::new(),
             ready: Condvar::new(),
@@ -191,6 +194,10 @@ impl<D: Send + 'static> Drop for Pool<D> {
 impl<D: Send + 'static> Shared<D> {
     fn queue(&self) -> MutexGuard<'_, Queue<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spaces(&self) -> MutexGuard<'_, Vec<Space>> {
+        self.spaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// No more batches: workers stop after their current ones, and at once where they wait for remote bytes.
@@ -351,21 +358,27 @@ impl<D: Send + 'static> Shared<D> {
         lane: &Lane,
     ) -> Result<(Batch<D>, Size)> {
         let share = plan.batch(step, self.schedule.rank);
-        let positions: Vec<u64> = share.iter().collect();
-        let mut indices = Vec::with_capacity(positions.len());
-        share.fill(order, &mut indices);
+        let mut space = self.spaces().pop().unwrap_or_default();
+        let Space { positions, indices, raws } = &mut space;
+        positions.clear();
+        positions.extend(share.iter());
+        indices.clear();
+        indices.reserve(positions.len());
+        share.fill(order, indices);
+        let (positions, indices, raws) = (&*positions, &*indices, &*raws);
         let reader = &*self.options.reader;
         lane.enter(Stage::Reading);
         if reader.is_remote() {
-            self.fetch(number, &indices);
+            self.fetch(number, indices);
         } else if self.options.prefetch {
             self.prefetch(number);
         }
         let on_error = self.options.on_error;
         let real = positions.len() - share.padding() as usize;
-        let indices = &indices;
-        let task = Task { reader, epoch, positions: &positions, real, indices, on_error, lane };
-        let Gathered { fetched, data, bytes } = self.gather.gather(&task)?;
+        let task = Task { reader, epoch, positions, real, indices, on_error, raws, lane };
+        let gathered = self.gather.gather(&task);
+        self.spaces().push(space);
+        let Gathered { fetched, data, bytes } = gathered?;
         let batch = Batch {
             epoch,
             step,

@@ -208,6 +208,8 @@ pub(super) struct Task<'a> {
     pub(super) on_error: OnError,
     /// Memory for what is fetched.
     pub(super) raws: &'a Cell<Raws<'static>>,
+    /// Memory for the indices of the batch.
+    pub(super) list: Cell<Vec<u64>>,
     /// Where the thread that does it counts its time. It is reading.
     pub(super) lane: &'a Lane,
 }
@@ -279,7 +281,9 @@ impl Task<'_> {
         mut take: impl FnMut(&mut S, usize, Cow<'_, [u8]>) -> Result<()>,
         mut failed: impl FnMut(&mut S, &Failure) -> bool,
     ) -> Result<Fetched> {
-        let indices = Vec::with_capacity(self.indices.len());
+        let mut indices = self.list.take();
+        indices.clear();
+        indices.reserve(self.indices.len());
         let mut fetched = Fetched { indices, ..Fetched::default() };
         // Locate all of them first, then touch their bytes, so that the waits for memory overlap.
         let fetch = |&index: &u64| self.reader.get_raw(in_reader(index));

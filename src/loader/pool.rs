@@ -5,12 +5,15 @@
 //! timing.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
+
+use foldhash::fast::FixedState;
 
 use super::batch::{Batch, Gather, Gathered, Space, Task, in_reader};
 use super::groups::{Groups, PROBES, Scale, Step};
@@ -60,6 +63,8 @@ struct Shared<D> {
     stop: Arc<AtomicBool>,
     /// Memory of batches that are finished: at most one for each thread.
     spaces: Mutex<Vec<Space>>,
+    /// Lists of indices that the caller gave back: at most one for each batch that can be in use.
+    lists: Mutex<Vec<Vec<u64>>>,
     state: Mutex<Queue<D>>,
     /// There is room for another batch, or the pool is closing.
     room: Condvar,
@@ -73,7 +78,7 @@ struct Queue<D> {
     next: u64,
     /// The number that the caller waits for.
     wanted: u64,
-    done: BTreeMap<u64, Ready<D>>,
+    done: HashMap<u64, Ready<D>, FixedState>,
     bytes: usize,
     /// The caller has asked for a batch.
     asked: bool,
@@ -102,7 +107,7 @@ impl<D: Send + 'static> Pool<D> {
         let threads = options.threads;
         let queue = options.batches();
         let (asked, stop) = (false, false);
-        let empty = Queue { next: 0, wanted: 0, done: BTreeMap::new(), bytes: 0, asked, stop };
+        let empty = Queue { next: 0, wanted: 0, done: HashMap::default(), bytes: 0, asked, stop };
         let orders = Orders::new(schedule.sampler.clone());
         let shared = Arc::new(Shared {
             options,
@@ -114,6 +119,7 @@ impl<D: Send + 'static> Pool<D> {
             groups: Groups::default(),
             stop: Arc::default(),
             spaces: Mutex::default(),
+            lists: Mutex::default(),
             state: Mutex::new(empty),
             room: Condvar::new(),
             ready: Condvar::new(),
@@ -136,6 +142,15 @@ impl<D: Send + 'static> Pool<D> {
             pool.workers.push(started?);
         }
         Ok(pool)
+    }
+
+    /// Uses the list of a batch again.
+    pub(super) fn reuse(&self, list: Vec<u64>) {
+        let mut lists = self.shared.lists();
+        // Those in the queue, and one that the caller holds.
+        if lists.len() <= self.shared.queue {
+            lists.push(list);
+        }
     }
 
     /// Where the run is after the last batch, if there is one.
@@ -198,6 +213,10 @@ impl<D: Send + 'static> Shared<D> {
 
     fn spaces(&self) -> MutexGuard<'_, Vec<Space>> {
         self.spaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lists(&self) -> MutexGuard<'_, Vec<Vec<u64>>> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// No more batches: workers stop after their current ones, and at once where they wait for remote bytes.
@@ -375,7 +394,8 @@ impl<D: Send + 'static> Shared<D> {
         }
         let on_error = self.options.on_error;
         let real = positions.len() - share.padding() as usize;
-        let task = Task { reader, epoch, positions, real, indices, on_error, raws, lane };
+        let list = Cell::new(self.lists().pop().unwrap_or_default());
+        let task = Task { reader, epoch, positions, real, indices, on_error, raws, list, lane };
         let gathered = self.gather.gather(&task);
         self.spaces().push(space);
         let Gathered { fetched, data, bytes } = gathered?;

@@ -412,7 +412,7 @@ impl<D: Send + 'static> Loader<D> {
     /// Takes a batch back when the caller is done with it, so that a later one uses its memory.
     ///
     /// A batch of [columns](LoaderOptions::columns) returns the memory of its columns when it is dropped.
-    /// Its list of indices belongs to the caller, and is returned only by this: then batches of numbers need
+    /// Its list of indices belongs to the caller, and is returned only by this: then batches of images and scalars need
     /// no new memory at all.
     ///
     /// ```

@@ -102,7 +102,8 @@ fn a_warm_worker_allocates_nothing_but_for_the_decoder() {
                 let mut rng = StableRng::new(&[seed]);
                 worker.run(&jpeg, &mut rng, &mut out).map(|_| ())
             };
-            if (0..5).try_for_each(&mut run).is_err() {
+            // Several times, because images swap the two buffers of pixels, and each has to grow.
+            if (0..4).flat_map(|_| 0..5).try_for_each(&mut run).is_err() {
                 continue;
             }
             let found = allocations(|| (0..5).try_for_each(run).unwrap());
@@ -210,7 +211,7 @@ fn memory_of_the_caller_is_flat_over_epochs() {
 /// Each sample has the thread that made it, and what that had allocated so far.
 #[test]
 fn warm_threads_allocate_nothing_but_for_the_decoder() {
-    const EPOCHS: u64 = 40;
+    const EPOCHS: u64 = 100;
     let columns = columns().row::<u64>("counted", &[2], |_, row| {
         row.copy_from_slice(&COUNTED.with(|counted| [counted as *const _ as u64, counted.get().0]));
         Ok(())
@@ -227,6 +228,8 @@ fn warm_threads_allocate_nothing_but_for_the_decoder() {
         of_the_caller += allocations(|| loader.reuse(batch));
     }
     let found: u64 = threads.values().map(|(first, last)| last - first).sum();
-    let most = EPOCHS * (OF_AN_ORDER + BATCHES as u64 * OF_THE_DECODER);
+    // Buffers are made when a thread or the queue first needs them, at some time in the run, and then grow.
+    const UNTIL_WARM: u64 = 200;
+    let most = EPOCHS * (OF_AN_ORDER + BATCHES as u64 * OF_THE_DECODER) + UNTIL_WARM;
     assert!(found <= most && of_the_caller < 9, "{found}, {of_the_caller}: {threads:?}");
 }

@@ -412,8 +412,8 @@ impl<D: Send + 'static> Loader<D> {
     /// Takes a batch back when the caller is done with it, so that a later one uses its memory.
     ///
     /// A batch of [columns](LoaderOptions::columns) returns the memory of its columns when it is dropped.
-    /// Its list of indices belongs to the caller, and is returned only by this: then batches of images and scalars need
-    /// no new memory at all.
+    /// Its list of indices belongs to the caller, and is returned only by this: then batches of images and
+    /// scalars need no new memory at all.
     ///
     /// ```
     /// # use std::sync::Arc;

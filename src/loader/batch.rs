@@ -1,6 +1,7 @@
 //! One batch: fetching its samples, decoding them, and what happens to those that fail.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ops::Range;
 
 use serde::Deserialize;
@@ -205,8 +206,29 @@ pub(super) struct Task<'a> {
     pub(super) real: usize,
     pub(super) indices: &'a [u64],
     pub(super) on_error: OnError,
+    /// Memory for what is fetched.
+    pub(super) raws: &'a Cell<Raws<'static>>,
+    /// Memory for the indices of the batch.
+    pub(super) list: Cell<Vec<u64>>,
     /// Where the thread that does it counts its time. It is reading.
     pub(super) lane: &'a Lane,
+}
+
+/// Samples as the reader has them.
+pub(super) type Raws<'a> = Vec<Result<Cow<'a, [u8]>>>;
+
+/// Memory that one batch after another uses.
+#[derive(Default)]
+pub(super) struct Space {
+    pub(super) positions: Vec<u64>,
+    pub(super) indices: Vec<u64>,
+    pub(super) raws: Cell<Raws<'static>>,
+}
+
+/// The same memory without elements, for those that borrow from something else. Collecting in place keeps it.
+fn emptied<'a>(mut raws: Raws<'_>) -> Raws<'a> {
+    raws.clear();
+    raws.into_iter().filter_map(|_| None).collect()
 }
 
 /// How many samples are touched ahead of decoding.
@@ -259,11 +281,14 @@ impl Task<'_> {
         mut take: impl FnMut(&mut S, usize, Cow<'_, [u8]>) -> Result<()>,
         mut failed: impl FnMut(&mut S, &Failure) -> bool,
     ) -> Result<Fetched> {
-        let indices = Vec::with_capacity(self.indices.len());
+        let mut indices = self.list.take();
+        indices.clear();
+        indices.reserve(self.indices.len());
         let mut fetched = Fetched { indices, ..Fetched::default() };
         // Locate all of them first, then touch their bytes, so that the waits for memory overlap.
         let fetch = |&index: &u64| self.reader.get_raw(in_reader(index));
-        let mut raws: Vec<Result<Cow<'_, [u8]>>> = self.indices.iter().map(fetch).collect();
+        let mut raws = emptied(self.raws.take());
+        raws.extend(self.indices.iter().map(fetch));
         fetched.packed = raws.iter().flatten().map(|raw| raw.len()).sum();
         self.lane.enter(Stage::Decoding);
         begin(state, fetched.packed);
@@ -290,6 +315,7 @@ impl Task<'_> {
                 fetched.padding += u64::from(padding);
             }
         }
+        self.raws.set(emptied(raws));
         Ok(fetched)
     }
 

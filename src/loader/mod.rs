@@ -409,6 +409,35 @@ impl<D: Send + 'static> Loader<D> {
         self.state
     }
 
+    /// Takes a batch back when the caller is done with it, so that a later one uses its memory.
+    ///
+    /// A batch of [columns](LoaderOptions::columns) returns the memory of its columns when it is dropped.
+    /// Its list of indices belongs to the caller, and is returned only by this: then batches of images and
+    /// scalars need no new memory at all.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use kiste::loader::{Columns, Loader};
+    /// # use kiste::{reader::ListReader, sampler::Shuffle};
+    /// # #[derive(serde::Serialize)]
+    /// # struct Sample { key: String, label: u8 }
+    /// # let samples = [1, 2, 3].map(|n| Sample { key: n.to_string(), label: n });
+    /// # let reader = Arc::new(ListReader::pack(samples)?);
+    /// let options = Loader::options(reader, Shuffle::new(3, 42)).batch_size(2).epochs(1);
+    /// let mut loader = options.columns(Columns::new().scalar::<u8>("label"))?;
+    /// let mut sum = 0;
+    /// while let Some(batch) = loader.next() {
+    ///     let batch = batch?;
+    ///     sum += batch.data.values::<u8>("label")?.iter().sum::<u8>();
+    ///     loader.reuse(batch);
+    /// }
+    /// assert_eq!(sum, 6);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    pub fn reuse(&self, batch: Batch<D>) {
+        self.pool.reuse(batch.indices);
+    }
+
     /// Where the time has gone since the first batch was asked for, and what the limit is. It is counted in
     /// every run, without a lock: the clock is read a few times for each batch. It can be asked for between
     /// any two batches and after the end.

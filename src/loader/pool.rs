@@ -5,14 +5,17 @@
 //! timing.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use super::batch::{Batch, Gather, Gathered, Task, in_reader};
+use foldhash::fast::FixedState;
+
+use super::batch::{Batch, Gather, Gathered, Space, Task, in_reader};
 use super::groups::{Groups, PROBES, Scale, Step};
 use super::orders::Orders;
 use super::report::{Got, Lane, LoaderReport, Look, Meter, Reporter, Resting, Stage};
@@ -58,6 +61,10 @@ struct Shared<D> {
     groups: Groups,
     /// The pool is closing: set with that of the queue, for reads that wait.
     stop: Arc<AtomicBool>,
+    /// Memory of batches that are finished: at most one for each thread.
+    spaces: Mutex<Vec<Space>>,
+    /// Lists of indices that the caller gave back: at most one for each batch that can be in use.
+    lists: Mutex<Vec<Vec<u64>>>,
     state: Mutex<Queue<D>>,
     /// There is room for another batch, or the pool is closing.
     room: Condvar,
@@ -71,7 +78,7 @@ struct Queue<D> {
     next: u64,
     /// The number that the caller waits for.
     wanted: u64,
-    done: BTreeMap<u64, Ready<D>>,
+    done: HashMap<u64, Ready<D>, FixedState>,
     bytes: usize,
     /// The caller has asked for a batch.
     asked: bool,
@@ -100,7 +107,7 @@ impl<D: Send + 'static> Pool<D> {
         let threads = options.threads;
         let queue = options.batches();
         let (asked, stop) = (false, false);
-        let empty = Queue { next: 0, wanted: 0, done: BTreeMap::new(), bytes: 0, asked, stop };
+        let empty = Queue { next: 0, wanted: 0, done: HashMap::default(), bytes: 0, asked, stop };
         let orders = Orders::new(schedule.sampler.clone());
         let shared = Arc::new(Shared {
             options,
@@ -111,6 +118,8 @@ impl<D: Send + 'static> Pool<D> {
             told: Mutex::new(0),
             groups: Groups::default(),
             stop: Arc::default(),
+            spaces: Mutex::default(),
+            lists: Mutex::default(),
             state: Mutex::new(empty),
             room: Condvar::new(),
             ready: Condvar::new(),
@@ -133,6 +142,15 @@ impl<D: Send + 'static> Pool<D> {
             pool.workers.push(started?);
         }
         Ok(pool)
+    }
+
+    /// Uses the list of a batch again.
+    pub(super) fn reuse(&self, list: Vec<u64>) {
+        let mut lists = self.shared.lists();
+        // Those in the queue, and one that the caller holds.
+        if lists.len() <= self.shared.queue {
+            lists.push(list);
+        }
     }
 
     /// Where the run is after the last batch, if there is one.
@@ -191,6 +209,14 @@ impl<D: Send + 'static> Drop for Pool<D> {
 impl<D: Send + 'static> Shared<D> {
     fn queue(&self) -> MutexGuard<'_, Queue<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spaces(&self) -> MutexGuard<'_, Vec<Space>> {
+        self.spaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lists(&self) -> MutexGuard<'_, Vec<Vec<u64>>> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// No more batches: workers stop after their current ones, and at once where they wait for remote bytes.
@@ -351,21 +377,28 @@ impl<D: Send + 'static> Shared<D> {
         lane: &Lane,
     ) -> Result<(Batch<D>, Size)> {
         let share = plan.batch(step, self.schedule.rank);
-        let positions: Vec<u64> = share.iter().collect();
-        let mut indices = Vec::with_capacity(positions.len());
-        share.fill(order, &mut indices);
+        let mut space = self.spaces().pop().unwrap_or_default();
+        let Space { positions, indices, raws } = &mut space;
+        positions.clear();
+        positions.extend(share.iter());
+        indices.clear();
+        indices.reserve(positions.len());
+        share.fill(order, indices);
+        let (positions, indices, raws) = (&*positions, &*indices, &*raws);
         let reader = &*self.options.reader;
         lane.enter(Stage::Reading);
         if reader.is_remote() {
-            self.fetch(number, &indices);
+            self.fetch(number, indices);
         } else if self.options.prefetch {
             self.prefetch(number);
         }
         let on_error = self.options.on_error;
         let real = positions.len() - share.padding() as usize;
-        let indices = &indices;
-        let task = Task { reader, epoch, positions: &positions, real, indices, on_error, lane };
-        let Gathered { fetched, data, bytes } = self.gather.gather(&task)?;
+        let list = Cell::new(self.lists().pop().unwrap_or_default());
+        let task = Task { reader, epoch, positions, real, indices, on_error, raws, list, lane };
+        let gathered = self.gather.gather(&task);
+        self.spaces().push(space);
+        let Gathered { fetched, data, bytes } = gathered?;
         let batch = Batch {
             epoch,
             step,

@@ -3,10 +3,11 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kiste::image::{Pipeline, Worker};
-use kiste::loader::{ColumnMemory, Columns, Loader, Memory};
+use kiste::loader::{Batch, ColumnBatch, ColumnMemory, Columns, Loader, LoaderOptions, Memory};
 use kiste::reader::ListReader;
 use kiste::sampler::Shuffle;
 use kiste::sampler::rng::StableRng;
@@ -101,7 +102,8 @@ fn a_warm_worker_allocates_nothing_but_for_the_decoder() {
                 let mut rng = StableRng::new(&[seed]);
                 worker.run(&jpeg, &mut rng, &mut out).map(|_| ())
             };
-            if (0..5).try_for_each(&mut run).is_err() {
+            // Several times, because images swap the two buffers of pixels, and each has to grow.
+            if (0..4).flat_map(|_| 0..5).try_for_each(&mut run).is_err() {
                 continue;
             }
             let found = allocations(|| (0..5).try_for_each(run).unwrap());
@@ -115,40 +117,119 @@ fn a_warm_worker_allocates_nothing_but_for_the_decoder() {
 struct Sample {
     key: String,
     image: serde_bytes::ByteBuf,
+    label: i64,
 }
 
-/// A loader that gets its memory from the caller, without threads, so that this one is counted.
-#[test]
-fn memory_is_flat_over_epochs() {
+const SAMPLES: u64 = 24;
+/// Batches of an epoch, each of eight samples.
+const BATCHES: usize = 3;
+
+fn samples() -> Arc<ListReader> {
     let kind = &kinds()[0];
-    let samples = (0..24u16).map(|at| Sample {
+    let samples = (0..SAMPLES as u16).map(|at| Sample {
         key: at.to_string(),
         image: serde_bytes::ByteBuf::from(kind.encode(60 + at % 5, 70 - at % 7)),
+        label: i64::from(at),
     });
-    let reader = Arc::new(ListReader::pack(samples).unwrap());
+    Arc::new(ListReader::pack(samples).unwrap())
+}
+
+fn columns() -> Columns {
     let text = "random_resized_crop(24) | hflip | to(f32, chw) | normalize(imagenet)";
-    let columns = || Columns::new().image::<f32>("image", text.parse::<Pipeline>().unwrap());
-    let sets = (0..3).map(|_| {
-        let memory = vec![0u8; 4 * 8 * 3 * 24 * 24];
-        vec![("image".to_owned(), Box::new(memory) as Box<dyn Memory>)]
-    });
-    let memory = ColumnMemory::new(columns(), 8, sets.collect()).unwrap();
-    let options = Loader::options(reader, Shuffle::new(24, 1)).batch_size(8).threads(0).epochs(4);
-    let mut loader = options.columns_in(&memory).unwrap();
-    let (mut used, mut counts) = (Vec::with_capacity(4), Vec::with_capacity(12));
-    for _ in 0..4 {
-        for _ in 0..3 {
+    let small = "resize((20, 20))";
+    Columns::new()
+        .image::<f32>("image", text.parse::<Pipeline>().unwrap())
+        .image_as::<u8>("small", "image", small.parse::<Pipeline>().unwrap())
+        .scalar::<i64>("label")
+}
+
+/// What the decoder allocates for a batch, at most: each image is decoded for two columns.
+const OF_THE_DECODER: u64 = if cfg!(feature = "turbo") { 0 } else { 2 * 8 * 40 };
+/// The order of an epoch, which its first batch makes.
+const OF_AN_ORDER: u64 = 2;
+
+/// Runs a loader without threads, so that this one is counted, for five epochs. Once warm, a batch allocates
+/// `each` times.
+fn is_flat(
+    mut loader: Loader<ColumnBatch>,
+    each: u64,
+    done: fn(&Loader<ColumnBatch>, Batch<ColumnBatch>),
+) {
+    let (mut used, mut counts) = (Vec::with_capacity(5), Vec::with_capacity(5 * BATCHES));
+    for _ in 0..5 {
+        for _ in 0..BATCHES {
             let found = allocations(|| {
                 let batch = loader.next().unwrap().unwrap();
                 assert_eq!(batch.data.array::<f32>("image").unwrap().shape(), [8, 3, 24, 24]);
+                assert_eq!(batch.data.array::<u8>("small").unwrap().shape(), [8, 20, 20, 3]);
+                assert_eq!(batch.data.values::<i64>("label").unwrap().len(), 8);
+                done(&loader, batch);
             });
             counts.push(found);
         }
         used.push(in_use());
     }
     // Everything is warm after the first epoch.
-    assert!(used[1] == used[2] && used[2] == used[3], "{used:?}");
-    // What the loader needs for a batch, whatever its size, is not for images.
-    let of_images = if cfg!(feature = "turbo") { 0 } else { 8 * 40 };
-    assert!(counts[3..].iter().all(|&count| count < 20 + of_images), "{counts:?}");
+    assert!(used[1..].iter().all(|bytes| *bytes == used[1]), "{used:?}");
+    for (at, &found) in counts.iter().enumerate().skip(BATCHES) {
+        let expected = each + if at % BATCHES == 0 { OF_AN_ORDER } else { 0 };
+        let most = expected + OF_THE_DECODER;
+        assert!((expected..=most).contains(&found), "{expected}..={most}: {counts:?}");
+    }
+}
+
+fn options() -> LoaderOptions {
+    Loader::options(samples(), Shuffle::new(SAMPLES, 1)).batch_size(8).epochs(5)
+}
+
+#[test]
+fn a_warm_batch_allocates_nothing_if_the_last_is_given_back() {
+    let loader = options().threads(0).columns(columns()).unwrap();
+    is_flat(loader, 0, |loader, batch| loader.reuse(batch));
+}
+
+#[test]
+fn a_batch_that_is_dropped_costs_its_list_of_indices() {
+    let loader = options().threads(0).columns(columns()).unwrap();
+    is_flat(loader, 1, |_, batch| drop(batch));
+}
+
+#[test]
+fn memory_of_the_caller_is_flat_over_epochs() {
+    let sets = (0..3).map(|_| {
+        let memory = |name: &str, bytes: usize| {
+            (name.to_owned(), Box::new(vec![0u8; bytes]) as Box<dyn Memory>)
+        };
+        let images = memory("image", 4 * 8 * 3 * 24 * 24);
+        vec![images, memory("small", 8 * 3 * 20 * 20), memory("label", 8 * 8)]
+    });
+    let memory = ColumnMemory::new(columns(), 8, sets.collect()).unwrap();
+    let loader = options().threads(0).columns_in(&memory).unwrap();
+    is_flat(loader, 0, |loader, batch| loader.reuse(batch));
+}
+
+/// Each sample has the thread that made it, and what that had allocated so far.
+#[test]
+fn warm_threads_allocate_nothing_but_for_the_decoder() {
+    const EPOCHS: u64 = 100;
+    let columns = columns().row::<u64>("counted", &[2], |_, row| {
+        row.copy_from_slice(&COUNTED.with(|counted| [counted as *const _ as u64, counted.get().0]));
+        Ok(())
+    });
+    let mut loader = options().epochs(EPOCHS).threads(2).columns(columns).unwrap();
+    let mut threads: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    let mut of_the_caller = 0;
+    while let Some(batch) = loader.next() {
+        let batch = batch.unwrap();
+        for row in batch.data.values::<u64>("counted").unwrap().chunks(2) {
+            let (_, last) = threads.entry(row[0]).or_insert((row[1], row[1]));
+            *last = row[1];
+        }
+        of_the_caller += allocations(|| loader.reuse(batch));
+    }
+    let found: u64 = threads.values().map(|(first, last)| last - first).sum();
+    // Buffers are made when a thread or the queue first needs them, at some time in the run, and then grow.
+    const UNTIL_WARM: u64 = 200;
+    let most = EPOCHS * (OF_AN_ORDER + BATCHES as u64 * OF_THE_DECODER) + UNTIL_WARM;
+    assert!(found <= most && of_the_caller < 9, "{found}, {of_the_caller}: {threads:?}");
 }

@@ -17,9 +17,9 @@ mod sets;
 mod window;
 
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ndarray::{ArrayViewD, IxDyn};
+use ndarray::{ArrayViewD, Dimension, IxDyn};
 
 #[cfg(feature = "images")]
 pub use self::boxes::{Boxes, Labels};
@@ -522,13 +522,17 @@ impl ColumnBatch {
     /// [`Invalid`](ErrorKind::Invalid) if there is no such column, or it holds another type.
     pub fn array<T: Element>(&self, name: &str) -> Result<ArrayViewD<'_, T>> {
         let (shape, values) = match self.buffer::<Lists<T>>(name) {
-            Some(lists) => (lists.shape(self.rows), lists.values()),
+            Some(lists) => (IxDyn(&lists.shape(self.rows)), lists.values()),
             None => {
                 let column = self.column::<Fixed<T>>(name)?;
-                ([&[self.rows], &column.shape[..]].concat(), column.values.get()?)
+                // Up to four dimensions need no memory.
+                let mut shape = IxDyn::zeros(1 + column.shape.len());
+                shape[0] = self.rows;
+                shape.slice_mut()[1..].copy_from_slice(&column.shape);
+                (shape, column.values.get()?)
             }
         };
-        ArrayViewD::from_shape(IxDyn(&shape), values)
+        ArrayViewD::from_shape(shape, values)
             .map_err(|e| Error::new(ErrorKind::Invalid, format!("column {name:?}: {e}")))
     }
 
@@ -639,6 +643,8 @@ impl Drop for ColumnBatch {
 pub(super) struct CollateColumns {
     columns: Arc<Columns>,
     spare: Arc<Spare>,
+    /// Of batches that are finished.
+    scratches: Mutex<Vec<Scratch>>,
 }
 
 impl CollateColumns {
@@ -646,12 +652,20 @@ impl CollateColumns {
     pub(super) fn new(columns: Columns, queue: usize) -> CollateColumns {
         // Plus one held by the caller.
         let keep = queue.saturating_add(1);
-        CollateColumns { columns: Arc::new(columns), spare: Arc::new(Spare::up_to(keep)) }
+        CollateColumns::with(Arc::new(columns), Arc::new(Spare::up_to(keep)))
     }
 
     /// In memory of the caller.
     pub(super) fn of(memory: &ColumnMemory) -> CollateColumns {
-        CollateColumns { columns: memory.columns.clone(), spare: memory.spare.clone() }
+        CollateColumns::with(memory.columns.clone(), memory.spare.clone())
+    }
+
+    fn with(columns: Arc<Columns>, spare: Arc<Spare>) -> CollateColumns {
+        CollateColumns { columns, spare, scratches: Mutex::default() }
+    }
+
+    fn scratches(&self) -> MutexGuard<'_, Vec<Scratch>> {
+        self.scratches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn buffers(&self) -> Result<Buffers> {
@@ -705,7 +719,7 @@ impl CollateColumns {
     }
 }
 
-/// State shared by the rows of one batch.
+/// State shared by the rows of a batch, and of later ones.
 #[derive(Default)]
 struct Scratch {
     layout: Layout,
@@ -770,7 +784,7 @@ impl Gather for CollateColumns {
         let mut batch = ColumnBatch { rows: 0, columns, buffers, spare };
         batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(0));
         let zeros = task.on_error == OnError::Placeholder;
-        let mut scratch = Scratch::default();
+        let mut scratch = self.scratches().pop().unwrap_or_default();
         let fetched = task.each(
             &mut batch,
             |batch, bytes| {
@@ -792,7 +806,9 @@ impl Gather for CollateColumns {
                 batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(rows));
                 zeros
             },
-        )?;
+        );
+        self.scratches().push(scratch);
+        let fetched = fetched?;
         let rows = batch.rows;
         for (buffer, (name, _)) in batch.buffers.iter_mut().zip(&batch.columns.0) {
             buffer.finish(rows).map_err(|error| {

@@ -17,9 +17,31 @@ pub(super) struct OfThread {
 /// `None` where the system does not say.
 #[cfg(target_os = "linux")]
 pub(super) fn of_this_thread() -> Option<OfThread> {
-    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let stat = std::fs::read_to_string("/proc/thread-self/stat").ok()?;
-    parse(&schedstat, &stat)
+    let (mut schedstat, mut stat) = ([0; LONGEST], [0; LONGEST]);
+    parse(
+        read("/proc/thread-self/schedstat", &mut schedstat)?,
+        read("/proc/thread-self/stat", &mut stat)?,
+    )
+}
+
+/// Bytes of a file that says it, and more.
+#[cfg(target_os = "linux")]
+const LONGEST: usize = 2048;
+
+/// A file that is shorter than the memory for it. Batches allocate nothing, so this does not either.
+#[cfg(target_os = "linux")]
+fn read<'m>(path: &str, memory: &'m mut [u8; LONGEST]) -> Option<&'m str> {
+    use std::io::Read;
+
+    let mut file = std::fs::File::open(path).ok()?;
+    let mut len = 0;
+    while len < LONGEST {
+        match file.read(&mut memory[len..]).ok()? {
+            0 => return std::str::from_utf8(&memory[..len]).ok(),
+            more => len += more,
+        }
+    }
+    None
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -4,7 +4,7 @@ mod columns;
 mod errors;
 mod lists;
 mod order;
-mod report;
+pub(crate) mod report;
 mod resume;
 mod threads;
 mod windows;

@@ -27,6 +27,13 @@ fn run<D: Send>(mut loader: Loader<D>, step: Duration) -> LoaderReport {
     loader.report()
 }
 
+/// Where other programs take the cores, that is the limit, whatever else was to be seen.
+pub(crate) fn assert_limit(report: &LoaderReport, expected: Limit) {
+    let is_taken = report.cores.is_some_and(|cores| cores.waiting_for_core * 3 > cores.worked);
+    let found = report.limit();
+    assert!(found == expected || is_taken && found == Limit::Cpu, "{expected:?}: {report}");
+}
+
 /// Keeps a core busy.
 fn spin(time: Duration) {
     let start = Instant::now();
@@ -130,7 +137,7 @@ fn a_decoder_that_waits_is_told_from_one_that_works() {
         // Where the system says how long threads were on a core.
         assert!(report.cores.is_some() || !cfg!(target_os = "linux"), "{report}");
         let expected = if report.cores.is_some() { Limit::Decoder } else { Limit::Cpu };
-        assert_eq!(report.limit(), expected, "{report}");
+        assert_limit(&report, expected);
     }
 }
 
@@ -167,9 +174,12 @@ fn a_slow_storage_is_the_limit() {
     for threads in [0, 1, 4] {
         let options = Loader::options(reader.clone(), Sequential::new(400)).batch_size(5).epochs(1);
         let report = run(options.threads(threads).map(v).unwrap(), MS / 4);
-        assert_eq!(report.limit(), Limit::Storage, "{report}");
+        assert_limit(&report, Limit::Storage);
         assert!(report.workers.reading >= 400 * MS);
-        assert!(!report.is_remote && report.advice().contains("the storage is the limit"));
+        assert!(!report.is_remote);
+        if report.limit() == Limit::Storage {
+            assert!(report.advice().contains("the storage is the limit"), "{report}");
+        }
     }
 }
 

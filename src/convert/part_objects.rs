@@ -16,7 +16,7 @@ use crate::storage::{self, Expected, FileId, Storage, in_parallel};
 /// The most bytes of a note: a part of as many shards as a manifest may list has fewer.
 const MAX_NOTE: u64 = 128 << 20;
 /// How often a part is taken where others take it at the same time.
-const TRIES: usize = 20;
+pub(super) const TRIES: usize = 20;
 /// Threads that ask a store at the same time.
 const AT_ONCE: usize = 16;
 

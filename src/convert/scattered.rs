@@ -14,10 +14,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Part;
-use super::part_objects::{Lost, PartObjects, at_once};
+use super::part_objects::{Lost, PartObjects, TRIES, at_once};
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
-use crate::storage::{self, Expected, FileId, ReplaceFile, Sink, Source, Storage, UploadNote};
+use crate::storage::{self, Expected, ReplaceFile, Sink, Source, Storage, UploadNote};
 
 /// The most bytes of a plan.
 const MAX_PLAN: u64 = 64 << 10;
@@ -55,8 +55,8 @@ impl Plan {
         Ok(Plan::find(output)?.map(|(plan, _)| plan))
     }
 
-    /// The same, and which version of the file it is.
-    fn find(output: &Path) -> Result<Option<(Plan, FileId)>> {
+    /// The same, and the file: while it is open, no other has its identity.
+    fn find(output: &Path) -> Result<Option<(Plan, Source)>> {
         let (storage, path) = Plan::path(output)?;
         let Some(found) = storage.open_if_exists(&path)? else { return Ok(None) };
         let text = found.read(0..found.len().min(MAX_PLAN))?;
@@ -64,7 +64,7 @@ impl Plan {
             .map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()).at(&path))?;
         // Its parts are removed by name.
         match plan.version == 1 && Part::new(1, plan.parts).is_ok() {
-            true => Ok(Some((plan, found.id()))),
+            true => Ok(Some((plan, found))),
             false => {
                 let message = "expected the plan of a shuffle, of version 1";
                 Err(Error::new(ErrorKind::Damaged, message).at(&path))
@@ -106,18 +106,23 @@ impl Plan {
 
     /// Notes that it ends. `None` if there is none; else whether that was noted before.
     fn end(output: &Path) -> Result<Option<(Plan, bool)>> {
+        let mut tries = 0;
         loop {
-            let Some((plan, version)) = Plan::find(output)? else { return Ok(None) };
+            let Some((plan, there)) = Plan::find(output)? else { return Ok(None) };
             if plan.ended {
                 return Ok(Some((plan, true)));
             }
             let plan = Plan { ended: true, ..plan };
             let (storage, path) = Plan::path(output)?;
-            match storage.put_if(&path, &plan.render(&path)?, Expected::Version(version)) {
+            let put = storage.put_if(&path, &plan.render(&path)?, Expected::Version(there.id()));
+            drop(there);
+            tries += 1;
+            match put {
                 Ok(_) => return Ok(Some((plan, false))),
                 // Another process removes it as well.
-                Err(error) if matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {
-                }
+                Err(error)
+                    if tries < TRIES
+                        && matches!(error.kind(), ErrorKind::Replaced | ErrorKind::NotFound) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -266,6 +271,9 @@ impl Scatter {
             }
             return Ok(Scattering::File { home: self, part, file: ReplaceFile::create(path)? });
         };
+        if !self.goes_on()? {
+            return Err(given_up(part, &path));
+        }
         let (write, upload) = (storage::random(), RefCell::new(None));
         let first = |before: Option<Vec<u8>>| {
             let begun_before = before.as_deref().map(begun);
@@ -283,7 +291,10 @@ impl Scatter {
         self.storage.remove(&path)?;
         // From here on who ends the shuffle finds the note of this part.
         if !self.goes_on()? {
-            self.storage.remove(&note)?;
+            // A shuffle that has begun since may have taken it.
+            if objects.holds(&note)? {
+                self.storage.remove(&note)?;
+            }
             return Err(given_up(part, &path));
         }
         let sink = self.storage.create_noted(&path, write, self.noting(part, write)?)?;
@@ -368,12 +379,8 @@ impl Scattering<'_> {
                 if objects.replace(&path, note)?.is_ok() {
                     return Ok(());
                 }
-                // Another run that has taken the note removes the samples by name, or begins its own. Who
-                // ends the shuffle may have done so before they were there.
-                let other = objects.read(&path)?;
-                if other.is_some_and(|text| begun(&text).is_none_or(|begun| begun.run != 0)) {
-                    return Err(lost(part, &samples));
-                }
+                // Who has taken the note, or has ended the shuffle, may have removed the samples before they
+                // were there: another run could not put its own.
                 let there = home.storage.open_if_exists(&samples)?;
                 if there.is_some_and(|there| there.write_id() == Some(write)) {
                     home.storage.remove(&samples)?;
@@ -417,8 +424,14 @@ pub(super) fn remove_scattered(output: &Path) -> Result<Option<PathBuf>> {
         let is_there = scatter.objects.is_some() || scatter.dir.is_dir();
         elsewhere = (!is_there && !was_ended).then(|| scatter.dir.clone());
         scatter.remove(plan.parts)?;
-        let (storage, path) = Plan::path(output)?;
-        storage.remove(&path)?;
+        // Another process may have removed it as well, and a new shuffle have begun.
+        if Plan::read(output)?.as_ref() == Some(&plan) {
+            let (storage, path) = Plan::path(output)?;
+            match storage.remove(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                removed => removed?,
+            }
+        }
     }
     if storage::is_url(output) {
         return Ok(elsewhere);

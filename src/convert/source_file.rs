@@ -227,7 +227,9 @@ impl Remote {
         let reach = self.announced.end.min(self.at.saturating_add(AT_ONCE));
         while self.announced.start < reach {
             let start = self.announced.start;
-            let end = self.announced.end.min(start + PART);
+            // A small rest comes with the part before it.
+            let is_last = self.announced.end - start <= PART + PART / 2;
+            let end = if is_last { self.announced.end } else { start + PART };
             if end > reach {
                 break;
             }

@@ -40,6 +40,24 @@ fn an_epoch_fetches_what_it_reads_and_little_more() {
 }
 
 #[test]
+fn what_was_read_in_order_before_is_not_read_ahead_for_a_loader() {
+    let place = Place::new(12_000, 8000, false);
+    let (storage, path) =
+        RemoteStorage::open(&place.url(), place.options().connections(2)).unwrap();
+    let reader = DatasetReader::options().storage(Arc::new(storage)).open(path).unwrap();
+    place.server.requests();
+    // Slower than its reader.
+    place.server.fail(|_, _| Some(Fault::Late(30)));
+    reader.iter_raw(..2500).for_each(|raw| drop(raw.unwrap()));
+    let options = Loader::options(Arc::new(reader), Sequential::new(12_000)).batch_size(2);
+    options.epochs(1).threads(2).raw().unwrap().for_each(|batch| drop(batch.unwrap()));
+    let bytes = place.server.sent();
+    // And the first of those that were read, which are in memory no more.
+    let most = place.local.data_len() * 105 / 100 + (10 << 20);
+    assert!(bytes <= most, "{bytes} of {most}");
+}
+
+#[test]
 fn batches_are_fetched_in_groups() {
     let place = Place::new(SAMPLES, 100, false);
     let reader = place.open();

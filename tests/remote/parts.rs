@@ -60,29 +60,29 @@ pub(super) fn fails(server: &Server, args: &[&str]) -> String {
     error_of(&output)
 }
 
-fn error_of(output: &Output) -> String {
+pub(super) fn error_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn spawn(server: &Server, args: &[&str]) -> Child {
+pub(super) fn spawn(server: &Server, args: &[&str]) -> Child {
     kiste(server, args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// Holds a request back until it is released.
 #[derive(Default)]
-struct Gate {
-    held: AtomicBool,
+pub(super) struct Gate {
+    pub(super) held: AtomicBool,
     released: AtomicBool,
 }
 
 impl Gate {
-    fn release(&self) {
+    pub(super) fn release(&self) {
         self.released.store(true, SeqCst);
     }
 }
 
 /// Holds the first request back that `is_it` says, and then does this with it.
-fn hold(
+pub(super) fn hold(
     server: &Server,
     then: Option<Fault>,
     is_it: impl Fn(u64, &Request) -> bool + Send + Sync + 'static,
@@ -102,7 +102,7 @@ fn hold(
 }
 
 /// Waits until it is held or at its end.
-fn wait(child: &mut Child, gate: &Gate) {
+pub(super) fn wait(child: &mut Child, gate: &Gate) {
     let start = Instant::now();
     while !gate.held.load(SeqCst) && child.try_wait().unwrap().is_none() {
         assert!(start.elapsed() < Duration::from_secs(300), "nothing happens");

@@ -1,7 +1,7 @@
 //! How many requests, how many of them one after the other, and how many bytes.
 
 use super::*;
-use crate::remote::server::asked;
+use crate::remote::server::{Fault, asked};
 use kiste::Reader;
 use kiste::storage::{Source, Storage};
 
@@ -257,23 +257,53 @@ fn keys_are_listed_without_the_samples() {
     assert!(names.into_iter().eq(["/d/set.msgpack.keys", "/d/set.msgpack.offsets"]));
 }
 
+/// An object of this many bytes, opened this often.
+fn raw_files(size: usize, count: usize) -> (Server, Vec<Box<dyn kiste::storage::ReadAt>>) {
+    let server = Server::start();
+    server.put("/d/raw", vec![7; size]);
+    let (storage, path) =
+        RemoteStorage::open(&format!("{}/d/raw", server.url()), RemoteOptions::default()).unwrap();
+    let open = |_| match storage.open(&path).unwrap() {
+        Source::Positioned(file) => file,
+        _ => panic!("expected a file that is read by range"),
+    };
+    let files = (0..count).map(open).collect();
+    (server, files)
+}
+
 #[test]
 fn what_lies_ahead_stays_while_several_are_read() {
     // What three readings have read ahead is more than what stays in memory of what was read.
     const SIZE: usize = 36 << 20;
-    let server = Server::start();
-    server.put("/d/raw", vec![7; SIZE]);
-    let (storage, path) =
-        RemoteStorage::open(&format!("{}/d/raw", server.url()), RemoteOptions::default()).unwrap();
-    let open = || match storage.open(&path).unwrap() {
-        Source::Positioned(file) => file,
-        _ => panic!("expected a file that is read by range"),
-    };
-    let files = [open(), open(), open()];
+    let (server, files) = raw_files(SIZE, 3);
     let mut buf = vec![0; 1 << 20];
     for at in (0..SIZE as u64).step_by(buf.len()) {
         files.iter().for_each(|file| file.read_exact_at(&mut buf, at).unwrap());
     }
-    let bytes: u64 = server.requests().iter().map(|request| request.sent).sum();
+    let bytes = server.sent();
     assert!(bytes <= 3 * SIZE as u64 * 105 / 100, "{bytes}");
+}
+
+#[test]
+fn reads_elsewhere_leave_what_is_read_ahead() {
+    const SIZE: usize = 96 << 20;
+    let (server, files) = raw_files(SIZE, 1);
+    let file = &files[0];
+    // What is asked for is on its way for a while.
+    server.fail(|_, _| Some(Fault::Late(20)));
+    server.requests();
+    let mut buf = vec![0; 1 << 20];
+    for at in (0..60_u64 << 20).step_by(buf.len()) {
+        file.read_exact_at(&mut buf, at).unwrap();
+        if at >= 16 << 20 {
+            // Behind all that is read ahead.
+            file.read_exact_at(&mut buf[..100], SIZE as u64 - 100 - at / 64).unwrap();
+        }
+    }
+    let requests = server.requests();
+    let ahead = requests.iter().filter(|request| request.sent > 100).count();
+    // Few while it begins, and then of 4 MiB each.
+    assert!(ahead <= 8 + 24, "{ahead}");
+    assert!(requests.len() - ahead <= 44, "{}", requests.len());
+    assert!(sent(&requests) <= 93 << 20, "{}", sent(&requests));
 }

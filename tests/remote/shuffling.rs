@@ -5,7 +5,9 @@ use kiste::convert::{PartedShuffle, Silent};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use super::converting::kiste;
-use super::parts::{assert_as_local, fails, is_put, kill_at, meanwhile, succeeds};
+use super::parts::{
+    assert_as_local, error_of, fails, hold, is_put, kill_at, meanwhile, spawn, succeeds, wait,
+};
 use super::server::{Fault, Request};
 use super::*;
 
@@ -205,6 +207,32 @@ fn a_part_that_is_at_work_while_all_is_removed_leaves_nothing() {
     }
     // Before it has put or read the plan there is nothing to stop.
     assert!(held >= 8 && stopped + 2 >= held, "{stopped} of {held}");
+}
+
+#[test]
+fn the_last_run_of_a_part_has_it_also_if_an_earlier_one_is_alive() {
+    let (dir, server) = with_dataset(100, 60, 3);
+    let part = of("2/3", "1", &[]);
+    // Both are about to put their samples, the earlier one into the place that the other has emptied.
+    let is_samples = |_, request: &Request| is_put(request, ".samples");
+    let first = hold(&server, None, is_samples);
+    let mut earlier = spawn(&server, &part);
+    wait(&mut earlier, &first);
+    let second = hold(&server, None, is_samples);
+    let mut last = spawn(&server, &part);
+    wait(&mut last, &second);
+    assert!(first.held.load(SeqCst) && second.held.load(SeqCst));
+    first.release();
+    let output = earlier.wait_with_output().unwrap();
+    assert!(error_of(&output).contains("another run writes part 2/3"), "{}", error_of(&output));
+    second.release();
+    let output = last.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", error_of(&output));
+    server.fail(|_, _| None);
+    ["1/3", "3/3"].iter().for_each(|part| succeeds(&server, &of(part, "1", &[])));
+    ["1/3", "2/3", "3/3"].iter().for_each(|part| succeeds(&server, &of(part, "2", &[])));
+    succeeds(&server, &["commit", URL]);
+    assert_shuffled(&server, dir.path());
 }
 
 #[test]

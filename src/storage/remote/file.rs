@@ -39,7 +39,7 @@ struct Inner {
 impl Drop for RemoteFile {
     fn drop(&mut self) {
         // Nobody will read it.
-        self.0.state().land();
+        self.0.state().land(&(0..u64::MAX));
     }
 }
 
@@ -137,6 +137,9 @@ impl Inner {
             .collect();
         drop(memory);
         let mut state = self.state();
+        if in_order {
+            missing = plan::without(missing, &state.on_their_way());
+        }
         state.forget_stale();
         // It was tried, and reading it says why it is not there.
         let failure = missing.iter().find_map(|range| state.failure(range));
@@ -166,6 +169,16 @@ impl Together {
         if let Some(error) = self.failure() {
             return file.state().note_failure(range.clone(), error);
         }
+        // It may have come since it was asked for.
+        let mut memory = file.memory();
+        let is_there = match in_order {
+            true => memory.claim(file.object, range),
+            false => memory.contains(file.object, range),
+        };
+        drop(memory);
+        if is_there {
+            return;
+        }
         match file.get_piece(piece, in_order) {
             Ok(bytes) => file.memory().keep_ahead(file.object, range.start, bytes, unread),
             Err(error) => {
@@ -184,6 +197,13 @@ pub(super) fn fetch_together(
     wanted: &[(&RemoteFile, &[Range<u64>])],
     in_order: bool,
 ) -> Result<()> {
+    if in_order {
+        wanted.iter().for_each(|(RemoteFile(file), ranges)| file.state().ahead.announce(ranges));
+    }
+    fetch_all(wanted, in_order)
+}
+
+fn fetch_all(wanted: &[(&RemoteFile, &[Range<u64>])], in_order: bool) -> Result<()> {
     let Some((RemoteFile(first), _)) = wanted.first() else { return Ok(()) };
     let shared = first.shared.clone();
     // The next batches do not wait for those that are behind them.
@@ -333,13 +353,16 @@ impl RemoteFile {
         loop {
             let mut state = file.state();
             let Some(range) = next.take().or_else(|| state.ahead.flow(file.len())) else { return };
-            let stop = state.flying.get_or_insert_with(Arc::default).clone();
-            let ahead = Ahead::new(Some(stop));
-            state.flights.retain(|(_, before)| !before.is_complete());
-            state.flights.push_back((range.clone(), ahead.clone()));
+            let stop = Arc::default();
+            let ahead = Ahead::new(Some(Arc::clone(&stop)));
+            // It is not complete before all of it is asked for.
+            let begun = ahead.ticket();
+            state.flights.retain(|before| !before.ahead.is_complete());
+            state.flights.push_back(Flight { range: range.clone(), ahead: ahead.clone(), stop });
             drop(state);
             // What fails is reported when it is read.
-            let _ = ahead.run(|| self.fetch_in_order(std::slice::from_ref(&range)));
+            let _ = ahead.run(|| fetch_all(&[(self, std::slice::from_ref(&range))], true));
+            drop(begun);
         }
     }
 
@@ -347,7 +370,7 @@ impl RemoteFile {
     fn arrived(&self, wanted: &Range<u64>) -> Result<Option<Vec<Bytes>>> {
         let file = &*self.0;
         let mut state = file.state();
-        if !state.flights.iter().any(|(range, _)| overlap(range, wanted)) {
+        if !state.flights.iter().any(|flight| overlap(&flight.range, wanted)) {
             return Ok(None);
         }
         let rest = state.ahead.flow_to(wanted);
@@ -356,8 +379,8 @@ impl RemoteFile {
             self.flow(rest);
         }
         let state = file.state();
-        let of_wanted = state.flights.iter().filter(|(range, _)| overlap(range, wanted));
-        let of_wanted: Vec<Arc<Ahead>> = of_wanted.map(|(_, ahead)| ahead.clone()).collect();
+        let of_wanted = state.flights.iter().filter(|flight| overlap(&flight.range, wanted));
+        let of_wanted: Vec<Arc<Ahead>> = of_wanted.map(|flight| flight.ahead.clone()).collect();
         drop(state);
         if !of_wanted.iter().all(|ahead| ahead.wait()) && ahead::is_stopped() {
             return Err(Error::new(ErrorKind::Cancelled, "the request was cancelled"));
@@ -389,8 +412,9 @@ impl RemoteFile {
             return Err(error);
         }
         let fetched = state.ahead.fetch(&wanted, file.len());
-        // It is read elsewhere now.
-        state.land();
+        if let Some(range) = state.ahead.forgotten() {
+            state.land(&range);
+        }
         drop(state);
         self.flow(None);
         file.shared.traffic.wanted.fetch_add(len, Relaxed);
@@ -431,11 +455,17 @@ impl RemoteFile {
 #[derive(Default)]
 struct State {
     ahead: ReadAhead,
-    /// What is on its way to who reads from front to back, and what ends it.
-    flights: VecDeque<(Range<u64>, Arc<Ahead>)>,
-    flying: Option<Arc<AtomicBool>>,
+    /// What is on its way to who reads from front to back.
+    flights: VecDeque<Flight>,
     /// What was fetched ahead in vain, for the reads to come: none overlap.
     failures: Vec<Failure>,
+}
+
+struct Flight {
+    range: Range<u64>,
+    ahead: Arc<Ahead>,
+    /// What ends it.
+    stop: Arc<AtomicBool>,
 }
 
 struct Failure {
@@ -453,12 +483,25 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
 }
 
 impl State {
-    /// Nothing that is on its way is needed.
-    fn land(&mut self) {
-        self.flights.clear();
-        if let Some(flying) = self.flying.take() {
-            flying.store(true, Relaxed);
-        }
+    /// Nothing that is on its way is needed of these bytes.
+    fn land(&mut self, range: &Range<u64>) {
+        self.flights.retain(|flight| {
+            let lands = overlap(&flight.range, range);
+            if lands {
+                flight.stop.store(true, Relaxed);
+            }
+            !lands
+        });
+    }
+
+    /// What others than this thread wait for.
+    fn on_their_way(&self) -> Vec<Range<u64>> {
+        let own = ahead::ahead();
+        let is_own =
+            |flight: &Flight| own.as_ref().is_some_and(|own| Arc::ptr_eq(own, &flight.ahead));
+        let others = self.flights.iter().filter(|flight| !is_own(flight));
+        let others = others.filter(|flight| !flight.ahead.is_complete());
+        others.map(|flight| flight.range.clone()).collect()
     }
 
     fn has_failed(&self, range: &Range<u64>) -> bool {

@@ -1,5 +1,6 @@
 //! Which requests to make for some ranges: pure numbers.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Ranges at most this many bytes apart are fetched in one request: what lies between is not more than
@@ -61,64 +62,138 @@ pub(super) fn parts(range: Range<u64>, part: u64) -> impl Iterator<Item = Range<
     starts.map(move |start| start..end.min(start.saturating_add(size)))
 }
 
-/// Recognises reading from front to back, and says how far to read ahead.
+/// Readings from front to back that are remembered while a file is read elsewhere.
+const ASIDE: usize = 3;
+
+/// Recognises reading from front to back, also of several places in turn, and says how far to read ahead.
 #[derive(Debug, Default)]
 pub(super) struct ReadAhead {
-    /// Where the last read ended, and how far ahead of it is fetched.
-    last: Option<(u64, u64)>,
+    /// What the last read belongs to.
+    last: Option<Reading>,
+    /// Others that may go on, the oldest first.
+    aside: VecDeque<Reading>,
+    /// What lies ahead of one that was forgotten.
+    forgotten: Option<Range<u64>>,
+}
+
+/// One reading from front to back.
+#[derive(Debug)]
+struct Reading {
+    /// Where its last read ended, and how far ahead of it is fetched.
+    end: u64,
+    window: u64,
     /// Up to where what lies ahead was asked for, once it flows.
     asked: Option<u64>,
+}
+
+impl Reading {
+    fn goes_on_with(&self, wanted: &Range<u64>) -> bool {
+        wanted.start <= self.end && wanted.end > self.end
+    }
 }
 
 impl ReadAhead {
     /// What to fetch for a read that needs these bytes of a file of `len` bytes.
     pub(super) fn fetch(&mut self, wanted: &Range<u64>, len: u64) -> Range<u64> {
-        let window = match self.last {
-            Some((end, window)) if wanted.start <= end && wanted.end > end => {
-                (window * 2).clamp(AHEAD.start, AHEAD.end)
+        self.turn_to(|reading| reading.goes_on_with(wanted));
+        let window = match self.last.take() {
+            Some(reading) if reading.goes_on_with(wanted) => {
+                (reading.window * 2).clamp(AHEAD.start, AHEAD.end)
             }
-            _ => 0,
+            elsewhere => {
+                self.put_aside(elsewhere);
+                0
+            }
         };
-        self.last = Some((wanted.end, window));
-        self.asked = None;
+        let reading = self.last.insert(Reading { end: wanted.end, window, asked: None });
         if window == 0 && wanted.end - wanted.start < ENTRY {
             return wanted.start / PAGE * PAGE..wanted.end.next_multiple_of(PAGE).min(len);
         }
         // The rest is asked for next, and not waited for.
         let now = if window < FLOWING { window } else { PART };
         let end = wanted.end.max(wanted.start.saturating_add(now)).min(len);
-        self.asked = (window >= FLOWING).then_some(end);
+        reading.asked = (window >= FLOWING).then_some(end);
         wanted.start..end
     }
 
     /// What to ask for next without waiting for it, if anything.
     pub(super) fn flow(&mut self, len: u64) -> Option<Range<u64>> {
-        let ((at, window), start) = (self.last?, self.asked?);
-        let reach = at.saturating_add(window).min(len);
+        let reading = self.last.as_mut()?;
+        let start = reading.asked?;
+        let reach = reading.end.saturating_add(reading.window).min(len);
         let end = start.saturating_add(PART).min(len);
         if start >= len || end > reach {
             return None;
         }
-        self.asked = Some(end);
-        self.last = Some((at, (window + PART).min(AHEAD.end)));
+        reading.asked = Some(end);
+        reading.window = (reading.window + PART).min(AHEAD.end);
         Some(start..end)
     }
 
     /// The same for a read that goes beyond what was asked for, and begins before.
     pub(super) fn flow_to(&mut self, wanted: &Range<u64>) -> Option<Range<u64>> {
-        let start = self.asked.filter(|asked| wanted.contains(asked))?;
-        self.asked = Some(wanted.end);
+        let is_beyond = |reading: &Reading| reading.asked.is_some_and(|at| wanted.contains(&at));
+        self.turn_to(is_beyond);
+        let reading = self.last.as_mut().filter(|reading| is_beyond(reading))?;
+        let start = reading.asked.replace(wanted.end)?;
         Some(start..wanted.end)
     }
 
     /// Notes a read that needed no request.
     pub(super) fn pass(&mut self, wanted: &Range<u64>) {
-        if let Some((end, _)) = &mut self.last {
-            if wanted.start <= *end {
-                *end = (*end).max(wanted.end);
+        self.turn_to(|reading| reading.goes_on_with(wanted));
+        if let Some(reading) = self.last.as_mut().filter(|reading| reading.goes_on_with(wanted)) {
+            reading.end = wanted.end;
+        }
+    }
+
+    /// The caller asks for these bytes itself: what would be asked for next is among them.
+    pub(super) fn announce(&mut self, ranges: &[Range<u64>]) {
+        for reading in self.last.iter_mut().chain(&mut self.aside) {
+            let Some(asked) = reading.asked else { continue };
+            let reach = asked.saturating_add(AHEAD.end);
+            if ranges.iter().any(|range| range.start < reach && reading.end < range.end) {
+                reading.asked = None;
             }
         }
     }
+
+    /// What was asked for and does not count any more, as too many other places are read.
+    pub(super) fn forgotten(&mut self) -> Option<Range<u64>> {
+        self.forgotten.take()
+    }
+
+    /// Goes on with this reading, if there is one.
+    fn turn_to(&mut self, is_it: impl Fn(&Reading) -> bool) {
+        if self.last.as_ref().is_some_and(&is_it) {
+            return;
+        }
+        let Some(found) = self.aside.iter().position(is_it) else { return };
+        let found = self.aside.remove(found);
+        let before = std::mem::replace(&mut self.last, found);
+        self.put_aside(before);
+    }
+
+    fn put_aside(&mut self, reading: Option<Reading>) {
+        // A single read is none.
+        self.aside.extend(reading.filter(|reading| reading.window > 0));
+        if self.aside.len() > ASIDE {
+            let oldest = self.aside.pop_front();
+            self.forgotten = oldest.and_then(|oldest| Some(oldest.end..oldest.asked?));
+        }
+    }
+}
+
+/// What of these ranges is in none of the others.
+pub(super) fn without(ranges: Vec<Range<u64>>, others: &[Range<u64>]) -> Vec<Range<u64>> {
+    others.iter().fold(ranges, |ranges, other| {
+        let rest = ranges.into_iter().flat_map(|range| {
+            let before = range.start..range.end.min(other.start);
+            let behind = range.start.max(other.end)..range.end;
+            [before, behind]
+        });
+        rest.filter(|rest| rest.start < rest.end).collect()
+    })
 }
 
 #[cfg(test)]
@@ -224,5 +299,69 @@ mod tests {
         // Elsewhere nothing lies ahead.
         ahead.fetch(&(1 << 20..2 << 20), len);
         assert_eq!(ahead.flow(len), None);
+    }
+
+    #[test]
+    fn reading_in_order_goes_on_after_reads_elsewhere() {
+        let (mut ahead, len) = (ReadAhead::default(), 1 << 40);
+        let step = |ahead: &mut ReadAhead, at: u64, fetched: &mut u64| {
+            let wanted = at..at + (1 << 20);
+            match wanted.end > *fetched {
+                true => *fetched = ahead.fetch(&wanted, len).end,
+                false => ahead.pass(&wanted),
+            }
+            while let Some(range) = ahead.flow(len) {
+                assert_eq!(range.start, *fetched);
+                *fetched = range.end;
+            }
+        };
+        let (mut one, mut other) = (0, 1 << 30);
+        let all: Vec<u64> = (0..64 << 20).step_by(1 << 20).collect();
+        let (begin, rest) = all.split_at(16);
+        begin.iter().for_each(|at| step(&mut ahead, *at, &mut one));
+        begin.iter().for_each(|at| step(&mut ahead, (1 << 30) + at, &mut other));
+        for at in rest {
+            step(&mut ahead, *at, &mut one);
+            step(&mut ahead, (1 << 30) + at, &mut other);
+            let elsewhere = (1 << 34) + 5 * at;
+            assert_eq!(ahead.fetch(&(elsewhere..elsewhere + 1000), len).end, elsewhere + 1000);
+            assert_eq!((ahead.flow(len), ahead.forgotten()), (None, None));
+        }
+        assert!(one > 90 << 20 && other > (1 << 30) + (90 << 20), "{one} {other}");
+        // What is asked for by others is not guessed.
+        ahead.announce(&[2 << 30..3 << 30, 4 << 30..5 << 30]);
+        step(&mut ahead, 64 << 20, &mut one);
+        assert!(ahead.last.as_ref().unwrap().asked.is_some());
+        ahead.announce(&[2 << 30..3 << 30, one + 5..one + 6]);
+        assert_eq!((ahead.last.as_ref().unwrap().asked, ahead.flow(len)), (None, None));
+    }
+
+    #[test]
+    fn only_some_readings_are_remembered() {
+        let (mut ahead, len) = (ReadAhead::default(), 1 << 40);
+        let mut forgotten = Vec::new();
+        for place in 0..ASIDE as u64 + 2 {
+            let mut at = place << 34;
+            // Until it flows.
+            loop {
+                let end = ahead.fetch(&(at..at + 1000), len).end;
+                ahead.pass(&(at..end));
+                at = end;
+                forgotten.extend(ahead.forgotten());
+                if ahead.flow(len).is_some() {
+                    break;
+                }
+            }
+        }
+        assert_eq!(forgotten.len(), 1, "{forgotten:?}");
+        assert!(forgotten[0].end < 1 << 30 && forgotten[0].start < forgotten[0].end);
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_left_out() {
+        let ranges = vec![0..10, 20..30, 30..50];
+        assert_eq!(without(ranges.clone(), &[]), ranges);
+        assert_eq!(without(ranges, &[5..25, 35..40, 0..1]), [1..5, 25..30, 30..35, 40..50]);
+        assert!(without(vec![3..4, 6..7], &[6..7, 2..4]).is_empty());
     }
 }

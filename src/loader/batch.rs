@@ -228,7 +228,7 @@ pub(super) struct Space {
 /// The same memory without elements, for those that borrow from something else. Collecting in place keeps it.
 fn emptied<'a>(mut raws: Raws<'_>) -> Raws<'a> {
     raws.clear();
-    raws.into_iter().filter_map(|_| None).collect()
+    raws.into_iter().map_while(|_| None).collect()
 }
 
 /// How many samples are touched ahead of decoding.

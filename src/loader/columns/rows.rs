@@ -102,6 +102,7 @@ impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
     }
 
     /// The same, with other rules for the numbers of lists.
+    #[cfg(feature = "images")]
     pub(super) fn with_numbers(self, number: fn(Number) -> Option<T>) -> Rows<'a, 'r, T> {
         Rows { number, ..self }
     }

@@ -420,15 +420,15 @@ impl<D: Send + 'static> Loader<D> {
     /// # use kiste::loader::{Columns, Loader};
     /// # use kiste::{reader::ListReader, sampler::Shuffle};
     /// # #[derive(serde::Serialize)]
-    /// # struct Sample { key: String, label: u8 }
-    /// # let samples = [1, 2, 3].map(|n| Sample { key: n.to_string(), label: n });
+    /// # struct Sample { key: String, size: u8 }
+    /// # let samples = [1, 2, 3].map(|n| Sample { key: n.to_string(), size: n });
     /// # let reader = Arc::new(ListReader::pack(samples)?);
     /// let options = Loader::options(reader, Shuffle::new(3, 42)).batch_size(2).epochs(1);
-    /// let mut loader = options.columns(Columns::new().scalar::<u8>("label"))?;
+    /// let mut loader = options.columns(Columns::new().scalar::<u8>("size"))?;
     /// let mut sum = 0;
     /// while let Some(batch) = loader.next() {
     ///     let batch = batch?;
-    ///     sum += batch.data.values::<u8>("label")?.iter().sum::<u8>();
+    ///     sum += batch.data.values::<u8>("size")?.iter().sum::<u8>();
     ///     loader.reuse(batch);
     /// }
     /// assert_eq!(sum, 6);

@@ -553,3 +553,32 @@ fn memory_that_does_not_fit_is_refused() {
     let error = in_order(&Bytes::count(9), 9).columns_in(&memory).unwrap_err();
     assert!(error.message().contains("batches of 9 samples, found 8"), "{error}");
 }
+
+/// The same values, whether batches are kept, dropped or given back.
+#[test]
+fn batches_that_are_given_back() {
+    let reader = Bytes::count(7);
+    for threads in [0, 2] {
+        let options = || {
+            let options = Loader::options(reader.clone(), Shuffle::new(7, 42)).batch_size(3);
+            options.epochs(2).threads(threads)
+        };
+        let columns = || Columns::new().scalar::<u64>("v");
+        let values = |batch: &Batch<ColumnBatch>| {
+            let values = batch.data.values::<u64>("v").unwrap().to_vec();
+            assert_eq!(batch.indices, values);
+            values
+        };
+        let kept = all(options().columns(columns()).unwrap());
+        let expected: Vec<Vec<u64>> = kept.iter().map(values).collect();
+        assert_eq!(expected.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 1, 3, 3, 1]);
+        let mut loader = options().columns(columns()).unwrap();
+        let mut found = Vec::new();
+        while let Some(batch) = loader.next() {
+            let batch = batch.unwrap();
+            found.push(values(&batch));
+            loader.reuse(batch);
+        }
+        assert_eq!(found, expected, "{threads} threads");
+    }
+}

@@ -31,7 +31,7 @@ pub(in crate::convert) struct Remote {
     announced: Range<u64>,
     /// What was asked for, by where it ends.
     flights: VecDeque<(u64, Arc<Ahead>)>,
-    /// Nobody reads it any more.
+    /// It is not read any more.
     closed: Arc<AtomicBool>,
 }
 

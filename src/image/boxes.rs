@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::mask::Turn;
+use super::header::Turn;
 use super::pipeline::Pipeline;
 use super::plan::{Action, Plan};
 use super::step::{PaddingMode, Size, Step, unfit};
@@ -103,7 +103,7 @@ impl Plan {
         round: &dyn Fn(f64) -> f64,
     ) -> Result<()> {
         let turn = Turn::of(orientation);
-        let stored = turn.stored(self.source);
+        let stored = turn.size(self.source);
         let (width, height) = (f64::from(stored.width), f64::from(stored.height));
         for all in boxes.iter_mut() {
             let [left, top, right, bottom] = all.map(round);

@@ -8,12 +8,12 @@
 
 use super::color;
 use super::decode::Buffer;
-use super::header::{Header, Part};
+use super::header::{Header, Part, Turn};
 use super::plan::{Action, Plan};
 use super::resample::{Pixels, Resampler};
 use super::step::{Interpolation, Layout, Padding, PaddingMode, Size};
 
-/// So much memory is kept, whatever images need.
+/// This much memory is kept, also if images need less.
 const KEEP: usize = 16 << 20;
 
 /// After so many images, memory is given back that none of them needed.
@@ -86,9 +86,9 @@ impl View {
     /// What is seen of an image, upright, after the crops and flips that come first; and what is left to do then.
     pub(super) fn first<'p>(header: &Header, actions: &'p [Action]) -> (View, &'p [Action]) {
         let mut view = View::of(header.width as usize, header.height as usize);
-        view.is_transposed = header.orientation >= 5;
-        view.flip_x = matches!(header.orientation, 2 | 3 | 7 | 8);
-        view.flip_y = matches!(header.orientation, 3 | 4 | 6 | 7);
+        let turn = Turn::of(header.orientation);
+        (view.flip_x, view.flip_y) = (turn.flips_x, turn.flips_y);
+        view.is_transposed = turn.transposes;
         let done = actions.iter().take_while(|action| view.act(action)).count();
         (view, &actions[done..])
     }

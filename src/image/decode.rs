@@ -285,7 +285,7 @@ impl Buffer {
         &mut self.bytes[..bytes]
     }
 
-    /// Gives back what is above a limit, whoever needs it next.
+    /// Gives all of it back if it is above a limit.
     pub(super) fn limit(&mut self, most: usize) {
         if self.bytes.capacity() > most {
             *self = Buffer::default();

@@ -17,6 +17,31 @@ pub struct Header {
     pub orientation: u8,
 }
 
+/// How the pixels of an image are turned to be upright: flipped as they are stored, then transposed.
+pub(crate) struct Turn {
+    pub(super) flips_x: bool,
+    pub(super) flips_y: bool,
+    pub(super) transposes: bool,
+}
+
+impl Turn {
+    pub(crate) fn of(orientation: u8) -> Turn {
+        Turn {
+            flips_x: matches!(orientation, 2 | 3 | 7 | 8),
+            flips_y: matches!(orientation, 3 | 4 | 6 | 7),
+            transposes: matches!(orientation, 5..=8),
+        }
+    }
+
+    /// The upright size of an image that is stored with this one, and the other way round.
+    pub(crate) fn size(&self, size: Size) -> Size {
+        match self.transposes {
+            true => Size { height: size.width, width: size.height },
+            false => size,
+        }
+    }
+}
+
 /// A part of the pixels of an image, as they are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
@@ -61,9 +86,6 @@ impl Header {
 
     /// Its size once it is upright.
     pub fn upright(&self) -> Size {
-        match self.orientation {
-            5..=8 => Size { height: self.width, width: self.height },
-            _ => Size { height: self.height, width: self.width },
-        }
+        Turn::of(self.orientation).size(Size { height: self.height, width: self.width })
     }
 }

@@ -7,6 +7,7 @@ use image::{ColorType, ImageDecoder, ImageFormat};
 
 use super::canvas::inside;
 use super::decode::{blamed, caught, cut_short, known_format, limited_decoder, no_image};
+use super::header::Turn;
 use super::plan::{Action, Plan, check_pixels};
 use super::step::{Size, unfit};
 use super::whole::jpeg_has_end;
@@ -22,33 +23,8 @@ const OUTSIDE: u32 = u32::MAX;
 /// The most pixels of a mask whose plan was made elsewhere.
 const MAX_RESULT: u64 = 1 << 30;
 
-/// How the pixels of an image are turned to be upright: flipped as they are stored, then transposed.
-pub(super) struct Turn {
-    pub(super) flips_x: bool,
-    pub(super) flips_y: bool,
-    pub(super) transposes: bool,
-}
-
-impl Turn {
-    pub(super) fn of(orientation: u8) -> Turn {
-        Turn {
-            flips_x: matches!(orientation, 2 | 3 | 7 | 8),
-            flips_y: matches!(orientation, 3 | 4 | 6 | 7),
-            transposes: orientation >= 5,
-        }
-    }
-
-    /// The size as it is stored of an image that is upright then.
-    pub(super) fn stored(&self, upright: Size) -> Size {
-        match self.transposes {
-            true => Size { height: upright.width, width: upright.height },
-            false => upright,
-        }
-    }
-}
-
 /// Where the pixels of a mask come from. No action but a turn mixes rows and columns, so each of them is
-/// followed alone, and a pixel is read once whatever is done.
+/// followed alone, and a pixel is read once for any number of actions.
 #[derive(Default)]
 pub(crate) struct Places {
     rows: Vec<u32>,
@@ -164,7 +140,7 @@ impl Plan {
     /// ```
     pub fn move_mask<T: Element>(&self, mask: &[T], fill: T) -> Result<Vec<T>> {
         self.check_whole(MAX_RESULT)?;
-        let stored = Turn::of(self.orientation).stored(self.source);
+        let stored = Turn::of(self.orientation).size(self.source);
         if mask.len() as u64 != stored.pixels() {
             let expected = format!("a mask of {} × {} pixels", stored.width, stored.height);
             return Err(unfit(expected, format!("{} pixels", mask.len())));

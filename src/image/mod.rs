@@ -63,5 +63,6 @@ pub use worker::{Pixel, Worker};
 
 pub(crate) use canvas::Scratch;
 pub(crate) use decode::{blamed, check_jpeg, known_format, limited_decoder, no_image};
+pub(crate) use header::Turn;
 pub(crate) use mask::{MaskPixels, Places, decode_mask};
 pub(crate) use worker::Recipe;

@@ -94,16 +94,21 @@ impl Resampler {
 
     #[inline(always)]
     fn run_of<const C: usize>(&mut self, from: Pixels<'_>, out: &mut [u8]) {
-        if !self.narrowed.is_empty() {
-            return self.run_lobes::<C>(from, out);
-        }
-        let Resampler { rows, columns, blended, pixels, sums, rounded, .. } = self;
+        let Resampler { rows, columns, blended, pixels, sums, rounded, narrowed } = self;
         let width = columns.len() * C;
+        let columns_first = !narrowed.is_empty();
+        let (count, target) = match columns_first {
+            true => (from.height, &mut narrowed[..]),
+            false => (rows.len(), &mut *out),
+        };
         let mut at = 0;
-        while at < rows.len() {
-            let pair = 2.min(rows.len() - at);
+        while at < count {
+            let pair = 2.min(count - at);
             for second in 0..pair {
-                let (first, weights) = rows.of(at + second);
+                let (first, weights) = match columns_first {
+                    true => (at + second, &[1.0][..]),
+                    false => rows.of(at + second),
+                };
                 let bytes = &from.bytes[first * from.stride..];
                 blend_rows(bytes, from.stride, weights, &mut blended[..from.width * C]);
                 spread::<C>(blended, pixels, 4 * second);
@@ -112,39 +117,18 @@ impl Resampler {
             round_all(sums, rounded);
             for second in 0..pair {
                 let start = (at + second) * width;
-                gather::<C>(rounded, 4 * second, &mut out[start..start + width]);
+                gather::<C>(rounded, 4 * second, &mut target[start..start + width]);
             }
             at += pair;
         }
-    }
-
-    /// The same with columns first.
-    #[inline(always)]
-    fn run_lobes<const C: usize>(&mut self, from: Pixels<'_>, out: &mut [u8]) {
-        let Resampler { rows, columns, blended, pixels, sums, rounded, narrowed } = self;
-        let width = columns.len() * C;
-        let mut at = 0;
-        while at < from.height {
-            let pair = 2.min(from.height - at);
-            for second in 0..pair {
-                let bytes = &from.bytes[(at + second) * from.stride..];
-                blend_rows(bytes, from.stride, &[1.0], &mut blended[..from.width * C]);
-                spread::<C>(blended, pixels, 4 * second);
-            }
-            blend_pixels(pixels, columns, sums);
-            round_all(sums, rounded);
-            for second in 0..pair {
-                let start = (at + second) * width;
-                gather::<C>(rounded, 4 * second, &mut narrowed[start..start + width]);
-            }
-            at += pair;
-        }
-        for at in 0..rows.len() {
-            let (first, weights) = rows.of(at);
-            blend_rows(&narrowed[first * width..], width, weights, &mut blended[..width]);
-            let out = &mut out[at * width..(at + 1) * width];
-            for value in 0..width {
-                out[value] = nearest(blended[value]);
+        if columns_first {
+            for at in 0..rows.len() {
+                let (first, weights) = rows.of(at);
+                blend_rows(&narrowed[first * width..], width, weights, &mut blended[..width]);
+                let out = &mut out[at * width..(at + 1) * width];
+                for value in 0..width {
+                    out[value] = nearest(blended[value]);
+                }
             }
         }
     }

@@ -74,7 +74,7 @@ impl<'a> Jpeg<'a> {
         // Profiles are not applied, so no copy of one is needed.
         handle.set(sys::TJPARAM_TJPARAM_SAVEMARKERS, 0)?;
         let (from, len) = (self.bytes.as_ptr(), self.bytes.len() as sys::size_t);
-        // SAFETY: `from` has `len` bytes, and nobody else has the handle.
+        // SAFETY: `from` has `len` bytes, and the handle is not shared.
         let code = unsafe { sys::tj3DecompressHeader(handle.0.as_ptr(), from, len) };
         done(code)?;
         let colors = match self.frame.is_gray {
@@ -93,7 +93,7 @@ impl<'a> Jpeg<'a> {
         }
         // Within a header of 16 bits for each side.
         let [x, y, w, h] = [part.x, part.y, part.width, part.height].map(|n| n as c_int);
-        // SAFETY: nobody else has the handle; the library compares the region with the image.
+        // SAFETY: the handle is not shared; the library compares the region with the image.
         done(unsafe {
             sys::tj3SetCroppingRegion(handle.0.as_ptr(), sys::tjregion { x, y, w, h })
         })?;
@@ -122,19 +122,19 @@ impl Handle {
     }
 
     fn set(&mut self, param: sys::TJPARAM, value: c_int) -> Option<()> {
-        // SAFETY: the handle is one, and nobody else has it.
+        // SAFETY: the handle is valid and not shared.
         done(unsafe { sys::tj3Set(self.0.as_ptr(), param as c_int, value) })
     }
 
     fn get(&mut self, param: sys::TJPARAM) -> c_int {
-        // SAFETY: the handle is one, and nobody else has it.
+        // SAFETY: the handle is valid and not shared.
         unsafe { sys::tj3Get(self.0.as_ptr(), param as c_int) }
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: the handle is one, and is not used again.
+        // SAFETY: the handle is valid, and not used again.
         unsafe { sys::tj3Destroy(self.0.as_ptr()) }
     }
 }

@@ -27,7 +27,7 @@ fn run<D: Send>(mut loader: Loader<D>, step: Duration) -> LoaderReport {
     loader.report()
 }
 
-/// Where other programs take the cores, that is the limit, whatever else was to be seen.
+/// Where other programs take the cores, that is the limit.
 pub(crate) fn assert_limit(report: &LoaderReport, expected: Limit) {
     let is_taken = report.cores.is_some_and(|cores| cores.waiting_for_core * 3 > cores.worked);
     let found = report.limit();

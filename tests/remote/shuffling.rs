@@ -111,7 +111,7 @@ fn the_first_pass_writes_to_another_directory_or_bucket() {
         // Named or not.
         succeeds(&server, &of("1/3", "1", &[]));
         succeeds(&server, &of("3/3", "1", &options));
-        // Of another shuffle in the same directory, and of somebody else.
+        // Of another shuffle in the same directory, and of another program.
         let other = "s3://d/other.shards.json";
         let shuffle = |part, pass| {
             let more = ["--part", part, "--pass", pass, "--scatter-dir", between];

@@ -5,7 +5,7 @@ use std::any::Any;
 use super::buffer::Buffer;
 use super::packing::{Packed, PackedRows, Pieces};
 use super::rows::{MAX_BYTES, Rows, bytes_of};
-use super::{Column, Columns, Memory, unfit};
+use super::{Column, Columns, Memory, unfit, without_memory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Cursor;
 use crate::loader::batch::Record;
@@ -397,12 +397,7 @@ impl<T: Element> Column for ListsColumn<T> {
         _: usize,
         memory: Option<Box<dyn Memory>>,
     ) -> Result<Box<dyn Buffer>, String> {
-        match memory {
-            None => Ok(self.empty()),
-            Some(_) => {
-                Err("expected no memory for a column of any number of rows, found some".to_owned())
-            }
-        }
+        without_memory(self.empty(), memory, "a column of any number of rows")
     }
 
     fn shape(&self) -> &[usize] {

@@ -7,7 +7,7 @@ use super::{Columns, FixedColumn, Source, code_of, unfit};
 use crate::error::Result;
 use crate::format::msgpack::numpy::is_container;
 use crate::format::msgpack::{Cursor, Kind};
-use crate::image::{MaskPixels, Places, Plan, Size, decode_mask};
+use crate::image::{MaskPixels, Places, Plan, Size, Turn, decode_mask};
 use crate::loader::batch::Record;
 use crate::value::{Element, Number};
 
@@ -115,10 +115,7 @@ fn move_mask<T: Element>(
     out: &mut [T],
 ) -> Result<()> {
     let orientation = if mask.is_upright { 1 } else { plan.orientation };
-    let stored = match orientation {
-        5..=8 => Size { height: plan.source.width, width: plan.source.height },
-        _ => plan.source,
-    };
+    let stored = Turn::of(orientation).size(plan.source);
     let (height, width) = (stored.height as usize, stored.width as usize);
     places.follow(plan);
     let mut write = |pixel: &dyn Fn(usize, usize) -> T| {

@@ -459,6 +459,18 @@ fn copy<T: Element>(row: &mut [T], bytes: &[u8], big_endian: bool) -> Result<()>
     Ok(())
 }
 
+/// This buffer, for a column whose size is not known before: memory of the caller cannot be used for it.
+fn without_memory(
+    buffer: Box<dyn Buffer>,
+    memory: Option<Box<dyn Memory>>,
+    column: &str,
+) -> Result<Box<dyn Buffer>, String> {
+    match memory {
+        None => Ok(buffer),
+        Some(_) => Err(format!("expected no memory for {column}, found some")),
+    }
+}
+
 /// Bytes or text of any length.
 struct BytesColumn;
 
@@ -472,10 +484,7 @@ impl Column for BytesColumn {
         _: usize,
         memory: Option<Box<dyn Memory>>,
     ) -> Result<Box<dyn Buffer>, String> {
-        match memory {
-            None => Ok(self.empty()),
-            Some(_) => Err("expected no memory for a column of bytes, found some".to_owned()),
-        }
+        without_memory(self.empty(), memory, "a column of bytes")
     }
 
     fn is_field(&self) -> bool {

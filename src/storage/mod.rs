@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) mod ahead;
 #[cfg(any(feature = "download", feature = "remote"))]
 mod http;
+mod pieces;
 mod local;
 mod memory;
 mod mmap;

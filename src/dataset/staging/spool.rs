@@ -8,7 +8,7 @@ use crate::format::dataset::{keys, offsets};
 use crate::storage::{Sink, Source, Storage};
 
 /// Bytes gathered before they are written.
-const BUFFER: usize = 64 << 10;
+const BUFFER: usize = 256 << 10;
 
 /// A file that is appended to in small pieces.
 pub(crate) struct Spool {

@@ -12,16 +12,18 @@ use md5::{Digest as _, Md5};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Sink;
 
-/// Bytes in a block: fits the L2 cache.
-const BLOCK: usize = 1 << 20;
+/// Bytes in a block: as many as the kernel takes best in one call.
+const BLOCK: usize = 2 << 20;
 /// Blocks that wait for MD5, and so the memory in use.
-const BLOCKS: usize = 8;
+const BLOCKS: usize = 4;
 
 /// The MD5 of what passed, where one was asked for.
 type Digest = Option<[u8; 16]>;
 
 pub(super) struct Pipeline {
     block: Vec<u8>,
+    /// Bytes that the block is to have, so that it ends at a multiple of [`BLOCK`] in what was written.
+    room: usize,
     sink: Box<dyn Sink>,
     hash: Option<Hash>,
     /// An earlier write failed: bytes are missing.
@@ -39,14 +41,14 @@ impl Pipeline {
     /// Starts. `digest`: whether to compute the MD5 of what passes.
     pub(super) fn start(sink: Box<dyn Sink>, digest: bool) -> Result<Pipeline> {
         let hash = if digest { Some(Hash::start()?) } else { None };
-        Ok(Pipeline { block: Vec::with_capacity(BLOCK), sink, hash, failed: false })
+        Ok(Pipeline { block: Vec::with_capacity(BLOCK), room: BLOCK, sink, hash, failed: false })
     }
 
     /// Takes bytes on their way. An error may belong to earlier ones; after one, all calls fail.
     #[inline]
     pub(super) fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
-        while self.block.len() + bytes.len() > BLOCK {
-            let (now, later) = bytes.split_at(BLOCK - self.block.len());
+        while self.block.len() + bytes.len() > self.room {
+            let (now, later) = bytes.split_at(self.room - self.block.len());
             self.block.extend_from_slice(now);
             self.hand_over()?;
             bytes = later;
@@ -66,6 +68,7 @@ impl Pipeline {
         let written = self.sink.append(&self.block);
         self.failed = written.is_err();
         written?;
+        self.room = if self.block.len() < self.room { self.room - self.block.len() } else { BLOCK };
         match &self.hash {
             Some(hash) => hash.pass(&mut self.block)?,
             None => self.block.clear(),

@@ -79,6 +79,10 @@ impl Lookup {
 
     #[inline]
     pub(super) fn slot(&self, slot: u64) -> Result<u32> {
+        if let Some(bytes) = self.source.mapped() {
+            let slots = bytes.get(lookup::HEADER..).unwrap_or_default();
+            return Ok(lookup::slot(slots, slot).unwrap_or(lookup::EMPTY));
+        }
         let at = lookup::HEADER as u64 + slot * lookup::SLOT;
         if let Some(whole) = self.whole.get() {
             let slots = whole.get(lookup::HEADER..).unwrap_or_default();

@@ -118,13 +118,16 @@ impl<'a> Cursor<'a> {
     /// Refuses bytes that have not been read.
     #[inline]
     pub fn expect_end(&self) -> Result<(), FormatError> {
-        if self.is_at_end() { Ok(()) } else { Err(self.trailing()) }
+        if self.is_at_end() { Ok(()) } else { Err(self.clone().trailing()) }
     }
 
     /// The kind of the next value. Only its first byte is looked at.
     #[inline]
     pub fn peek(&self) -> Result<Kind, FormatError> {
-        self.rest.first().and_then(|&tag| kind_of(tag)).ok_or_else(|| self.refuse("a value"))
+        self.rest
+            .first()
+            .and_then(|&tag| kind_of(tag))
+            .ok_or_else(|| self.clone().refuse("a value"))
     }
 
     /// Reads the header of a map: how many pairs follow. There are at least twice as many bytes.
@@ -161,17 +164,22 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a string without looking at its encoding.
-    #[inline]
+    #[inline(always)]
     pub fn read_str_bytes(&mut self) -> Result<&'a [u8], FormatError> {
-        let read = split_str(self.rest);
-        self.accept(read, "a string")
+        // The short form, which names of fields have, without a call.
+        if let Some((tag @ 0xa0..=0xbf, rest)) = self.rest.split_first() {
+            if let Some((text, rest)) = rest.split_at_checked(usize::from(tag & 0x1f)) {
+                self.rest = rest;
+                return Ok(text);
+            }
+        }
+        self.read_with(split_str, "a string")
     }
 
     /// Reads binary data.
-    #[inline]
+    #[inline(always)]
     pub fn read_bin(&mut self) -> Result<&'a [u8], FormatError> {
-        let read = split_bin(self.rest);
-        self.accept(read, "binary data")
+        self.read_with(split_bin, "binary data")
     }
 
     /// Reads binary data, or the bytes of a string.
@@ -182,13 +190,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a non-negative integer in any encoding.
-    #[inline]
+    #[inline(always)]
     pub fn read_u64(&mut self) -> Result<u64, FormatError> {
-        let read = match split_int(self.rest) {
-            Some((Int::Unsigned(number), rest)) => Some((number, rest)),
-            _ => None,
-        };
-        self.accept(read, "an integer from 0 to 2^64-1")
+        if let Some((&tag @ 0..=0x7f, rest)) = self.rest.split_first() {
+            self.rest = rest;
+            return Ok(u64::from(tag));
+        }
+        self.read_with(split_u64, "an integer from 0 to 2^64-1")
     }
 
     /// Reads an integer below 2^63 in any encoding.
@@ -258,14 +266,44 @@ impl<'a> Cursor<'a> {
 
     /// Passes over one value with all that is in it. Lengths, nesting and the reserved byte are
     /// checked, the encoding of strings is not.
-    #[inline]
+    #[inline(always)]
     pub fn skip(&mut self) -> Result<(), FormatError> {
+        // A value whose first byte says all of its size.
+        if let Some((&tag, rest)) = self.rest.split_first() {
+            let size = usize::from(SIZES[usize::from(tag)]);
+            if size != LONG && size <= rest.len() {
+                self.rest = &rest[size..];
+                return Ok(());
+            }
+        }
+        *self = self.clone().after()?;
+        Ok(())
+    }
+
+    /// Behind the next value.
+    #[inline(never)]
+    fn after(self) -> Result<Cursor<'a>, FormatError> {
         match head(self.rest) {
             Ok(head) if !head.is_container() && head.fits(self.rest.len()) => {
-                self.rest = &self.rest[head.len()..];
-                Ok(())
+                Ok(Cursor { rest: &self.rest[head.len()..], len: self.len })
             }
             _ => self.walk(false),
+        }
+    }
+
+    /// A read that is not inlined.
+    #[inline(always)]
+    fn read_with<T>(
+        &mut self,
+        read: fn(&'a [u8]) -> Option<(T, &'a [u8])>,
+        expected: &str,
+    ) -> Result<T, FormatError> {
+        match read(self.rest) {
+            Some((value, rest)) => {
+                self.rest = rest;
+                Ok(value)
+            }
+            None => Err(self.clone().refuse(expected)),
         }
     }
 
@@ -284,10 +322,12 @@ impl<'a> Cursor<'a> {
         Some((head.kind, (head.size as u64).checked_add(head.payload)?, head.items))
     }
 
-    /// Passes over one value with all that is in it.
+    /// Passes over one value with all that is in it, and returns where it ends. Takes the cursor by value, as all
+    /// does here that is not inlined: one whose address is taken is kept in memory, and each step of a walk would
+    /// wait for the one before to be stored.
     #[inline(never)]
-    fn walk(&mut self, utf8: bool) -> Result<(), FormatError> {
-        let mut at = self.clone();
+    fn walk(self, utf8: bool) -> Result<Cursor<'a>, FormatError> {
+        let mut at = self;
         // How many values are due in the innermost container, and in those around it. Nothing is
         // due around the outermost, so a flat sample has nothing to remember and does not allocate.
         let mut due = 1;
@@ -295,11 +335,11 @@ impl<'a> Cursor<'a> {
         let mut depth = 0;
         loop {
             let Some(head) = head(at.rest).ok().filter(|head| head.fits(at.rest.len())) else {
-                return Err(at.refuse("a value"));
+                return Err(at.clone().refuse("a value"));
             };
             if head.is_container() {
                 if depth == MAX_DEPTH {
-                    return Err(at.too_deep());
+                    return Err(at.clone().too_deep());
                 }
                 if depth > 0 {
                     outer.push(due - 1);
@@ -318,8 +358,7 @@ impl<'a> Cursor<'a> {
             at.rest = &at.rest[head.len()..];
             while due == 0 {
                 let Some(rest) = outer.pop() else {
-                    *self = at;
-                    return Ok(());
+                    return Ok(at);
                 };
                 depth -= 1;
                 due = rest;
@@ -334,7 +373,7 @@ impl<'a> Cursor<'a> {
                 self.rest = rest;
                 Ok(value)
             }
-            None => Err(self.refuse(expected)),
+            None => Err(self.clone().refuse(expected)),
         }
     }
 
@@ -342,7 +381,7 @@ impl<'a> Cursor<'a> {
     /// "no" and this looks at the value again.
     #[cold]
     #[inline(never)]
-    fn refuse(&self, expected: &str) -> FormatError {
+    fn refuse(self, expected: &str) -> FormatError {
         let position = self.position() as u64;
         let left = self.rest.len();
         let head = match head(self.rest) {
@@ -395,13 +434,13 @@ impl<'a> Cursor<'a> {
     }
 
     #[cold]
-    pub(super) fn too_deep(&self) -> FormatError {
+    pub(super) fn too_deep(self) -> FormatError {
         let expected = format!("at most {MAX_DEPTH} nested containers");
         FormatError::new(self.position() as u64, expected, "one more")
     }
 
     #[cold]
-    fn trailing(&self) -> FormatError {
+    fn trailing(self) -> FormatError {
         let found = format!("{} more", bytes(self.rest.len() as u64));
         FormatError::new(self.position() as u64, "end of input", found)
     }
@@ -422,7 +461,7 @@ impl<'a> Cursor<'a> {
 /// ```
 pub fn check(bytes: &[u8]) -> Result<(), FormatError> {
     let mut cursor = Cursor::new(bytes);
-    cursor.walk(true)?;
+    cursor = cursor.walk(true)?;
     cursor.expect_end()
 }
 
@@ -516,6 +555,23 @@ static FORMS: [Form; 256] = {
         tag -= 1;
     }
     forms
+};
+
+/// In [`SIZES`]: more than a first byte says, or nothing.
+const LONG: usize = 255;
+
+/// How many bytes follow a first byte, where it alone says it of a value that is no container.
+static SIZES: [u8; 256] = {
+    let mut sizes = [LONG as u8; 256];
+    let mut tag = 0;
+    while tag < 256 {
+        let form = form(tag as u8);
+        if form.width == 0 && !matches!(form.kind, None | Some(Kind::Array | Kind::Map)) {
+            sizes[tag] = form.fixed;
+        }
+        tag += 1;
+    }
+    sizes
 };
 
 /// The table of the msgpack specification.
@@ -639,6 +695,13 @@ fn split_int(bytes: &[u8]) -> Option<(Int, &[u8])> {
         0xd1 => split(rest).map(|(n, rest)| (signed(i16::from_be_bytes(n).into()), rest)),
         0xd2 => split(rest).map(|(n, rest)| (signed(i32::from_be_bytes(n).into()), rest)),
         0xd3 => split(rest).map(|(n, rest)| (signed(i64::from_be_bytes(n)), rest)),
+        _ => None,
+    }
+}
+
+fn split_u64(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    match split_int(bytes) {
+        Some((Int::Unsigned(number), rest)) => Some((number, rest)),
         _ => None,
     }
 }

@@ -46,7 +46,7 @@ impl Cursor<'_> {
             let mut value = match kind {
                 Kind::Array | Kind::Map => {
                     if outer.len() + usize::from(inner.is_some()) == MAX_DEPTH {
-                        return Err(at.too_deep());
+                        return Err(at.clone().too_deep());
                     }
                     let mut container = at.read_header(kind)?;
                     if container.left > 0 {

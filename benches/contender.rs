@@ -3,7 +3,7 @@
 //! One operation a process: `contender --op OP --src SRC --dir DIR [--count N] [--cap S]`; prints
 //! one JSON object. SRC holds a generated workload (`meta.json`, `payload.bin`, `offsets.u64`,
 //! `keys.txt`, `absent.txt`, `indices.u64`), DIR our dataset. Variants of the store, chosen with
-//! `--store`: `plain` (default), `lookup` (with the accelerator), `no-md5`. Workload D has arrays
+//! `--store`: `plain` (default), `lookup` and `no-lookup` (with the accelerator, and without), `no-md5`. Workload D has arrays
 //! of float32, which are packed as all peers pack them: LZ4, level 5, bytes shuffled.
 #![expect(clippy::print_stdout, reason = "the result goes to standard output")]
 
@@ -266,13 +266,16 @@ impl Pass {
 }
 
 /// All samples to a dataset, each written as it comes.
-fn write(args: &Args, workload: &Workload, path: &Path) -> Res<usize> {
-    let keys = workload.lines("keys.txt")?;
+fn write(args: &Args, workload: &Workload, keys: &[String], path: &Path) -> Res<usize> {
     fs::create_dir_all(&args.dir)?;
     let mut writer = Writer::options()
         .durable(false)
         .digests(args.store != "no-md5")
-        .lookup(args.store == "lookup")
+        .lookup(match &*args.store {
+            "lookup" => Some(true),
+            "no-lookup" => Some(false),
+            _ => None,
+        })
         .create(path)?;
     let pack = PackOptions::compact().codec(Codec::Lz4).level(5).shuffle(Filter::Byte);
     let mut packed = Vec::new();
@@ -330,8 +333,9 @@ fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
     let mut pass = Pass::of(workload);
     match args.op.as_str() {
         "write" => {
+            let keys = workload.lines("keys.txt")?;
             let clock = Clock::start();
-            let samples = write(args, workload, &path)?;
+            let samples = write(args, workload, &keys, &path)?;
             let bytes = workload.offsets[workload.len()] as usize;
             clock.stop(samples, bytes, || samples == workload.len())
         }

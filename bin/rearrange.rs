@@ -19,9 +19,12 @@ pub(crate) struct Writing {
     /// Leave out the digests: faster for large samples ("kiste index" can make them later)
     #[arg(long)]
     no_md5: bool,
-    /// Also write .lookup, which makes the first look-ups among millions of keys fast
-    #[arg(long)]
+    /// Write .lookup, with which keys are found at once, for few samples too [default: from 131,072 samples on]
+    #[arg(long, overrides_with = "no_lookup")]
     lookup: bool,
+    /// Never write .lookup
+    #[arg(long)]
+    no_lookup: bool,
     /// Also write .crc, with which verify names the samples that are damaged
     #[arg(long)]
     crc: bool,
@@ -32,13 +35,17 @@ pub(crate) struct Writing {
 
 impl Writing {
     pub(crate) fn options(&self) -> WriterOptions {
-        let options = Writer::options().digests(!self.no_md5).lookup(self.lookup);
+        let options = Writer::options().digests(!self.no_md5).lookup(self.lookup());
         options.checksums(self.crc).durable(!self.no_sync)
+    }
+
+    fn lookup(&self) -> Option<bool> {
+        (self.lookup || self.no_lookup).then_some(self.lookup)
     }
 
     /// The conversion with these options.
     pub(crate) fn apply(&self, conversion: Conversion) -> Conversion {
-        let conversion = conversion.digests(!self.no_md5).lookup(self.lookup);
+        let conversion = conversion.digests(!self.no_md5).lookup(self.lookup());
         conversion.checksums(self.crc).durable(!self.no_sync)
     }
 }

@@ -550,6 +550,46 @@ fn the_accelerator_changes_no_answer() {
 }
 
 #[test]
+fn large_datasets_have_the_accelerator_by_themselves() {
+    let lookup = SideFile::Lookup.path(&dataset());
+    let write = |writer: &mut Writer, range: std::ops::Range<u64>| {
+        for i in range {
+            let key = key_of(i);
+            let packed = [b"\x81\xa3key", &[0xa0 | key.len() as u8], key.as_bytes()].concat();
+            writer.write_raw_unchecked(&key, &packed).unwrap();
+        }
+    };
+    let large = 1 << 17;
+    let has = |options: WriterOptions, storage: &MemoryStorage, n: u64| {
+        let mut writer = options.create(dataset()).unwrap();
+        write(&mut writer, 0..n);
+        writer.finish().unwrap();
+        storage.get(&lookup).is_some()
+    };
+    let [small, whole, without, never] = std::array::from_fn(|_| MemoryStorage::new());
+    assert!(!has(options(&small), &small, large - 1));
+    assert!(has(options(&whole), &whole, large));
+    assert!(!has(options(&without).lookup(false), &without, large));
+    // It is the one that is made later.
+    indexing(&without).lookup(true).build(dataset()).unwrap();
+    assert!(without.get(&lookup) == whole.get(&lookup));
+
+    // A dataset that grows gets it, unless it is never to have one; and one that has it keeps it.
+    for (storage, yes, expected) in
+        [(&never, Some(false), false), (&small, None, true), (&whole, Some(false), true)]
+    {
+        if storage.get(&dataset()).is_none() {
+            assert!(!has(options(storage), storage, large - 1));
+        }
+        let mut writer = options(storage).lookup(yes).append(dataset()).unwrap();
+        let len = writer.len();
+        write(&mut writer, len..len + 1);
+        writer.finish().unwrap();
+        assert_eq!(storage.get(&lookup).is_some(), expected, "{len}");
+    }
+}
+
+#[test]
 fn samples_written_unchecked_are_found_by_the_key_they_were_given() {
     let storage = MemoryStorage::new();
     let mut writer = options(&storage).create(dataset()).unwrap();

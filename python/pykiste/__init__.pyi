@@ -116,7 +116,7 @@ class Writer:
         overwrite: bool = False,
         digests: bool = True,
         checksums: bool = False,
-        lookup: bool = False,
+        lookup: bool | None = None,
         durable: bool = True,
     ) -> Self: ...
     def write(self, sample: Sample) -> None: ...
@@ -435,7 +435,7 @@ def convert(
     append: bool = False,
     overwrite: bool = False,
     digests: bool = True,
-    lookup: bool = False,
+    lookup: bool | None = None,
     checksums: bool = False,
     resume: bool = False,
     durable: bool = True,
@@ -459,7 +459,7 @@ def shuffle(
     progress: Callable[[Progress], object] | None = None,
     overwrite: bool = False,
     digests: bool = True,
-    lookup: bool = False,
+    lookup: bool | None = None,
     checksums: bool = False,
     durable: bool = True,
 ) -> Made: ...
@@ -476,7 +476,7 @@ def split(
     progress: Callable[[Progress], object] | None = None,
     overwrite: bool = False,
     digests: bool = True,
-    lookup: bool = False,
+    lookup: bool | None = None,
     checksums: bool = False,
     durable: bool = True,
 ) -> list[Made]: ...
@@ -492,7 +492,7 @@ def merge(
     progress: Callable[[Progress], object] | None = None,
     overwrite: bool = False,
     digests: bool = True,
-    lookup: bool = False,
+    lookup: bool | None = None,
     checksums: bool = False,
     durable: bool = True,
 ) -> Merged: ...
@@ -506,7 +506,7 @@ def sort(
     progress: Callable[[Progress], object] | None = None,
     overwrite: bool = False,
     digests: bool = True,
-    lookup: bool = False,
+    lookup: bool | None = None,
     checksums: bool = False,
     durable: bool = True,
 ) -> Made: ...
@@ -519,7 +519,7 @@ def select(
     progress: Callable[[Progress], object] | None = None,
     overwrite: bool = False,
     digests: bool = True,
-    lookup: bool = False,
+    lookup: bool | None = None,
     checksums: bool = False,
     durable: bool = True,
 ) -> Selected: ...
@@ -531,7 +531,7 @@ def filter(
     progress: Callable[[Progress], object] | None = None,
     overwrite: bool = False,
     digests: bool = True,
-    lookup: bool = False,
+    lookup: bool | None = None,
     checksums: bool = False,
     durable: bool = True,
 ) -> Filtered: ...

@@ -120,7 +120,7 @@ fn with_option(
         "append" => conversion.append(yes()?),
         "overwrite" => conversion.overwrite(yes()?),
         "digests" => conversion.digests(yes()?),
-        "lookup" => conversion.lookup(yes()?),
+        "lookup" => conversion.lookup(value.extract::<Option<bool>>()?),
         "checksums" => conversion.checksums(yes()?),
         "resume" => conversion.resume(yes()?),
         "durable" => conversion.durable(yes()?),

@@ -46,15 +46,19 @@ impl Making {
     pub(crate) fn parse(function: &str, options: Option<&Bound<'_, PyDict>>) -> PyResult<Making> {
         let mut making = Making { overwrite: false, writer: Writer::options() };
         for (name, value) in options.into_iter().flat_map(|options| options.iter()) {
-            let (name, yes): (String, bool) = (name.extract()?, value.extract()?);
+            let name: String = name.extract()?;
             let writer = making.writer.clone();
+            if name == "lookup" {
+                making.writer = writer.lookup(value.extract::<Option<bool>>()?);
+                continue;
+            }
+            let yes = value.extract()?;
             making.writer = match &name[..] {
                 "overwrite" => {
                     making.overwrite = yes;
                     writer.overwrite(yes)
                 }
                 "digests" => writer.digests(yes),
-                "lookup" => writer.lookup(yes),
                 "checksums" => writer.checksums(yes),
                 "durable" => writer.durable(yes),
                 other => {

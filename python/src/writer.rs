@@ -49,7 +49,7 @@ fn closed() -> PyErr {
 impl Writer {
     /// Begins a dataset: a new one, or more samples for one that exists.
     #[new]
-    #[pyo3(signature = (path, *, append=false, overwrite=false, digests=true, checksums=false, lookup=false, durable=true))]
+    #[pyo3(signature = (path, *, append=false, overwrite=false, digests=true, checksums=false, lookup=None, durable=true))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         py: Python<'_>,
@@ -58,7 +58,7 @@ impl Writer {
         overwrite: bool,
         digests: bool,
         checksums: bool,
-        lookup: bool,
+        lookup: Option<bool>,
         durable: bool,
     ) -> PyResult<Writer> {
         let options = kiste::Writer::options()

@@ -420,9 +420,10 @@ impl Conversion {
         self
     }
 
-    /// Whether `.lookup` is written. Default: no.
-    pub fn lookup(mut self, yes: bool) -> Self {
-        self.options.lookup = yes;
+    /// Whether `.lookup` is written. Default: `None`, which leaves it to the number of samples
+    /// ([`WriterOptions::lookup`]).
+    pub fn lookup(mut self, yes: impl Into<Option<bool>>) -> Self {
+        self.options.lookup = yes.into();
         self
     }
 
@@ -616,7 +617,7 @@ impl Conversion {
             () if options.duplicates == Duplicates::Skip => "on_duplicates",
             () if self.how.resume => "resume",
             () if options.no_digests => "digests",
-            () if options.lookup => "lookup",
+            () if options.lookup == Some(true) => "lookup",
             () if options.checksums => "checksums",
             () if !self.how.durable => "durable",
             () => return Ok(()),

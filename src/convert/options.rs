@@ -65,7 +65,7 @@ pub(super) struct Options {
     #[serde(skip_serializing_if = "is_default")]
     pub(super) no_digests: bool,
     #[serde(skip_serializing_if = "is_default")]
-    pub(super) lookup: bool,
+    pub(super) lookup: Option<bool>,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) checksums: bool,
 }

@@ -76,7 +76,7 @@ impl Conversion {
         local.output = scratch.path().join(name);
         // The uploads make these.
         let options = &mut local.options;
-        (options.no_digests, options.lookup, options.checksums) = (true, false, false);
+        (options.no_digests, options.lookup, options.checksums) = (true, Some(false), false);
         (options.overwrite, local.how.durable) = (false, false);
         let report = local.run_split(opened, monitor).map_err(|error| match error.kind() {
             // What it keeps is not kept.

@@ -161,6 +161,8 @@ fn options_of_convert_make_and_leave_files() {
     assert!(!dir.path().join("bare.msgpack.md5").exists());
     convert(&["--lookup", "--no-sync"], "full.msgpack");
     assert!(dir.path().join("full.msgpack.lookup").exists());
+    convert(&["--lookup", "--no-lookup", "--no-sync"], "none.msgpack");
+    assert!(!dir.path().join("none.msgpack.lookup").exists());
     let verified = run(&dir, ["verify", "bare.msgpack"]).exits(0);
     assert!(verified.err.contains("warning: bare.msgpack: there are no digests"), "{verified:?}");
     run(&dir, ["index", "bare.msgpack"]).exits(0);

@@ -10,6 +10,7 @@ use md5::{Digest as _, Md5};
 use rayon::prelude::*;
 
 use super::super::staging::Staging;
+use super::by_hash::{EachPart, by_hash};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::key_hashes::{self, Salt};
@@ -20,6 +21,8 @@ use crate::storage::{Source, Storage};
 const BATCH: usize = 1 << 16;
 /// Keys that one task hashes.
 const TASK: usize = 1 << 10;
+/// Hashes that are encoded at a time.
+const ENCODED: usize = 1 << 13;
 
 /// Hashes many keys under a salt; another one is injected by the test for collisions.
 pub(crate) type HashMany = fn(&Salt, &[&[u8]], &mut [u64]);
@@ -70,10 +73,11 @@ pub(crate) fn build(
         if wanted.key_hashes {
             write_hashes(staging, &salt, &hashes, sync)?;
         }
-        if wanted.lookup {
-            write_lookup(staging, salt, &hashes, sync)?;
-        }
-        let Some(collision) = collision(&mut hashes) else { return Ok(()) };
+        let collision = match wanted.lookup {
+            true => write_lookup(staging, salt, &hashes, sync)?,
+            false => collision(&mut hashes),
+        };
+        let Some(collision) = collision else { return Ok(()) };
         body.refuse_duplicate(&salt, collision, hash_many)?;
         tries += 1;
         if tries == key_hashes::MAX_TRIES {
@@ -157,42 +161,83 @@ fn collision(hashes: &mut [u64]) -> Option<u64> {
 
 /// The content of `.lookup` for these hashes.
 pub(crate) fn lookup_file(salt: Salt, hashes: &[u64]) -> Result<Vec<u8>> {
-    let mut sorted: Vec<(u64, u32)> = hashes.iter().copied().zip(0..).collect();
-    sorted.par_sort_unstable();
-    let mut placer = lookup::Placer::new(hashes.len() as u64)?;
-    for (hash, index) in sorted {
-        placer.push(hash, index)?;
+    let mut bytes = vec![0; lookup::HEADER];
+    let (header, _) = place(salt, hashes, |slots| {
+        bytes.extend_from_slice(slots);
+        Ok(())
+    })?;
+    bytes[..lookup::HEADER].copy_from_slice(&header.encode());
+    Ok(bytes)
+}
+
+/// Writes `.lookup`. Returns a hash that occurs twice, if one does.
+fn write_lookup(staging: &Staging, salt: Salt, hashes: &[u64], sync: bool) -> Result<Option<u64>> {
+    let mut sink = staging.create(SideFile::Lookup)?;
+    sink.append(&[0; lookup::HEADER])?;
+    let (header, twice) = place(salt, hashes, |slots| sink.append(slots))?;
+    sink.write_at(&header.encode(), 0)?;
+    if sync {
+        sink.sync()?;
     }
-    let (shape, slots) = placer.finish()?;
-    let mut digest = lookup::SourceDigest::new();
-    digest.update(&salt.0);
-    let mut part = Vec::new();
-    for hashes in hashes.chunks(1 << 13) {
-        part.clear();
-        hashes.iter().for_each(|hash| part.extend_from_slice(&key_hashes::encode(*hash)));
-        digest.update(&part);
-    }
+    Ok(twice)
+}
+
+/// Passes the slots of `.lookup` on, in order, and returns what goes before them; and a hash that occurs twice, if
+/// one does.
+fn place(
+    salt: Salt,
+    hashes: &[u64],
+    mut put: impl FnMut(&[u8]) -> Result<()> + Send,
+) -> Result<(lookup::Header, Option<u64>)> {
+    let encoded = |part: &mut EachPart<'_>| {
+        let mut bytes = Vec::new();
+        for (i, hashes) in hashes.chunks(ENCODED).enumerate() {
+            bytes.clear();
+            hashes.iter().for_each(|hash| bytes.extend_from_slice(&key_hashes::encode(*hash)));
+            part(i * ENCODED, &bytes);
+        }
+        Ok(())
+    };
+    let slots = || -> Result<(lookup::Shape, Option<u64>)> {
+        let mut placer = lookup::Placer::new(hashes.len() as u64)?;
+        let (mut taken, mut bytes) = (Vec::new(), Vec::new());
+        let mut put = |slots: &mut Vec<u32>| {
+            bytes.clear();
+            slots.drain(..).for_each(|slot| bytes.extend_from_slice(&lookup::encode(slot)));
+            put(&bytes)
+        };
+        let (mut last, mut twice) = (None, None);
+        by_hash(hashes.len(), encoded, |sorted| {
+            for &(hash, index) in sorted {
+                if last.replace(hash) == Some(hash) {
+                    twice = Some(hash);
+                }
+                placer.push(hash, index)?;
+            }
+            placer.take(&mut taken);
+            put(&mut taken)
+        })?;
+        let (shape, mut rest) = placer.finish()?;
+        put(&mut rest)?;
+        Ok((shape, twice))
+    };
+    let digest = || {
+        let mut digest = lookup::SourceDigest::new();
+        digest.update(&salt.0);
+        encoded(&mut |_, bytes| {
+            digest.update(bytes);
+        })
+        .map(|()| digest.finish())
+    };
+    let (placed, digest) = rayon::join(slots, digest);
+    let ((shape, twice), digest) = (placed?, digest?);
     let source = lookup::Source {
         count: hashes.len() as u64,
         salt,
         first: hashes.first().copied().unwrap_or_default(),
         last: hashes.last().copied().unwrap_or_default(),
     };
-    let header = lookup::Header::new(shape, source, digest.finish())?;
-    let mut bytes = Vec::with_capacity(shape.file_len() as usize);
-    bytes.extend_from_slice(&header.encode());
-    slots.iter().for_each(|slot| bytes.extend_from_slice(&lookup::encode(*slot)));
-    Ok(bytes)
-}
-
-fn write_lookup(staging: &Staging, salt: Salt, hashes: &[u64], sync: bool) -> Result<()> {
-    let bytes = lookup_file(salt, hashes)?;
-    let mut sink = staging.create(SideFile::Lookup)?;
-    sink.append(&bytes)?;
-    if sync {
-        sink.sync()?;
-    }
-    Ok(())
+    Ok((lookup::Header::new(shape, source, digest)?, twice))
 }
 
 /// The keys of a `.keys` file, after its header.

@@ -19,6 +19,7 @@ use super::passes::{HearBytes, Passes};
 use super::staging::{ChecksumSpool, Journal, KeySpool, OffsetSpool, Spool, Staging};
 use super::walk::messages;
 
+mod by_hash;
 mod build;
 mod checksums;
 mod remote;
@@ -26,6 +27,7 @@ mod remote;
 pub(crate) use build::{
     HashMany, Wanted, build, digest, digest_into, hash_keys, lookup_file, read_digests,
 };
+pub(crate) use by_hash::by_hash;
 use checksums::Samples;
 pub(crate) use checksums::{
     Checksums, Found, checksum_of, checksum_of_offsets, damaged, open_checksums, recorded_md5,

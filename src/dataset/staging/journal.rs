@@ -31,8 +31,8 @@ pub(crate) struct Journal {
     pub(super) replace: bool,
     /// Whether the dataset is to have digests, if another process finishes it.
     pub(crate) digests: bool,
-    /// Whether it is to have the accelerator.
-    pub(crate) lookup: bool,
+    /// Whether it is to have the accelerator; `null` where its size decides.
+    pub(crate) lookup: Option<bool>,
     /// Whether it is to have a checksum of each sample.
     pub(crate) checksums: bool,
     /// What happens to the names of the labels.
@@ -56,7 +56,7 @@ pub(crate) enum Labels {
 
 impl Journal {
     /// Samples are written, or appended.
-    pub(crate) fn samples(base: Option<Base>, digests: bool, lookup: bool) -> Journal {
+    pub(crate) fn samples(base: Option<Base>, digests: bool, lookup: Option<bool>) -> Journal {
         let (version, process) = (VERSION, std::process::id());
         let (labels, old) = (Labels::Stay, Observed::new());
         let (side_files_only, replace, checksums) = (false, false, false);
@@ -86,7 +86,7 @@ impl Journal {
 
     /// Only side files are made.
     pub(crate) fn side_files() -> Journal {
-        Journal { side_files_only: true, ..Journal::samples(None, true, false) }
+        Journal { side_files_only: true, ..Journal::samples(None, true, Some(false)) }
     }
 }
 

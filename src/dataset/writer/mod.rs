@@ -490,7 +490,9 @@ impl Writer {
         self.key_set = KeySet::new();
         let Some(files) = self.open.take() else { return Err(over(&self.path)) };
         let publication = Publication { path: &self.path, options: &self.options };
-        let md5 = publication.run(files, self.bytes).map_err(|e| self.kept(e.at(&self.path)))?;
+        let md5 = publication
+            .run(files, self.samples, self.bytes)
+            .map_err(|e| self.kept(e.at(&self.path)))?;
         Ok(Stats { samples: self.samples, bytes: self.bytes, md5 })
     }
 

@@ -10,6 +10,10 @@ use crate::storage::{self, LocalStorage, Storage};
 
 use super::super::index::{self, HashMany};
 
+/// From how many samples on a dataset gets `.lookup` by itself: a pass over the hashes of fewer keys takes some
+/// microseconds.
+pub(super) const LOOKUP_FROM: u64 = 1 << 17;
+
 /// How to write: what to make, and whether an existing dataset may be replaced.
 ///
 /// ```
@@ -25,7 +29,8 @@ use super::super::index::{self, HashMany};
 pub struct WriterOptions {
     pub(super) overwrite: bool,
     pub(super) digests: bool,
-    pub(super) lookup: bool,
+    /// `None`: from [`LOOKUP_FROM`] samples on.
+    pub(super) lookup: Option<bool>,
     pub(super) checksums: bool,
     pub(super) durable: bool,
     #[cfg(feature = "arrays")]
@@ -43,7 +48,7 @@ impl Default for WriterOptions {
         WriterOptions {
             overwrite: false,
             digests: true,
-            lookup: false,
+            lookup: None,
             checksums: false,
             durable: true,
             #[cfg(feature = "arrays")]
@@ -71,11 +76,18 @@ impl WriterOptions {
         self
     }
 
-    /// Writes the accelerator `.lookup`, which spares readers of very many keys the table they
-    /// otherwise build in memory. Default: no.
-    pub fn lookup(mut self, yes: bool) -> Self {
-        self.lookup = yes;
+    /// Writes the accelerator `.lookup`, with which a key is found without a pass over the hashes of all keys,
+    /// and without the table that readers otherwise build in memory. It takes seven bytes a sample, and Python
+    /// ignores it. `None` leaves it to the number of samples, which is the default: datasets have it from 131,072
+    /// samples on, and those that are appended to keep it.
+    pub fn lookup(mut self, yes: impl Into<Option<bool>>) -> Self {
+        self.lookup = yes.into();
         self
+    }
+
+    /// Whether a dataset with this many samples gets `.lookup`.
+    pub(super) fn wants_lookup(&self, samples: u64) -> bool {
+        self.lookup.unwrap_or(samples >= LOOKUP_FROM)
     }
 
     /// Writes `.crc`, a checksum of each sample: where `.md5` says that some byte is wrong, it says

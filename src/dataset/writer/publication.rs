@@ -18,8 +18,8 @@ pub(super) struct Publication<'a> {
 }
 
 impl Publication<'_> {
-    /// Publishes a data file of `bytes` bytes; its MD5 if digests are wanted.
-    pub(super) fn run(&self, files: Open, bytes: u64) -> Result<Option<[u8; 16]>> {
+    /// Publishes a data file of so many samples and bytes; its MD5 if digests are wanted.
+    pub(super) fn run(&self, files: Open, samples: u64, bytes: u64) -> Result<Option<[u8; 16]>> {
         let Open { staging, journal, data, offsets, keys, checksums, upload, .. } = files;
         let (options, sync) = (self.options, self.options.durable);
         let shown = |e: Error| e.shown_at(self.path);
@@ -37,7 +37,8 @@ impl Publication<'_> {
                 false => Ok(None),
             }
         };
-        let wanted = Wanted { key_hashes: true, filter: true, lookup: options.lookup };
+        let lookup = options.wants_lookup(samples);
+        let wanted = Wanted { key_hashes: true, filter: true, lookup };
         let (build, (sync_data, (data_md5, early))) = rayon::join(
             || {
                 let keys = storage.open(&keys_path)?;
@@ -99,7 +100,7 @@ impl Publication<'_> {
             }
             None => remove.push(SideFile::Crc),
         }
-        match options.lookup {
+        match lookup {
             true => publish.push(SideFile::Lookup.into()),
             false => remove.push(SideFile::Lookup),
         }

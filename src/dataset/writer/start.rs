@@ -122,7 +122,7 @@ impl WriterOptions {
             return Err(Error::new(ErrorKind::Foreign, message).at(path));
         }
         self.digests &= journal.digests;
-        self.lookup |= journal.lookup;
+        self.lookup = self.lookup.max(journal.lookup);
         self.checksums |= journal.checksums;
         staging.discard_side_files()?;
         staging.scratch().clear()?;
@@ -198,7 +198,9 @@ impl WriterOptions {
         let path = &*self.follow(path)?;
         check_name(path)?;
         let lookup = SideFile::Lookup.path(path);
-        self.lookup |= self.storage.stat(&lookup)?.is_some();
+        if self.storage.stat(&lookup)?.is_some() {
+            self.lookup = Some(true);
+        }
         let crc = SideFile::Crc.path(path);
         self.checksums |= self.storage.stat(&crc)?.is_some();
         let open = || DatasetReader::options().storage(self.storage.clone()).open(path);

@@ -116,7 +116,7 @@ pub(super) fn damage(bytes: &[u8], mut decode: impl FnMut(&[u8])) {
 }
 
 /// Pseudo-random numbers that are the same in every run (splitmix64).
-pub(super) fn random(seed: u64) -> impl FnMut() -> u64 {
+pub(crate) fn random(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
     move || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -152,6 +152,8 @@ pub struct Placer {
     home: u64,
     placed: u64,
     last: Option<(u64, u32)>,
+    /// Slots that were taken out.
+    taken: u64,
     slots: Vec<u32>,
 }
 
@@ -167,7 +169,8 @@ impl Placer {
             let expected = "a table that fits into memory";
             return Err(FormatError::new(16, expected, format!("{count} samples")));
         }
-        Ok(Placer { count, home: home_slots(count), placed: 0, last: None, slots: Vec::new() })
+        let (home, slots) = (home_slots(count), Vec::new());
+        Ok(Placer { count, home, placed: 0, last: None, taken: 0, slots })
     }
 
     /// Places a sample. Hashes ascend; where they are equal, indices do.
@@ -180,7 +183,7 @@ impl Placer {
         self.last = Some((hash, index));
         self.placed += 1;
         // Slots behind the last are not there yet, so the next free one is at the end.
-        let home = home_of(hash, self.home) as usize;
+        let home = home_of(hash, self.home).saturating_sub(self.taken) as usize;
         if home > self.slots.len() {
             self.slots.resize(home, EMPTY);
         }
@@ -188,14 +191,21 @@ impl Placer {
         Ok(())
     }
 
-    /// The table, once all samples are placed.
+    /// Takes out the slots up to here, which no sample that is still to be placed can change: for a table that is
+    /// larger than memory is wanted for.
+    pub(crate) fn take(&mut self, out: &mut Vec<u32>) {
+        self.taken += self.slots.len() as u64;
+        out.append(&mut self.slots);
+    }
+
+    /// The table, or what is left of it, once all samples are placed.
     pub fn finish(mut self) -> Result<(Shape, Vec<u32>), FormatError> {
         if self.placed != self.count {
             let expected = format!("{} samples", self.count);
             return Err(FormatError::new(16, expected, self.placed.to_string()));
         }
-        let total = self.home.max(self.slots.len() as u64);
-        self.slots.resize(total as usize, EMPTY);
+        let total = self.home.max(self.taken + self.slots.len() as u64);
+        self.slots.resize((total - self.taken) as usize, EMPTY);
         Ok((Shape { count: self.count, home: self.home, total }, self.slots))
     }
 
@@ -205,7 +215,7 @@ impl Placer {
             Some((last, i)) => format!("{} samples by hash, after {last:016x} of {i}", self.count),
             None => format!("{} samples by hash", self.count),
         };
-        let position = HEADER as u64 + self.slots.len() as u64 * SLOT;
+        let position = HEADER as u64 + (self.taken + self.slots.len() as u64) * SLOT;
         FormatError::new(position, expected, format!("{hash:016x} of {index}"))
     }
 }
@@ -587,6 +597,27 @@ mod tests {
             error.to_string(),
             "byte 128: expected the index of one of 50 samples, found 50"
         );
+    }
+
+    #[test]
+    fn slots_that_are_taken_out_are_the_same() {
+        for hashes in sets() {
+            let (shape, slots) = place(&hashes);
+            for every in [1, 3, 50] {
+                let mut placer = Placer::new(hashes.len() as u64).unwrap();
+                let mut taken = Vec::new();
+                for (i, (hash, index)) in sorted(&hashes).into_iter().enumerate() {
+                    placer.push(hash, index).unwrap();
+                    if i % every == 0 {
+                        placer.take(&mut taken);
+                    }
+                }
+                let (same, rest) = placer.finish().unwrap();
+                taken.extend(rest);
+                assert_eq!(same, shape);
+                assert!(taken == slots);
+            }
+        }
     }
 
     #[test]

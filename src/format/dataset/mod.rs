@@ -22,7 +22,7 @@ pub use digests::{Digest, Digests};
 pub use side_file::SideFile;
 
 #[cfg(test)]
-mod golden;
+pub(crate) mod golden;
 
 #[cfg(test)]
 mod tests {

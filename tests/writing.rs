@@ -555,7 +555,7 @@ fn large_datasets_have_the_accelerator_by_themselves() {
     let write = |writer: &mut Writer, range: std::ops::Range<u64>| {
         for i in range {
             let key = key_of(i);
-            let packed = [b"\x81\xa3key", &[0xa0 | key.len() as u8], key.as_bytes()].concat();
+            let packed = [&b"\x81\xa3key"[..], &[0xa0 | key.len() as u8], key.as_bytes()].concat();
             writer.write_raw_unchecked(&key, &packed).unwrap();
         }
     };

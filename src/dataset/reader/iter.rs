@@ -87,7 +87,7 @@ impl<'a> Iterator for RawIter<'a> {
         }
         // Not mapped, or wrong: the plain way says which.
         Some(match self.files {
-            Files::One(files) => files.raw(index),
+            Files::One(files) => files.read_sample(index),
             Files::Many(shards) => shards.get_raw(index),
         })
     }

@@ -388,7 +388,7 @@ impl OpenDataset {
     }
 
     #[inline(never)]
-    fn read_sample(&self, index: usize) -> Result<Cow<'_, [u8]>> {
+    pub(super) fn read_sample(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         let range = self.byte_range(index)?;
         let raw = self.data.read(range)?;
         if self.check {

@@ -1,6 +1,6 @@
 //! [`Worker`]: a pipeline at work, on one thread.
 
-use super::canvas::{Canvas, Scratch, View};
+use super::canvas::{Canvas, Elements, Resized, Scratch, View};
 use super::decode::{Opened, caught};
 use super::header::Header;
 use super::pipeline::Pipeline;
@@ -178,18 +178,40 @@ impl<T: Pixel> Recipe<T> {
         check_pixels(header.upright(), max)?;
         // Before pixels are decoded, so that an image that is too small or too large costs nothing.
         make(&header, plan)?;
-        let (view, actions) = View::first(&header, &plan.actions);
+        let (mut view, mut actions) = View::first(&header, &plan.actions);
+        let mut first = Resized::first(actions, view.size());
+        // Also what a filter does not need for what is seen of its result is not decoded.
+        if let Some(resized) = &first {
+            resized.narrow(&mut view);
+        }
         let part = image.read(mode, view.part(), &mut scratch.pixels, &mut scratch.spare)?;
         let channels = mode.channels();
         let mut canvas = Canvas::new(scratch, view.within(part), channels);
-        actions.iter().for_each(|action| canvas.act(action));
-        let (height, width) = canvas.size();
+        // A filter at the end writes to the result.
+        let mut last = None;
+        while let Some(action) = actions.first() {
+            let Some(resized) = first.take().or_else(|| canvas.resized(actions)) else {
+                canvas.act(action);
+                actions = &actions[1..];
+                continue;
+            };
+            actions = &actions[resized.actions..];
+            match actions {
+                [] => last = Some(resized),
+                _ => canvas.resize(&resized),
+            }
+        }
+        let (height, width) = last.as_ref().map_or(canvas.size(), |resized| resized.view.size());
         let shape = match self.layout {
             Layout::Hwc => [height, width, channels],
             Layout::Chw => [channels, height, width],
         };
-        let out = out(shape)?;
-        canvas.write(self.layout, &self.tables, T::as_bytes, out);
+        let (layout, tables, out) = (self.layout, &self.tables[..], out(shape)?);
+        let to = Elements { layout, tables, as_bytes: T::as_bytes, out };
+        match last {
+            Some(resized) => canvas.write_resized(&resized, to),
+            None => canvas.write(to),
+        }
         Ok(())
     }
 }

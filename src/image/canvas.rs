@@ -379,6 +379,34 @@ impl Resized {
         Some(Resized { interpolation, spans: [rows, columns], view, actions: 1 + more })
     }
 
+    /// The largest part of the sides, as a divisor, that an image can be decoded to for it: 1 for none.
+    #[cfg(feature = "turbo")]
+    pub(super) fn divisor(&self) -> usize {
+        let scale = self.spans.iter().map(Span::scale).fold(f64::INFINITY, f64::min);
+        [8, 4, 2].into_iter().find(|&by| scale >= by as f64).unwrap_or(1)
+    }
+
+    /// The same of an image that was decoded to such a part of its sides, and what is seen of it then.
+    #[cfg(feature = "turbo")]
+    pub(super) fn scaled(&self, view: View, by: usize) -> (Resized, View) {
+        // Pixels of the smaller image that have a part of what is seen, and where it begins among them.
+        let side = |at: usize, len: usize, flips: bool| {
+            let (first, end) = (at / by, (at + len).div_ceil(by));
+            let before = if flips { end * by - at - len } else { at - first * by };
+            (first, end - first, before as f64 / by as f64, len as f64 / by as f64)
+        };
+        let (x, width, left, wide) = side(view.x, view.width, view.flip_x);
+        let (y, height, top, high) = side(view.y, view.height, view.flip_y);
+        let (along_x, along_y) = ((left, wide, width), (top, high, height));
+        let both = if view.is_transposed { [along_x, along_y] } else { [along_y, along_x] };
+        let mut spans = self.spans;
+        for (span, (start, old, stored)) in spans.iter_mut().zip(both) {
+            *span = span.scaled(start, old, stored);
+        }
+        let seen = View { x, y, width, height, ..view };
+        (Resized { spans, ..*self }, seen)
+    }
+
     /// Leaves what it needs of the pixels that are seen.
     pub(super) fn narrow(&self, view: &mut View) {
         let [(top, height), (left, width)] = self.spans.map(|span| span.needs(self.interpolation));

@@ -174,6 +174,19 @@ impl Span {
         Span { start: 0.0, old: old as f64, stored: old, new, from, end }
     }
 
+    /// The same of an image that was decoded to fewer pixels, `stored` of them: the old ones begin at a place among
+    /// them, and are fewer.
+    #[cfg(feature = "turbo")]
+    pub(super) fn scaled(self, start: f64, old: f64, stored: usize) -> Span {
+        Span { start, old, stored, ..self }
+    }
+
+    /// How many old places there are for a new one.
+    #[cfg(feature = "turbo")]
+    pub(super) fn scale(&self) -> f64 {
+        self.old / self.new as f64
+    }
+
     fn len(&self) -> usize {
         self.end - self.from
     }

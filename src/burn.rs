@@ -1,4 +1,5 @@
-//! Datasets for [Burn](https://burn.dev): any [`Reader`] as a [`burn_dataset::Dataset`].
+//! Datasets and tensors for [Burn](https://burn.dev): any [`Reader`] as a [`burn_dataset::Dataset`], and columns of
+//! batches as tensors.
 //!
 //! ```
 //! use burn_dataset::Dataset;
@@ -22,14 +23,18 @@
 //!
 //! Burn's own `DataLoader` then makes batches of it, and its transforms (shuffle, map, partial, …)
 //! apply. Where a run is to be resumed in the middle of an epoch, or an order to be the same on
-//! every machine, the [`loader`](crate::loader) of this crate is the one to use.
+//! every machine, the [`loader`](crate::loader) of this crate is the one to use:
+//! [`ColumnBatch::tensor_data`] is a column of it for a tensor.
 
 use std::marker::PhantomData;
 
 use burn_dataset::{Dataset, DatasetError};
+use burn_std::TensorData;
+use half::f16;
 use serde::de::DeserializeOwned;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::loader::{ColumnBatch, Element};
 use crate::reader::{Reader, ReaderExt};
 
 /// The samples of a reader as items of type `T`, for Burn.
@@ -99,5 +104,67 @@ impl<R: Clone, T> Clone for BurnDataset<R, T> {
 impl<R: Reader, T> std::fmt::Debug for BurnDataset<R, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "BurnDataset({} samples)", self.reader.len())
+    }
+}
+
+/// Columns as tensors of Burn.
+impl ColumnBatch {
+    /// A column of numbers for a tensor of Burn, on any device: of images `[n, channels, height, width]` after
+    /// `to(…, chw)`, of numbers `[n]`. It has the type of the column; that of `to(bf16)` is bfloat16. This is
+    /// the only copy on the way into a tensor in the memory of the processor.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use burn_std::{DType, TensorData};
+    /// use kiste::loader::{Columns, Loader};
+    /// use kiste::reader::ListReader;
+    /// use kiste::sampler::Sequential;
+    ///
+    /// # #[derive(serde::Serialize)]
+    /// # struct Sample { key: String, point: [f32; 2], label: u8 }
+    /// # let samples = (0..3u8).map(|label| Sample { key: label.to_string(), point: [0.5, label.into()], label });
+    /// # let reader = Arc::new(ListReader::pack(samples)?);
+    /// let columns = Columns::new().array::<f32>("point", &[2]).scalar::<i64>("label");
+    /// let mut loader = Loader::options(reader, Sequential::new(3)).columns(columns)?;
+    /// let batch = loader.next().unwrap()?.data;
+    /// let points: TensorData = batch.tensor_data("point")?;
+    /// assert_eq!((&points.shape()[..], points.dtype()), (&[3, 2][..], DType::F32));
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    ///
+    /// With the crate `burn` and one of its backends these are tensors:
+    ///
+    /// ```ignore
+    /// let images = Tensor::<4>::from_data(batch.tensor_data("image")?, &device);
+    /// let labels = Tensor::<1, Int>::from_data(batch.tensor_data("label")?, &device);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if there is no such column, or it holds bytes or complex numbers.
+    pub fn tensor_data(&self, name: &str) -> Result<TensorData> {
+        fn of<T: Element + burn_std::Element>(
+            batch: &ColumnBatch,
+            name: &str,
+        ) -> Option<TensorData> {
+            let array = batch.array::<T>(name).ok()?;
+            let shape = array.shape().to_vec();
+            Some(TensorData::new(batch.values::<T>(name).ok()?.to_vec(), shape))
+        }
+        #[cfg(feature = "images")]
+        if self.has_bfloat16(name) {
+            let shape = self.array::<u16>(name)?.shape().to_vec();
+            let values = self.values::<u16>(name)?.iter().map(|&bits| half::bf16::from_bits(bits));
+            return Ok(TensorData::new(values.collect(), shape));
+        }
+        let any = [
+            of::<f32>, of::<u8>, of::<i64>, of::<f16>, of::<f64>, of::<i32>, of::<bool>, of::<u16>,
+            of::<i16>, of::<i8>, of::<u32>, of::<u64>,
+        ];
+        any.iter().find_map(|of| of(self, name)).ok_or_else(|| {
+            let message = format!("there is no column {name:?} of numbers that tensors have");
+            Error::new(ErrorKind::Invalid, message)
+        })
     }
 }

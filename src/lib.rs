@@ -96,7 +96,7 @@
 //! | [`rearrange`] | shuffle, split, merge and compare datasets |
 //! | `stat` | what is in a dataset: sizes, types, classes, images (feature `stat`) |
 //! | `datasets` | a catalogue of well-known data sets (feature `datasets`) |
-//! | `burn` | readers as datasets of Burn (feature `burn`) |
+//! | `burn` | readers as datasets of Burn, columns as its tensors (feature `burn`) |
 //! | [`mod@format`] | the formats alone: bytes to values and back |
 //! | [`value`] | arrays and element types as in NumPy; [`serde_ndarray`] for fields of structs |
 //! | [`storage`] | where bytes live, and how a new file takes the place of an old one |

@@ -1,4 +1,4 @@
-//! Readers as datasets of Burn.
+//! Readers as datasets of Burn, and columns of batches as its tensors.
 
 use std::error::Error as _;
 use std::path::Path;
@@ -6,8 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use burn_dataset::Dataset;
 use burn_dataset::transform::{Mapper, MapperDataset, PartialDataset};
+use burn_std::{DType, TensorData};
 use kiste::burn::BurnDataset;
+use kiste::loader::{ColumnBatch, Columns, Loader, Padded};
 use kiste::reader::{ListReader, Location, Reader, ReaderExt};
+use kiste::sampler::Sequential;
 use kiste::{DatasetReader, Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
@@ -114,4 +117,83 @@ fn the_storage_is_told_what_comes_if_asked_for() {
         assert_eq!(dataset.get_many(vec![3, 1]).unwrap().len(), 2);
         assert_eq!(*dataset.inner().1.lock().unwrap(), expected);
     }
+}
+
+fn batch(columns: Columns) -> ColumnBatch {
+    let options = Loader::options(Arc::new(digits()), Sequential::new(5000)).batch_size(7);
+    options.threads(0).columns(columns).unwrap().next().unwrap().unwrap().data
+}
+
+fn is_like<T: kiste::loader::Element + burn_std::Element>(
+    batch: &ColumnBatch,
+    name: &str,
+) -> TensorData {
+    let (data, array) = (batch.tensor_data(name).unwrap(), batch.array::<T>(name).unwrap());
+    assert_eq!(&data.shape()[..], array.shape());
+    assert_eq!(data.as_slice::<T>().unwrap(), batch.values::<T>(name).unwrap());
+    data
+}
+
+#[test]
+fn columns_of_numbers_are_tensors_of_their_type() {
+    let columns = Columns::new()
+        .scalar::<i64>("label")
+        .row::<u8>("twice", &[2], |record, row| {
+            row.fill(record.index() as u8);
+            Ok(())
+        })
+        .row::<f64>("half", &[3, 1], |record, row| {
+            row.fill(record.index() as f64 / 2.0);
+            Ok(())
+        })
+        .bytes("image");
+    let batch = batch(columns);
+    assert_eq!(is_like::<i64>(&batch, "label").dtype(), DType::I64);
+    assert_eq!(&is_like::<u8>(&batch, "twice").shape()[..], [7, 2]);
+    assert_eq!(&is_like::<f64>(&batch, "half").shape()[..], [7, 3, 1]);
+    for name in ["image", "absent"] {
+        let error = batch.tensor_data(name).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+#[test]
+fn padded_rows_are_tensors() {
+    let samples = [("a", vec![1u32, 2]), ("b", vec![3])];
+    let samples = samples.map(|(key, tokens)| Tokens { key, tokens });
+    let reader = Arc::new(ListReader::pack(samples).unwrap());
+    let columns = Columns::new().padded::<i32>("tokens", &[], Padded::longest().fill(-1));
+    let mut loader = Loader::options(reader, Sequential::new(2)).columns(columns).unwrap();
+    let data = is_like::<i32>(&loader.next().unwrap().unwrap().data, "tokens");
+    assert_eq!(data, TensorData::new(vec![1, 2, 3, -1], [2, 2]));
+}
+
+#[derive(Serialize)]
+struct Tokens {
+    key: &'static str,
+    tokens: Vec<u32>,
+}
+
+/// As a network takes them: samples, channels, rows and columns.
+#[cfg(feature = "images")]
+#[test]
+fn images_are_tensors_of_four_dimensions() {
+    let pipeline = |to: &str| format!("decode(gray) | center_crop(24) | {to}").parse().unwrap();
+    let columns = Columns::new()
+        .image::<f32>("image", pipeline("to(f32, chw) | normalize(0.1, 0.3)"))
+        .image_as::<u16>("brain", "image", pipeline("to(bf16, chw) | normalize(0.1, 0.3)"))
+        .image_as::<half::f16>("half", "image", pipeline("to(f16, chw)"))
+        .image_as::<u8>("plain", "image", pipeline("to(u8, hwc)"));
+    let batch = batch(columns);
+    let images = is_like::<f32>(&batch, "image");
+    assert_eq!((&images.shape()[..], images.dtype()), (&[7, 1, 24, 24][..], DType::F32));
+    assert_eq!(is_like::<half::f16>(&batch, "half").dtype(), DType::F16);
+    assert_eq!(&is_like::<u8>(&batch, "plain").shape()[..], [7, 24, 24, 1]);
+    // The bits of bfloat16 are numbers of it.
+    let brain = batch.tensor_data("brain").unwrap();
+    assert_eq!((&brain.shape()[..], brain.dtype()), (&[7, 1, 24, 24][..], DType::BF16));
+    let rounded =
+        images.as_slice::<f32>().unwrap().iter().map(|&value| half::bf16::from_f32(value));
+    assert!(brain.as_slice::<half::bf16>().unwrap().iter().copied().eq(rounded));
 }

@@ -253,15 +253,17 @@ impl Running {
 pub(crate) struct Loader {
     settings: Settings,
     run: Mutex<Run>,
+    /// Where the run is. Changed by whoever has `run`, and locked for a copy of it, so that it can be asked for
+    /// at any time.
+    state: Mutex<State>,
     reports: Mutex<Reports>,
     /// The process that started the threads. They do not live in one that was forked from it.
     process: AtomicU32,
 }
 
-/// Where the loop is. Locked while a batch is waited for.
+/// The loop. Locked while a batch is waited for.
 struct Run {
     running: Option<Running>,
-    state: State,
     /// The epoch that the current loop is in, until it ends.
     epoch: Option<u64>,
 }
@@ -333,6 +335,11 @@ impl Loader {
                 .map_err(raise)?,
             ),
         })
+    }
+
+    /// Where the run is after the batches so far. Another thread may wait for the next one.
+    fn state(&self) -> State {
+        *locked(&self.state)
     }
 
     fn is_of_this_process(&self) -> bool {
@@ -454,10 +461,10 @@ impl Loader {
             on_error,
             prefetch,
         };
-        let run = Run { running: None, state: State::default(), epoch: None };
-        let (run, reports) = (Mutex::new(run), Mutex::default());
+        let run = Mutex::new(Run { running: None, epoch: None });
+        let (state, reports) = (Mutex::default(), Mutex::default());
         let process = AtomicU32::new(std::process::id());
-        let loader = Loader { settings, run, reports, process };
+        let loader = Loader { settings, run, state, reports, process };
         // Threads start here, so that what cannot work is reported here.
         let running = loader.start(State::default())?;
         locked(&loader.reports).start(&running);
@@ -469,7 +476,7 @@ impl Loader {
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let this = slf.get();
         let mut run = this.run(slf.py())?;
-        run.epoch = Some(run.state.epoch);
+        run.epoch = Some(this.state().epoch);
         locked(&this.reports).begin_epoch();
         Ok(slf.clone())
     }
@@ -481,11 +488,12 @@ impl Loader {
             self.stop(run);
             self.process.store(std::process::id(), Relaxed);
         }
+        let state = self.state();
         if run.epoch.is_none() {
-            run.epoch = Some(run.state.epoch);
+            run.epoch = Some(state.epoch);
             locked(&self.reports).begin_epoch();
         }
-        if run.epoch != Some(run.state.epoch) {
+        if run.epoch != Some(state.epoch) {
             let mut reports = locked(&self.reports);
             reports.ended = reports.of_epoch();
             run.epoch = None;
@@ -498,7 +506,7 @@ impl Loader {
         let mut running = match run.running.take() {
             Some(running) => running,
             None => {
-                let started = self.start(run.state)?;
+                let started = self.start(state)?;
                 locked(&self.reports).start(&started);
                 started
             }
@@ -511,7 +519,7 @@ impl Loader {
                 .next()
                 .map(|batch| batch.map(|batch| Batch::of_columns(batch, columns, held))),
         });
-        run.state = match &running {
+        *locked(&self.state) = match &running {
             Running::Samples(loader) => loader.state(),
             Running::Columns(loader) => loader.state(),
         };
@@ -519,9 +527,10 @@ impl Loader {
         batch.transpose().map_err(raise)
     }
 
-    /// Where the run is after the batches so far. Save it when all ranks have done the same step.
+    /// Where the run is after the batches so far. Save it when all ranks have done the same step. Any thread may
+    /// ask, also while another waits for a batch: that one is not among them.
     fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let State { epoch, position } = self.run(py)?.state;
+        let State { epoch, position } = self.state();
         let state = PyDict::new(py);
         state.set_item("epoch", epoch)?;
         state.set_item("position", position)?;
@@ -563,7 +572,8 @@ impl Loader {
         let mut run = self.run(py)?;
         let run = &mut *run;
         py.detach(|| self.stop(run));
-        (run.state, run.epoch) = (state, None);
+        *locked(&self.state) = state;
+        run.epoch = None;
         self.process.store(std::process::id(), Relaxed);
         let running = self.start(state)?;
         locked(&self.reports).start(&running);
@@ -586,9 +596,9 @@ impl Loader {
         Ok(())
     }
 
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let State { epoch, position } = self.run(py)?.state;
-        Ok(format!("pykiste.Loader(epoch {epoch}, position {position})"))
+    fn __repr__(&self) -> String {
+        let State { epoch, position } = self.state();
+        format!("pykiste.Loader(epoch {epoch}, position {position})")
     }
 }
 

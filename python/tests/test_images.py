@@ -162,3 +162,17 @@ def test_a_pipeline_is_its_text():
         ki.Pipeline("hflip(0)") != ki.Pipeline("hflip(-0)")
     )
     assert pipeline.steps[1] == "hflip" and pipeline.seed == 9
+
+
+def test_scaled_decoding_is_carried_out_or_refused():
+    pipeline = ki.Pipeline("decode(scaled=true) | resize((9, 12))")
+    assert str(pipeline) == "decode(scaled=true) | resize((9, 12))"
+    assert pickle.loads(pickle.dumps(pipeline)) == pipeline
+    assert pipeline.plan(picture(1)) == "resize(9, 12)"
+    try:
+        found = pipeline(picture(1))
+    except ki.errors.UnsupportedError as error:
+        assert "feature turbo" in str(error)
+        return
+    # Only of JPEG there are fewer pixels to decode.
+    assert np.array_equal(found, ki.Pipeline("resize((9, 12))")(picture(1)))

@@ -3,11 +3,17 @@
 import http.server
 import re
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import pykiste as ki
+
+
+# Answers wait while it is clear.
+GATE = threading.Event()
+GATE.set()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -16,6 +22,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
+        GATE.wait(60)
         # What follows a "?" may be a signature.
         file = self.server.folder / self.path.split("?")[0].lstrip("/")
         if not file.is_file():
@@ -69,6 +76,34 @@ def served(tmp_path):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def test_a_loader_says_where_it_is_while_another_thread_waits_for_a_batch(served):
+    dataset = ki.open(served[1])
+    got, asked, begins = [], [], threading.Event()
+    GATE.clear()
+    try:
+        loader = ki.Loader(dataset, batch_size=1000, columns={"number": "int64"}, threads=1)
+
+        def wait():
+            begins.set()
+            got.append(next(loader))
+
+        def ask():
+            asked.extend([repr(loader), loader.state_dict(), loader.report()["batches"]])
+
+        waiting, asking = (threading.Thread(target=work, daemon=True) for work in (wait, ask))
+        waiting.start()
+        assert begins.wait(60)
+        time.sleep(0.3)
+        asking.start()
+        asking.join(20)
+        assert not got and asked == ["pykiste.Loader(epoch 0, position 0)", {"epoch": 0, "position": 0}, 0]
+    finally:
+        GATE.set()
+    waiting.join(60)
+    assert got[0]["number"].tolist() == list(range(1000))
+    assert loader.state_dict() == {"epoch": 0, "position": 1000}
 
 
 def test_a_url_reads_like_a_file(served):

@@ -10,7 +10,7 @@ use super::color;
 use super::decode::Buffer;
 use super::header::{Header, Part, Turn};
 use super::plan::{Action, Plan};
-use super::resample::{Pixels, Resampler};
+use super::resample::{Pixels, Resampler, Rows, Span};
 use super::step::{Interpolation, Layout, Padding, PaddingMode, Size};
 
 /// This much memory is kept, also if images need less.
@@ -31,6 +31,8 @@ pub(crate) struct Scratch {
     /// Where the next ones are made.
     pub(super) spare: Buffer,
     resampler: Resampler,
+    /// A row of pixels on its way into the result.
+    line: Vec<u8>,
     pub(super) plan: Option<Plan>,
     /// Images since memory was given back.
     images: u32,
@@ -117,7 +119,7 @@ impl View {
         true
     }
 
-    fn size(&self) -> (usize, usize) {
+    pub(super) fn size(&self) -> (usize, usize) {
         match self.is_transposed {
             true => (self.width, self.height),
             false => (self.height, self.width),
@@ -175,7 +177,8 @@ impl<'a> Canvas<'a> {
         match *action {
             Action::Crop { .. } | Action::HorizontalFlip | Action::VerticalFlip => {}
             Action::Resize { size, interpolation: Interpolation::Nearest } => self.nearest(size),
-            Action::Resize { size, interpolation } => self.resize(size, interpolation),
+            // See `resized`.
+            Action::Resize { .. } => {}
             Action::Pad { padding, fill, padding_mode } => self.pad(padding, fill, padding_mode),
             Action::Brightness(factor) => self.map(&color::brightness(factor)),
             Action::Contrast(factor) => {
@@ -258,17 +261,35 @@ impl<'a> Canvas<'a> {
         });
     }
 
-    fn resize(&mut self, size: Size, interpolation: Interpolation) {
+    /// The filter that comes next, if one does. Then only the pixels that it needs are seen.
+    pub(super) fn resized(&mut self, actions: &[Action]) -> Option<Resized> {
+        let resized = Resized::first(actions, self.view.size())?;
+        resized.narrow(&mut self.view);
+        Some(resized)
+    }
+
+    /// Makes pixels of another size of those that are seen, which were narrowed.
+    pub(super) fn resize(&mut self, resized: &Resized) {
+        let View { width, height, .. } = resized.view;
+        let channels = self.channels;
+        self.straighten();
+        // Taken away while it is written.
+        let mut spare = std::mem::take(&mut self.scratch.spare);
+        let target = spare.room(height * width * channels);
+        self.resample(resized, &mut Stored { target, width: width * channels });
+        self.scratch.spare = spare;
+        self.replaced(height, width);
+        self.view = resized.view;
+    }
+
+    fn resample(&mut self, resized: &Resized, out: &mut dyn Rows) {
         self.straighten();
         let (View { stride, x, y, width, height, .. }, channels) = (self.view, self.channels);
-        let (new_height, new_width) = (size.height as usize, size.width as usize);
-        let Scratch { pixels, spare, resampler, .. } = &mut *self.scratch;
+        let Scratch { pixels, resampler, .. } = &mut *self.scratch;
         // Pixels outside of the part have no influence, as after a crop by torchvision.
         let bytes = &pixels[(y * stride + x) * channels..];
         let part = Pixels { bytes, stride: stride * channels, height, width, channels };
-        let target = spare.room(new_height * new_width * channels);
-        resampler.resize(part, size, interpolation, target);
-        self.replaced(new_height, new_width);
+        resampler.resize(part, resized.spans, resized.interpolation, out);
     }
 
     fn pad(&mut self, padding: Padding, fill: [u8; 4], mode: PaddingMode) {
@@ -285,78 +306,209 @@ impl<'a> Canvas<'a> {
         });
     }
 
-    /// Writes what is seen as elements of the result, each value by the table of its channel.
-    /// `as_bytes` gives the memory of elements that are the values themselves.
-    pub(super) fn write<T: Copy>(
-        &mut self,
-        layout: Layout,
-        tables: &[[T; 256]],
-        as_bytes: fn(&mut [T]) -> Option<&mut [u8]>,
-        out: &mut [T],
-    ) {
+    /// Writes what is seen as elements of the result.
+    pub(super) fn write<T: Copy>(&mut self, to: Elements<'_, T>) {
         if self.view.is_transposed {
             self.straighten();
         }
-        let View { flip_x, flip_y, .. } = self.view;
-        if let (Layout::Hwc, false, false, Some(out)) = (layout, flip_x, flip_y, as_bytes(out)) {
-            let mut start = 0;
-            for row in self.rows() {
-                out[start..start + row.len()].copy_from_slice(row);
-                start += row.len();
-            }
-            return;
-        }
         // One number of channels at a time: a loop over them for each pixel takes five times as long.
-        match (layout, tables) {
-            (Layout::Hwc, [gray]) => self.hwc([gray], out),
-            (Layout::Hwc, [red, green, blue]) => self.hwc([red, green, blue], out),
-            (Layout::Hwc, [red, green, blue, alpha]) => self.hwc([red, green, blue, alpha], out),
-            (Layout::Chw, [gray]) => self.chw([gray], out),
-            (Layout::Chw, [red, green, blue]) => self.chw([red, green, blue], out),
-            (Layout::Chw, [red, green, blue, alpha]) => self.chw([red, green, blue, alpha], out),
+        match to.tables {
+            [gray] => self.write_of(to.of([gray], self.view)),
+            [red, green, blue] => self.write_of(to.of([red, green, blue], self.view)),
+            [red, green, blue, alpha] => self.write_of(to.of([red, green, blue, alpha], self.view)),
             _ => {}
         }
     }
 
-    fn hwc<T: Copy, const C: usize>(&self, tables: [&[T; 256]; C], out: &mut [T]) {
-        let View { flip_x, flip_y, width, height, .. } = self.view;
+    fn write_of<T: Copy, const C: usize>(&self, mut out: Direct<'_, T, C>) {
         for (at, row) in self.rows().enumerate() {
-            let at = if flip_y { height - 1 - at } else { at };
-            let out = &mut out[at * width * C..(at + 1) * width * C];
-            for column in 0..width {
-                let pixel = &row[column * C..column * C + C];
-                let column = if flip_x { width - 1 - column } else { column };
-                let out = &mut out[column * C..column * C + C];
-                for channel in 0..C {
-                    out[channel] = tables[channel][usize::from(pixel[channel])];
-                }
-            }
+            out.put(at, row);
         }
     }
 
-    fn chw<T: Copy, const C: usize>(&self, tables: [&[T; 256]; C], out: &mut [T]) {
-        let View { flip_x, flip_y, width, height, .. } = self.view;
-        for (at, row) in self.rows().enumerate() {
-            let at = if flip_y { height - 1 - at } else { at };
-            for channel in 0..C {
-                let start = (channel * height + at) * width;
-                let (out, table) = (&mut out[start..start + width], tables[channel]);
-                let row = &row[..width * C];
-                if flip_x {
-                    for column in 0..width {
-                        out[width - 1 - column] = table[usize::from(row[column * C + channel])];
-                    }
-                } else {
-                    for column in 0..width {
-                        out[column] = table[usize::from(row[column * C + channel])];
-                    }
-                }
+    /// The same of pixels of another size, row by row as they are made.
+    pub(super) fn write_resized<T: Copy>(&mut self, resized: &Resized, to: Elements<'_, T>) {
+        match to.tables {
+            [gray] => self.resize_to(resized, to.of([gray], resized.view)),
+            [red, green, blue] => self.resize_to(resized, to.of([red, green, blue], resized.view)),
+            [red, green, blue, alpha] => {
+                self.resize_to(resized, to.of([red, green, blue, alpha], resized.view));
             }
+            _ => {}
         }
+    }
+
+    fn resize_to<T: Copy, const C: usize>(&mut self, resized: &Resized, out: Direct<'_, T, C>) {
+        let mut line = std::mem::take(&mut self.scratch.line);
+        line.resize(resized.view.width * C, 0);
+        self.resample(resized, &mut Lines { line: &mut line, out });
+        self.scratch.line = line;
     }
 
     pub(super) fn size(&self) -> (usize, usize) {
         self.view.size()
+    }
+}
+
+/// A filter, and what is seen of its result after the crops and flips that follow.
+pub(super) struct Resized {
+    interpolation: Interpolation,
+    /// Rows and columns.
+    spans: [Span; 2],
+    /// Of the pixels that are made.
+    pub(super) view: View,
+    /// How many actions this is.
+    pub(super) actions: usize,
+}
+
+impl Resized {
+    /// If the first action is a filter.
+    pub(super) fn first(actions: &[Action], (height, width): (usize, usize)) -> Option<Resized> {
+        let (&Action::Resize { size, interpolation }, more) = actions.split_first()? else {
+            return None;
+        };
+        if interpolation == Interpolation::Nearest {
+            return None;
+        }
+        let (new_height, new_width) = (size.height as usize, size.width as usize);
+        let mut view = View::of(new_width, new_height);
+        let more = more.iter().take_while(|action| view.act(action)).count();
+        let rows = Span::new(height, new_height, view.y, view.height);
+        let columns = Span::new(width, new_width, view.x, view.width);
+        let view = View { stride: view.width, x: 0, y: 0, ..view };
+        Some(Resized { interpolation, spans: [rows, columns], view, actions: 1 + more })
+    }
+
+    /// The largest part of the sides, as a divisor, that an image can be decoded to for it: 1 for none.
+    #[cfg(feature = "turbo")]
+    pub(super) fn divisor(&self) -> usize {
+        let scale = self.spans.iter().map(Span::scale).fold(f64::INFINITY, f64::min);
+        [8, 4, 2].into_iter().find(|&by| scale >= by as f64).unwrap_or(1)
+    }
+
+    /// The same of an image that was decoded to such a part of its sides, and what is seen of it then.
+    #[cfg(feature = "turbo")]
+    pub(super) fn scaled(&self, view: View, by: usize) -> (Resized, View) {
+        // Pixels of the smaller image that have a part of what is seen, and where it begins among them.
+        let side = |at: usize, len: usize, flips: bool| {
+            let (first, end) = (at / by, (at + len).div_ceil(by));
+            let before = if flips { end * by - at - len } else { at - first * by };
+            (first, end - first, before as f64 / by as f64, len as f64 / by as f64)
+        };
+        let (x, width, left, wide) = side(view.x, view.width, view.flip_x);
+        let (y, height, top, high) = side(view.y, view.height, view.flip_y);
+        let (along_x, along_y) = ((left, wide, width), (top, high, height));
+        let both = if view.is_transposed { [along_x, along_y] } else { [along_y, along_x] };
+        let mut spans = self.spans;
+        for (span, (start, old, stored)) in spans.iter_mut().zip(both) {
+            *span = span.scaled(start, old, stored);
+        }
+        let seen = View { x, y, width, height, ..view };
+        (Resized { spans, ..*self }, seen)
+    }
+
+    /// Leaves what it needs of the pixels that are seen.
+    pub(super) fn narrow(&self, view: &mut View) {
+        let [(top, height), (left, width)] = self.spans.map(|span| span.needs(self.interpolation));
+        view.crop(top, left, height, width);
+    }
+}
+
+/// The memory of the result, with the element of each value in each channel.
+pub(super) struct Elements<'o, T> {
+    pub(super) layout: Layout,
+    pub(super) tables: &'o [[T; 256]],
+    /// The memory of elements that are the values themselves.
+    pub(super) as_bytes: fn(&mut [T]) -> Option<&mut [u8]>,
+    pub(super) out: &'o mut [T],
+}
+
+impl<'o, T: Copy> Elements<'o, T> {
+    /// For what is seen by such a view.
+    fn of<const C: usize>(self, tables: [&'o [T; 256]; C], view: View) -> Direct<'o, T, C> {
+        let Elements { layout, as_bytes, out, .. } = self;
+        Direct { layout, tables, as_bytes, out, view }
+    }
+}
+
+/// Rows of pixels to elements of the result, where they are seen.
+struct Direct<'o, T, const C: usize> {
+    layout: Layout,
+    tables: [&'o [T; 256]; C],
+    as_bytes: fn(&mut [T]) -> Option<&mut [u8]>,
+    out: &'o mut [T],
+    view: View,
+}
+
+impl<T: Copy, const C: usize> Direct<'_, T, C> {
+    fn put(&mut self, at: usize, row: &[u8]) {
+        let View { flip_x, flip_y, width, height, .. } = self.view;
+        let at = if flip_y { height - 1 - at } else { at };
+        let row = &row[..width * C];
+        match self.layout {
+            Layout::Hwc => {
+                let out = &mut self.out[at * width * C..(at + 1) * width * C];
+                if let (false, Some(out)) = (flip_x, (self.as_bytes)(out)) {
+                    out.copy_from_slice(row);
+                    return;
+                }
+                for column in 0..width {
+                    let pixel = &row[column * C..column * C + C];
+                    let column = if flip_x { width - 1 - column } else { column };
+                    let out = &mut out[column * C..column * C + C];
+                    for channel in 0..C {
+                        out[channel] = self.tables[channel][usize::from(pixel[channel])];
+                    }
+                }
+            }
+            Layout::Chw => {
+                for channel in 0..C {
+                    let start = (channel * height + at) * width;
+                    let out = &mut self.out[start..start + width];
+                    let table = self.tables[channel];
+                    if flip_x {
+                        for column in 0..width {
+                            out[width - 1 - column] = table[usize::from(row[column * C + channel])];
+                        }
+                    } else {
+                        for column in 0..width {
+                            out[column] = table[usize::from(row[column * C + channel])];
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Pixels that are stored.
+struct Stored<'o> {
+    target: &'o mut [u8],
+    /// Bytes of a row.
+    width: usize,
+}
+
+impl Rows for Stored<'_> {
+    fn row(&mut self, at: usize) -> &mut [u8] {
+        &mut self.target[at * self.width..(at + 1) * self.width]
+    }
+
+    fn done(&mut self, _: usize) {}
+}
+
+/// Pixels that are elements of the result as soon as a row of them is made.
+struct Lines<'o, T, const C: usize> {
+    line: &'o mut [u8],
+    out: Direct<'o, T, C>,
+}
+
+impl<T: Copy, const C: usize> Rows for Lines<'_, T, C> {
+    fn row(&mut self, _: usize) -> &mut [u8] {
+        self.line
+    }
+
+    fn done(&mut self, at: usize) {
+        self.out.put(at, self.line);
     }
 }
 

@@ -192,6 +192,26 @@ impl<'a> Opened<'a> {
         Ok(Opened { header, bytes, decoder: Decoder::Jpeg(decoder) })
     }
 
+    /// The pixels of a part of the image with its sides divided by 2, 4 or 8 and rounded up, or of more around it: the
+    /// part that is returned. `None` if the image cannot be decoded so.
+    #[cfg(feature = "turbo")]
+    pub(super) fn read_scaled(
+        &self,
+        mode: Mode,
+        by: usize,
+        part: Part,
+        pixels: &mut Buffer,
+    ) -> Option<Part> {
+        let Decoder::Turbo(jpeg) = &self.decoder else { return None };
+        if !jpeg_has_end(self.bytes) {
+            return None;
+        }
+        let around = jpeg.around(part, by);
+        let target = pixels.room(around.pixels() * mode.channels());
+        jpeg.read(mode, around, by, target)?;
+        Some(around)
+    }
+
     /// The pixels of a part, row by row, as they are stored, or of more around it: the part that is returned.
     /// `spare` is overwritten.
     pub(super) fn read(
@@ -210,9 +230,9 @@ impl<'a> Opened<'a> {
                 if !jpeg_has_end(self.bytes) {
                     return Err(cut_short());
                 }
-                let around = jpeg.around(part);
+                let around = jpeg.around(part, 1);
                 let target = pixels.room(around.pixels() * mode.channels());
-                if jpeg.read(mode, around, target).is_some() {
+                if jpeg.read(mode, around, 1, target).is_some() {
                     return Ok(around);
                 }
                 // Damaged, perhaps: the other decoder says what is wrong, or shows what there is.

@@ -6,7 +6,7 @@
 //! results are equal on all of them.
 #![allow(clippy::needless_range_loop, clippy::manual_memcpy, reason = "see below")]
 
-use super::step::{Interpolation, Size};
+use super::step::Interpolation;
 
 /// The longest side of an image before and after it is filtered: a row takes up to 100 bytes a pixel.
 pub(super) const MAX_FILTERED: u32 = 1 << 22;
@@ -40,27 +40,35 @@ pub(super) struct Pixels<'a> {
     pub(super) channels: usize,
 }
 
+/// Where the result goes, row by row. A call for each row costs less than the filters once more for each type.
+pub(super) trait Rows {
+    /// Memory for a row, which is filled then.
+    fn row(&mut self, at: usize) -> &mut [u8];
+    /// The row has its pixels.
+    fn done(&mut self, at: usize);
+}
+
 impl Resampler {
-    /// Fills `out`, which has the new size.
+    /// Makes the wanted part of a result of the pixels that it [needs](Span::needs).
     pub(super) fn resize(
         &mut self,
         from: Pixels<'_>,
-        size: Size,
+        [rows, columns]: [Span; 2],
         interpolation: Interpolation,
-        out: &mut [u8],
+        out: &mut dyn Rows,
     ) {
         let filter = Filter::of(interpolation);
-        self.rows.make(filter, from.height, size.height as usize);
-        self.columns.make(filter, from.width, size.width as usize);
+        self.rows.make(filter, rows);
+        self.columns.make(filter, columns);
         // A loop that is as long for each pixel is foreseen by the processor.
         self.columns.make_even(from.width);
-        let widest = from.width.max(size.width as usize);
+        let (widest, width) = (from.width.max(columns.len()), columns.len());
         self.blended.resize(widest * from.channels + 3, 0.0);
         let narrowed = if filter == Filter::Triangle { 0 } else { from.height };
-        self.narrowed.resize(narrowed * size.width as usize * from.channels, 0);
+        self.narrowed.resize(narrowed * width * from.channels, 0);
         self.pixels.resize(from.width, [0.0; 8]);
-        self.sums.resize(size.width as usize, [0.0; 8]);
-        self.rounded.resize(size.width as usize, [0; 8]);
+        self.sums.resize(width, [0.0; 8]);
+        self.rounded.resize(width, [0; 8]);
         #[cfg(target_arch = "x86_64")]
         #[expect(unsafe_code, reason = "calls a function that needs certain instructions")]
         if std::arch::is_x86_feature_detected!("avx2") {
@@ -79,12 +87,12 @@ impl Resampler {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     #[expect(unsafe_code, reason = "see there")]
-    unsafe fn run_by_avx2(&mut self, from: Pixels<'_>, out: &mut [u8]) {
+    unsafe fn run_by_avx2(&mut self, from: Pixels<'_>, out: &mut dyn Rows) {
         self.run(from, out);
     }
 
     #[inline(always)]
-    fn run(&mut self, from: Pixels<'_>, out: &mut [u8]) {
+    fn run(&mut self, from: Pixels<'_>, out: &mut dyn Rows) {
         match from.channels {
             1 => self.run_of::<1>(from, out),
             3 => self.run_of::<3>(from, out),
@@ -93,14 +101,11 @@ impl Resampler {
     }
 
     #[inline(always)]
-    fn run_of<const C: usize>(&mut self, from: Pixels<'_>, out: &mut [u8]) {
+    fn run_of<const C: usize>(&mut self, from: Pixels<'_>, out: &mut dyn Rows) {
         let Resampler { rows, columns, blended, pixels, sums, rounded, narrowed } = self;
         let width = columns.len() * C;
         let columns_first = !narrowed.is_empty();
-        let (count, target) = match columns_first {
-            true => (from.height, &mut narrowed[..]),
-            false => (rows.len(), &mut *out),
-        };
+        let count = if columns_first { from.height } else { rows.len() };
         let mut at = 0;
         while at < count {
             let pair = 2.min(count - at);
@@ -116,8 +121,14 @@ impl Resampler {
             blend_pixels(pixels, columns, sums);
             round_all(sums, rounded);
             for second in 0..pair {
-                let start = (at + second) * width;
-                gather::<C>(rounded, 4 * second, &mut target[start..start + width]);
+                let row = at + second;
+                if columns_first {
+                    let start = row * width;
+                    gather::<C>(rounded, 4 * second, &mut narrowed[start..start + width]);
+                } else {
+                    gather::<C>(rounded, 4 * second, out.row(row));
+                    out.done(row);
+                }
             }
             at += pair;
         }
@@ -125,10 +136,11 @@ impl Resampler {
             for at in 0..rows.len() {
                 let (first, weights) = rows.of(at);
                 blend_rows(&narrowed[first * width..], width, weights, &mut blended[..width]);
-                let out = &mut out[at * width..(at + 1) * width];
+                let row = &mut out.row(at)[..width];
                 for value in 0..width {
-                    out[value] = nearest(blended[value]);
+                    row[value] = nearest(blended[value]);
                 }
+                out.done(at);
             }
         }
     }
@@ -138,6 +150,76 @@ impl Resampler {
         let wide = 32 * self.pixels.capacity() + 40 * self.sums.capacity();
         let narrow = 4 * self.blended.capacity() + self.narrowed.capacity();
         self.rows.kept() + self.columns.kept() + narrow + wide
+    }
+}
+
+/// What is wanted along one axis: some of the new rows or columns, made of old ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Span {
+    /// Where the old ones begin, and how many there are. A place of the image is not a whole number where it was
+    /// decoded to fewer pixels.
+    start: f64,
+    old: f64,
+    /// How many of them are stored.
+    stored: usize,
+    /// How many there would be, and which are wanted.
+    new: usize,
+    from: usize,
+    end: usize,
+}
+
+impl Span {
+    pub(super) fn new(old: usize, new: usize, from: usize, count: usize) -> Span {
+        let end = from + count;
+        Span { start: 0.0, old: old as f64, stored: old, new, from, end }
+    }
+
+    /// The same of an image that was decoded to fewer pixels, `stored` of them: the old ones begin at a place among
+    /// them, and are fewer.
+    #[cfg(feature = "turbo")]
+    pub(super) fn scaled(self, start: f64, old: f64, stored: usize) -> Span {
+        Span { start, old, stored, ..self }
+    }
+
+    /// How many old places there are for a new one.
+    #[cfg(feature = "turbo")]
+    pub(super) fn scale(&self) -> f64 {
+        self.old / self.new as f64
+    }
+
+    fn len(&self) -> usize {
+        self.end - self.from
+    }
+
+    /// The most old places that count for a new one.
+    fn room(&self, filter: Filter) -> usize {
+        (self.reach(filter).ceil() as usize * 2 + 1).min(self.stored)
+    }
+
+    fn stretch(&self) -> f64 {
+        (self.old / self.new as f64).max(1.0)
+    }
+
+    fn reach(&self, filter: Filter) -> f64 {
+        filter.reach() * self.stretch()
+    }
+
+    /// For a new place, its middle among the old ones, and those that count: the first, and the end of them.
+    fn around(&self, filter: Filter, at: usize) -> (f64, usize, usize) {
+        let middle = self.start + self.old / self.new as f64 * (at as f64 + 0.5);
+        let reach = self.reach(filter);
+        // Conversion rounds to zero, so that nothing is below it.
+        let first = (middle - reach + 0.5) as usize;
+        let end = ((middle + reach + 0.5) as usize).min(self.stored);
+        (middle, first, end.min(first + self.room(filter)))
+    }
+
+    /// The old ones that count for those that are wanted: the first, and how many.
+    pub(super) fn needs(&self, interpolation: Interpolation) -> (usize, usize) {
+        let filter = Filter::of(interpolation);
+        let (_, first, _) = self.around(filter, self.from);
+        let (_, _, end) = self.around(filter, self.end - 1);
+        (first, end - first)
     }
 }
 
@@ -184,10 +266,11 @@ impl Filter {
     }
 }
 
-/// For each new row or column, the first old one that counts, and how much it and those after it count.
+/// For each new row or column that is wanted, the first old one that counts, from the first of those that are needed,
+/// and how much it and those after it count.
 #[derive(Default)]
 struct Weights {
-    made: Option<(Filter, usize, usize)>,
+    made: Option<(Filter, Span)>,
     /// First and count.
     parts: Vec<(usize, usize)>,
     /// `room` for each.
@@ -198,32 +281,28 @@ struct Weights {
 }
 
 impl Weights {
-    fn make(&mut self, filter: Filter, old: usize, new: usize) {
-        if self.made == Some((filter, old, new)) {
+    fn make(&mut self, filter: Filter, span: Span) {
+        if self.made == Some((filter, span)) {
             return;
         }
         self.made = None;
-        let scale = old as f64 / new as f64;
-        let stretch = scale.max(1.0);
-        let reach = filter.reach() * stretch;
-        (self.room, self.most) = ((reach.ceil() as usize * 2 + 1).min(old), 0);
+        let stretch = span.stretch();
+        let (_, needed, _) = span.around(filter, span.from);
+        (self.room, self.most) = (span.room(filter), 0);
         self.parts.clear();
         self.weights.clear();
-        self.weights.resize(self.room * new, 0.0);
+        self.weights.resize(self.room * span.len(), 0.0);
         for (at, weights) in self.weights.chunks_exact_mut(self.room).enumerate() {
-            let middle = scale * (at as f64 + 0.5);
-            // Conversion rounds to zero, so that nothing is below it.
-            let first = (middle - reach + 0.5) as usize;
-            let end = ((middle + reach + 0.5) as usize).min(old).min(first + self.room);
+            let (middle, first, end) = span.around(filter, span.from + at);
             let weight = |place: usize| filter.at((place as f64 - middle + 0.5) / stretch);
             let sum: f64 = (first..end).map(weight).sum();
             for (place, to) in (first..end).zip(weights) {
                 *to = (weight(place) / sum) as f32;
             }
-            self.parts.push((first, end - first));
+            self.parts.push((first - needed, end - first));
             self.most = self.most.max(end - first);
         }
-        self.made = Some((filter, old, new));
+        self.made = Some((filter, span));
     }
 
     fn len(&self) -> usize {

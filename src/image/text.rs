@@ -15,7 +15,7 @@ pub(super) const MAX_LEN: usize = 1 << 16;
 /// The steps and their arguments, in the order in which they may be given without names.
 const STEPS: &[(&str, &[&str])] = &[
     ("seed", &["seed"]),
-    ("decode", &["mode", "max_pixels"]),
+    ("decode", &["mode", "max_pixels", "scaled"]),
     ("resize", &["size", "interpolation", "max_size"]),
     ("center_crop", &["size"]),
     ("random_resized_crop", &["size", "scale", "ratio", "interpolation"]),
@@ -62,7 +62,7 @@ const TRUTHS: &[(&str, bool)] = &[("false", false), ("true", true)];
 /// The parts of a pipeline.
 pub(super) enum Part {
     Seed(u64),
-    Decode { mode: Mode, max_pixels: Option<u64> },
+    Decode { mode: Mode, max_pixels: Option<u64>, is_scaled: bool },
     Step(Step),
 }
 
@@ -389,7 +389,9 @@ fn part(name: &str, arguments: Arguments<'_>) -> Result<Part> {
         }
         "decode" => {
             let mode = arguments.word("mode", MODES, Mode::Rgb)?;
-            return Ok(Part::Decode { mode, max_pixels: arguments.integer("max_pixels")? });
+            let max_pixels = arguments.integer("max_pixels")?;
+            let is_scaled = arguments.word("scaled", TRUTHS, false)?;
+            return Ok(Part::Decode { mode, max_pixels, is_scaled });
         }
         "resize" => {
             let max_size = match arguments.integers("max_size")?.as_deref() {

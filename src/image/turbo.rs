@@ -48,19 +48,22 @@ impl<'a> Jpeg<'a> {
         Header::new(width.into(), height.into()).with_orientation(orientation)
     }
 
-    /// The part that is decoded so that this one has the pixels that it has in the whole image.
-    pub(super) fn around(&self, part: Part) -> Part {
+    /// The part that is decoded so that this one has the pixels that it has in the whole image, whose sides are
+    /// divided by 1, 2, 4 or 8.
+    pub(super) fn around(&self, part: Part, by: usize) -> Part {
         let Frame { width, unit, is_progressive, .. } = self.frame;
+        let (width, unit) = (usize::from(width).div_ceil(by), unit / by);
         // Colours that were stored at half the width are interpolated between neighbours. Where scans of a
         // progressive image are missing, two blocks on each side count.
-        let reach = if is_progressive { 3 * unit } else { 2 };
+        let reach = if is_progressive { 2.max(3 * unit) } else { 2 };
         let x = part.x.saturating_sub(reach) / unit * unit;
-        let end = usize::from(width).min(part.x + part.width + reach);
+        let end = width.min(part.x + part.width + reach);
         Part { x, width: end - x, ..part }
     }
 
-    /// The pixels of a part that [`around`](Self::around) gave. `None` if the image is damaged, or may be.
-    pub(super) fn read(&self, mode: Mode, part: Part, pixels: &mut [u8]) -> Option<()> {
+    /// The pixels of a part that [`around`](Self::around) gave for the same divisor. `None` if the image is damaged, or
+    /// may be.
+    pub(super) fn read(&self, mode: Mode, part: Part, by: usize, pixels: &mut [u8]) -> Option<()> {
         let format = match mode {
             Mode::Rgb => sys::TJPF_TJPF_RGB,
             Mode::Gray => sys::TJPF_TJPF_GRAY,
@@ -91,6 +94,9 @@ impl<'a> Jpeg<'a> {
         if read != [width, height, colors as c_int] {
             return None;
         }
+        let factor = sys::tjscalingfactor { num: 1, denom: by as c_int };
+        // SAFETY: the handle is not shared; the library refuses factors that it does not know.
+        done(unsafe { sys::tj3SetScalingFactor(handle.0.as_ptr(), factor) })?;
         // Within a header of 16 bits for each side.
         let [x, y, w, h] = [part.x, part.y, part.width, part.height].map(|n| n as c_int);
         // SAFETY: the handle is not shared; the library compares the region with the image.

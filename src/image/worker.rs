@@ -1,12 +1,14 @@
 //! [`Worker`]: a pipeline at work, on one thread.
 
-use super::canvas::{Canvas, Scratch, View};
+use super::canvas::{Canvas, Elements, Resized, Scratch, View};
 use super::decode::{Opened, caught};
-use super::header::Header;
+use super::header::{Header, Part};
 use super::pipeline::Pipeline;
 use super::plan::{Plan, check_pixels};
+#[cfg(feature = "turbo")]
+use super::step::Mode;
 use super::step::{Layout, PixelType, Size, unfit};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::rng::StableRng;
 use crate::value::Element;
 
@@ -75,12 +77,16 @@ pub(crate) struct Recipe<T> {
 impl<T: Pixel> Recipe<T> {
     /// # Errors
     ///
-    /// If the result of the pipeline is of another type.
+    /// If the result of the pipeline is of another type, and if this build cannot carry it out.
     pub(crate) fn new(pipeline: Pipeline) -> Result<Recipe<T>> {
         let (pixel, layout) = pipeline.output();
         if pixel != T::TYPE {
             let expected = format!("a pipeline that ends with to({}), for {}", T::TYPE, T::NAME);
             return Err(unfit(expected, format!("one that makes {pixel}")));
+        }
+        if pipeline.is_scaled() && !cfg!(feature = "turbo") {
+            let message = "expected a build with the feature turbo for decode(scaled=true), found one without";
+            return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let channel = |at: usize| {
             let of =
@@ -178,20 +184,76 @@ impl<T: Pixel> Recipe<T> {
         check_pixels(header.upright(), max)?;
         // Before pixels are decoded, so that an image that is too small or too large costs nothing.
         make(&header, plan)?;
-        let (view, actions) = View::first(&header, &plan.actions);
-        let part = image.read(mode, view.part(), &mut scratch.pixels, &mut scratch.spare)?;
+        let (mut view, mut actions) = View::first(&header, &plan.actions);
+        let mut first = Resized::first(actions, view.size());
+        #[cfg(feature = "turbo")]
+        let smaller = match &first {
+            Some(resized) if self.pipeline.is_scaled() => {
+                scaled(&image, resized, view, mode, scratch)
+            }
+            _ => None,
+        };
+        #[cfg(not(feature = "turbo"))]
+        let smaller: Option<(Resized, View, Part)> = None;
+        let part = if let Some((resized, seen, part)) = smaller {
+            (first, view) = (Some(resized), seen);
+            part
+        } else {
+            // Also what a filter does not need for what is seen of its result is not decoded.
+            if let Some(resized) = &first {
+                resized.narrow(&mut view);
+            }
+            image.read(mode, view.part(), &mut scratch.pixels, &mut scratch.spare)?
+        };
         let channels = mode.channels();
         let mut canvas = Canvas::new(scratch, view.within(part), channels);
-        actions.iter().for_each(|action| canvas.act(action));
-        let (height, width) = canvas.size();
+        // A filter at the end writes to the result.
+        let mut last = None;
+        while let Some(action) = actions.first() {
+            let Some(resized) = first.take().or_else(|| canvas.resized(actions)) else {
+                canvas.act(action);
+                actions = &actions[1..];
+                continue;
+            };
+            actions = &actions[resized.actions..];
+            match actions {
+                [] => last = Some(resized),
+                _ => canvas.resize(&resized),
+            }
+        }
+        let (height, width) = last.as_ref().map_or(canvas.size(), |resized| resized.view.size());
         let shape = match self.layout {
             Layout::Hwc => [height, width, channels],
             Layout::Chw => [channels, height, width],
         };
-        let out = out(shape)?;
-        canvas.write(self.layout, &self.tables, T::as_bytes, out);
+        let (layout, tables, out) = (self.layout, &self.tables[..], out(shape)?);
+        let to = Elements { layout, tables, as_bytes: T::as_bytes, out };
+        match last {
+            Some(resized) => canvas.write_resized(&resized, to),
+            None => canvas.write(to),
+        }
         Ok(())
     }
+}
+
+/// Decodes an image to half, a quarter or an eighth of its sides, if that is enough and can be done: the filter for what
+/// is seen of it then, and the part that was decoded.
+#[cfg(feature = "turbo")]
+fn scaled(
+    image: &Opened<'_>,
+    resized: &Resized,
+    view: View,
+    mode: Mode,
+    scratch: &mut Scratch,
+) -> Option<(Resized, View, Part)> {
+    let by = resized.divisor();
+    if by == 1 {
+        return None;
+    }
+    let (resized, mut seen) = resized.scaled(view, by);
+    resized.narrow(&mut seen);
+    let part = image.read_scaled(mode, by, seen.part(), &mut scratch.pixels)?;
+    Some((resized, seen, part))
 }
 
 /// A pipeline at work on one thread, with memory that is used again for each image.
@@ -226,7 +288,8 @@ impl<T: Pixel> Worker<T> {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if the pipeline makes elements of another type.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the pipeline makes elements of another type, and
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for `decode(scaled=true)` without the feature `turbo`.
     pub fn new(pipeline: Pipeline) -> Result<Worker<T>> {
         Ok(Worker { recipe: Recipe::new(pipeline)?, scratch: Scratch::default() })
     }

@@ -6,13 +6,17 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kiste::Value;
 use kiste::image::{Pipeline, Worker};
-use kiste::loader::{Batch, ColumnBatch, ColumnMemory, Columns, Loader, LoaderOptions, Memory};
+use kiste::loader::{
+    Batch, ColumnBatch, ColumnMemory, Columns, Loader, LoaderOptions, Memory, Window,
+};
 use kiste::reader::ListReader;
 use kiste::sampler::Shuffle;
 use kiste::sampler::rng::StableRng;
 
 use super::parts::{Kind, kinds};
+use crate::loader::nd;
 
 thread_local! {
     /// Of this thread, because other tests run at the same time: how often memory was allocated, and how many
@@ -118,6 +122,9 @@ struct Sample {
     key: String,
     image: serde_bytes::ByteBuf,
     label: i64,
+    /// Arrays of NumPy.
+    grid: Value,
+    rows: Value,
 }
 
 const SAMPLES: u64 = 24;
@@ -130,6 +137,8 @@ fn samples() -> Arc<ListReader> {
         key: at.to_string(),
         image: serde_bytes::ByteBuf::from(kind.encode(60 + at % 5, 70 - at % 7)),
         label: i64::from(at),
+        grid: nd("<f4", &[2, 3], &[at as u8; 24]),
+        rows: nd("<i2", &[u64::from(at) % 4, 2], &vec![1; usize::from(at) % 4 * 4]),
     });
     Arc::new(ListReader::pack(samples).unwrap())
 }
@@ -141,6 +150,7 @@ fn columns() -> Columns {
         .image::<f32>("image", text.parse::<Pipeline>().unwrap())
         .image_as::<u8>("small", "image", small.parse::<Pipeline>().unwrap())
         .scalar::<i64>("label")
+        .array::<f32>("grid", &[2, 3])
 }
 
 /// What the decoder allocates for a batch, at most: each image is decoded for two columns.
@@ -188,6 +198,20 @@ fn a_warm_batch_allocates_nothing_if_the_last_is_given_back() {
     is_flat(loader, 0, |loader, batch| loader.reuse(batch));
 }
 
+/// Columns that memory of the caller cannot be used for, too.
+#[test]
+fn rows_of_any_number_allocate_nothing_once_warm() {
+    let columns = columns().ragged::<i16>("rows", &[2]).window_as::<f32>(
+        "row",
+        "grid",
+        1,
+        &[3],
+        Window::Start,
+    );
+    let loader = options().threads(0).columns(columns).unwrap();
+    is_flat(loader, 0, |loader, batch| loader.reuse(batch));
+}
+
 #[test]
 fn a_batch_that_is_dropped_costs_its_list_of_indices() {
     let loader = options().threads(0).columns(columns()).unwrap();
@@ -201,7 +225,8 @@ fn memory_of_the_caller_is_flat_over_epochs() {
             (name.to_owned(), Box::new(vec![0u8; bytes]) as Box<dyn Memory>)
         };
         let images = memory("image", 4 * 8 * 3 * 24 * 24);
-        vec![images, memory("small", 8 * 3 * 20 * 20), memory("label", 8 * 8)]
+        let small = memory("small", 8 * 3 * 20 * 20);
+        vec![images, small, memory("label", 8 * 8), memory("grid", 8 * 24)]
     });
     let memory = ColumnMemory::new(columns(), 8, sets.collect()).unwrap();
     let loader = options().threads(0).columns_in(&memory).unwrap();

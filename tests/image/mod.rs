@@ -6,6 +6,7 @@ mod damage;
 mod memory;
 mod parts;
 mod pipeline;
+mod scaled;
 mod torchvision;
 
 use std::io::Cursor;

@@ -75,7 +75,7 @@ pub(super) fn kinds() -> Vec<Kind> {
     kinds
 }
 
-fn run(text: &str, bytes: &[u8], seed: u64) -> Result<([usize; 3], Vec<u8>), String> {
+pub(super) fn run(text: &str, bytes: &[u8], seed: u64) -> Result<([usize; 3], Vec<u8>), String> {
     let mut out = Vec::new();
     let mut worker = Worker::<u8>::new(text.parse().unwrap()).unwrap();
     let shape = worker.run(bytes, &mut StableRng::new(&[seed]), &mut out);
@@ -124,8 +124,61 @@ fn of_every_kind_of_jpeg() {
     assert!(parts > 5_000, "{parts}");
 }
 
+/// What is seen of a filter's result after crops and flips has the pixels that it has in the whole result, though only what
+/// they need is decoded and filtered.
+#[test]
+fn of_images_that_are_resized() {
+    let mut parts = 0;
+    for kind in kinds().iter().filter(|kind| kind.restart == 0) {
+        let jpeg = kind.encode(83, 61);
+        for filter in ["bilinear", "bicubic", "lanczos"] {
+            for size in ["(90, 40)", "(30, 130)", "(20, 26)", "(61, 82)", "(7, 5)"] {
+                let before = "decode(rgb) | random_resized_crop(40, scale=(0.9, 1)) | hflip";
+                for start in ["", "center_crop((50, 60)) | vflip(1)", before] {
+                    let resized = [start, &format!("resize({size}, interpolation={filter})")];
+                    let resized = resized.join(if start.is_empty() { "" } else { " | " });
+                    let Ok(whole) = run(&resized, &jpeg, 1) else { continue };
+                    let ([height, width, _], pixels) = whole;
+                    let (high, wide) = (height - height / 3, width - width / 4);
+                    let text = format!("{resized} | center_crop(({high}, {wide})) | hflip(1)");
+                    let (shape, found) = run(&text, &jpeg, 1).unwrap();
+                    let middle = |have: usize, want: usize| {
+                        ((have - want) as f64 / 2.0).round_ties_even() as usize
+                    };
+                    let (top, left) = (middle(height, high), middle(width, wide));
+                    let plan = format!("crop(top={top}, left={left})");
+                    let expected = cut(&pixels, width, shape, &plan);
+                    let expected: Vec<u8> = expected
+                        .chunks(wide * 3)
+                        .flat_map(|row| row.chunks(3).rev().flatten().copied())
+                        .collect();
+                    assert!(found == expected, "{} {text}", kind.name);
+                    // The same where more is done to it, and by the type that is written at once.
+                    let (_, later) = run(&format!("{text} | vflip(1) | pad(1)"), &jpeg, 1).unwrap();
+                    let row = 3 * (wide + 2);
+                    let inner = later.chunks(row).skip(1).take(high).rev();
+                    assert!(inner.flat_map(|row| &row[3..row.len() - 3]).eq(&expected), "{text}");
+                    let mut floats = Vec::new();
+                    let mut worker =
+                        Worker::<f32>::new(format!("{text} | to(f32)").parse().unwrap()).unwrap();
+                    worker.run(&jpeg, &mut StableRng::new(&[1]), &mut floats).unwrap();
+                    let scaled = expected.iter().map(|&v| f32::from(v) * (1.0f64 / 255.0) as f32);
+                    assert!(floats.into_iter().eq(scaled), "{text}");
+                    parts += 1;
+                }
+            }
+        }
+    }
+    assert!(parts > 300, "{parts}");
+}
+
 /// The part of the whole image that a plan, as text, names.
-fn cut(whole: &[u8], width: usize, [high, wide, channels]: [usize; 3], plan: &str) -> Vec<u8> {
+pub(super) fn cut(
+    whole: &[u8],
+    width: usize,
+    [high, wide, channels]: [usize; 3],
+    plan: &str,
+) -> Vec<u8> {
     let number = |name: &str| -> usize {
         let Some((_, rest)) = plan.split_once(name) else { return 0 };
         rest[..rest.find([',', ')']).unwrap()].parse().unwrap()
@@ -135,17 +188,23 @@ fn cut(whole: &[u8], width: usize, [high, wide, channels]: [usize; 3], plan: &st
     rows.flat_map(|row| row[left * channels..(left + wide) * channels].to_vec()).collect()
 }
 
+/// A JPEG with this EXIF orientation.
+pub(super) fn turned(orientation: u8, values: &[u8], width: u16, height: u16) -> Vec<u8> {
+    let mut jpeg = Vec::new();
+    let mut encoder = Encoder::new(&mut jpeg, 90);
+    encoder.set_sampling_factor(SamplingFactor::F_2_2);
+    let exif = [&b"Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0"[..]];
+    let exif = [exif.concat(), vec![orientation, 0, 0, 0, 0, 0, 0]].concat();
+    encoder.add_app_segment(1, &exif).unwrap();
+    encoder.encode(values, width, height, ColorType::Rgb).unwrap();
+    jpeg
+}
+
 /// Turned and flipped before and after the part is taken.
 #[test]
 fn of_images_that_are_turned() {
     for orientation in 1..=8 {
-        let mut jpeg = Vec::new();
-        let mut encoder = Encoder::new(&mut jpeg, 90);
-        encoder.set_sampling_factor(SamplingFactor::F_2_2);
-        let exif = [&b"Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0"[..]];
-        let exif = [exif.concat(), vec![orientation, 0, 0, 0, 0, 0, 0]].concat();
-        encoder.add_app_segment(1, &exif).unwrap();
-        encoder.encode(&values(70, 50, 3), 70, 50, ColorType::Rgb).unwrap();
+        let jpeg = turned(orientation, &values(70, 50, 3), 70, 50);
         assert_eq!(Header::read(&jpeg).unwrap().orientation, orientation);
         let (shape, whole) = run("", &jpeg, 0).unwrap();
         let width = shape[1];

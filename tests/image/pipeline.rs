@@ -48,6 +48,9 @@ const TEXTS: &[(&str, &str)] = &[
         "seed(7) | decode(gray, max_pixels=1000) | hflip",
     ),
     ("decode(max_pixels=9)", "decode(max_pixels=9)"),
+    ("decode(scaled=false)", ""),
+    ("decode(scaled=true)", "decode(scaled=true)"),
+    ("decode(gray, 9, true)", "decode(gray, max_pixels=9, scaled=true)"),
     ("seed(18446744073709551615) | decode(rgba)", "seed(18446744073709551615) | decode(rgba)"),
 ];
 

@@ -328,10 +328,9 @@ impl<'a> Cursor<'a> {
     #[inline(never)]
     fn walk(self, utf8: bool) -> Result<Cursor<'a>, FormatError> {
         let mut at = self;
-        // How many values are due in the innermost container, and in those around it. Nothing is
-        // due around the outermost, so a flat sample has nothing to remember and does not allocate.
+        // How many values are due in the innermost container, and in those around it.
         let mut due = 1;
-        let mut outer: Vec<u64> = Vec::new();
+        let mut outer = Outer::default();
         let mut depth = 0;
         loop {
             let Some(head) = head(at.rest).ok().filter(|head| head.fits(at.rest.len())) else {
@@ -473,6 +472,30 @@ pub fn widen(number: f32) -> f64 {
     }
     let bits = u64::from(number.to_bits());
     f64::from_bits((bits >> 31) << 63 | 0x7ff << 52 | (bits & 0x7f_ffff) << 29)
+}
+
+/// How many values are due in the containers around one, the outermost first. Only deep ones need an allocation, so an
+/// array of NumPy, which is a map with a list, does not.
+#[derive(Default)]
+struct Outer {
+    near: [u64; 8],
+    deep: Vec<u64>,
+    len: usize,
+}
+
+impl Outer {
+    fn push(&mut self, due: u64) {
+        match self.near.get_mut(self.len) {
+            Some(near) => *near = due,
+            None => self.deep.push(due),
+        }
+        self.len += 1;
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        self.len = self.len.checked_sub(1)?;
+        self.near.get(self.len).copied().or_else(|| self.deep.pop())
+    }
 }
 
 /// The header of a value: what follows it, as claimed by it.

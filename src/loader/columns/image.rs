@@ -3,8 +3,12 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+#[cfg(feature = "burn")]
+use super::ColumnBatch;
 use super::{Columns, FixedColumn, Source, unfit};
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "burn")]
+use crate::image::PixelType;
 use crate::image::{Header, Pipeline, Pixel, Plan, Recipe, Scratch};
 use crate::loader::batch::Record;
 use crate::value::Element;
@@ -119,5 +123,15 @@ impl Columns {
     pub(super) fn refused<T: Element>(self, name: &str, error: Error) -> Columns {
         let source = Source::<T>::Refused(error);
         self.with(name, FixedColumn { shape: Vec::new(), source })
+    }
+}
+
+#[cfg(feature = "burn")]
+impl ColumnBatch {
+    /// Whether a column of `u16` has the bits of bfloat16.
+    pub(crate) fn has_bfloat16(&self, name: &str) -> bool {
+        let column = self.columns.0.iter().find(|(known, _)| known == name);
+        let images = column.and_then(|(_, column)| column.images());
+        images.is_some_and(|images| images.pipeline.output().0 == PixelType::Bf16)
     }
 }

@@ -354,7 +354,43 @@ fn read_number<T: Element>(field: &mut Cursor<'_>, convert: fn(Number) -> Option
 }
 
 /// Type, data and shape of an array as msgpack-numpy packs it.
-type Parsed<'a> = (&'a str, Option<&'a [u8]>, Option<Vec<usize>>);
+type Parsed<'a> = (&'a str, Option<&'a [u8]>, Option<Sizes<'a>>);
+
+/// The shape of an array as it is packed, so that no memory is needed for each sample.
+struct Sizes<'a> {
+    packed: Cursor<'a>,
+    count: usize,
+}
+
+impl<'a> Sizes<'a> {
+    /// Reads all of them once, after which each can be read.
+    fn read(field: &mut Cursor<'a>) -> Result<Sizes<'a>> {
+        let count = field.read_array_len()? as usize;
+        let packed = field.clone();
+        (0..count).try_for_each(|_| field.read_u64().map(drop))?;
+        Ok(Sizes { packed, count })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u64> + use<'a> {
+        let mut packed = self.packed.clone();
+        (0..self.count).map_while(move |_| packed.read_u64().ok())
+    }
+
+    fn are(&self, shape: &[usize]) -> bool {
+        self.iter().eq(shape.iter().map(|&size| size as u64))
+    }
+
+    /// Whether it is that of any number of rows, each of this shape.
+    fn has_rows(&self, row: &[usize]) -> bool {
+        self.count > 0 && self.iter().skip(1).eq(row.iter().map(|&size| size as u64))
+    }
+}
+
+impl std::fmt::Debug for Sizes<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
 
 fn parse_array<'a>(field: &mut Cursor<'a>) -> Result<Parsed<'a>> {
     let (mut dtype, mut data, mut found_shape) = ("", None, None);
@@ -363,17 +399,19 @@ fn parse_array<'a>(field: &mut Cursor<'a>) -> Result<Parsed<'a>> {
             // Of records it is a list.
             b"type" if field.peek()? == Kind::Str => dtype = field.read_str()?,
             b"data" => data = Some(field.read_bytes()?),
-            b"shape" => {
-                let mut sizes = Vec::new();
-                for _ in 0..field.read_array_len()? {
-                    sizes.push(field.read_u64()? as usize);
-                }
-                found_shape = Some(sizes);
-            }
+            b"shape" => found_shape = Some(Sizes::read(field)?),
             _ => field.skip()?,
         }
     }
     Ok((dtype, data, found_shape))
+}
+
+/// An array of another type or shape, in words.
+fn found_array(dtype: &str, shape: Option<Sizes<'_>>) -> String {
+    match shape {
+        Some(shape) => format!("type {dtype:?} and shape {shape:?}"),
+        None => format!("type {dtype:?} and shape []"),
+    }
 }
 
 /// Whether elements of this dtype are big-endian, if they are of the type of the column.
@@ -390,12 +428,12 @@ fn byte_order_of<T: Element>(dtype: &str) -> Option<bool> {
 /// An array as msgpack-numpy packs it.
 fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>) -> Result<()> {
     let (dtype, data, found_shape) = parse_array(field)?;
-    let same_shape = found_shape.as_deref().is_none_or(|found| found == shape);
+    let same_shape = found_shape.as_ref().is_none_or(|found| found.are(shape));
     match (data, byte_order_of::<T>(dtype)) {
         (Some(data), Some(big_endian)) if same_shape => copy(row, data, big_endian),
         _ => {
             let code = code_of::<T>();
-            let found = format!("type {dtype:?} and shape {:?}", found_shape.unwrap_or_default());
+            let found = found_array(dtype, found_shape);
             let expected = format!("an array of type {code} and shape {shape:?}");
             Err(unfit(expected, found))
         }

@@ -49,17 +49,19 @@ impl Numbers<'_> {
             Kind::Array => return self.convert(field, Some),
             Kind::Map => {
                 let (dtype, _, shape) = parse_array(&mut field.clone())?;
-                (dtype.to_owned(), shape)
+                (dtype.to_owned(), shape.map(|shape| shape.iter().collect()))
             }
             Kind::Bin if is_container(field.clone().read_bin()?) => {
                 let packed = PackedArray::from_bytes(field.clone().read_bin()?)?;
-                (packed.dtype().to_string(), Some(packed.shape().to_vec()))
+                let shape: Vec<u64> = packed.shape().iter().map(|&size| size as u64).collect();
+                (packed.dtype().to_string(), Some(shape))
             }
             Kind::Bin if self.takes_bytes => return self.convert(field, Some),
             kind => return Err(unfit(self.expected, name_of(kind))),
         };
         if let (Some(rows), Some(found)) = (self.rows, shape) {
-            if found != [0] && found.split_first() != Some((&rows, self.row)) {
+            let wanted = [&[rows], self.row].concat();
+            if found != [0] && !found.iter().copied().eq(wanted.iter().map(|&size| size as u64)) {
                 return Err(unfit(self.expected, format!("shape {found:?}")));
             }
         }

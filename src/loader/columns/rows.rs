@@ -1,6 +1,8 @@
 //! Rows of a field that is an array with any number of them.
 
-use super::{byte_order_of, code_of, copy, is_like, name_of, parse_array, read_list, unfit};
+use super::{
+    byte_order_of, code_of, copy, found_array, is_like, name_of, parse_array, read_list, unfit,
+};
 use crate::array::PackedArray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::is_container;
@@ -47,20 +49,20 @@ impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
                     return Err(unfit(expected(), "an array without data"));
                 };
                 // NumPy makes an array of float64 without a second axis of an empty list.
-                let is_empty = found.as_deref() == Some(&[0]) && data.is_empty();
+                let is_empty =
+                    found.as_ref().is_some_and(|found| found.are(&[0])) && data.is_empty();
                 if is_empty && dtype.parse::<DType>().is_ok() {
                     let form = Form::Bytes { data, big_endian: false };
                     return Ok(Rows { form, len: 0, row, number: T::from_number });
                 }
                 let big_endian = byte_order_of::<T>(dtype);
-                let fits = found.as_deref().is_none_or(|found| found.get(1..) == Some(row));
+                let fits = found.as_ref().is_none_or(|found| found.has_rows(row));
                 let (Some(big_endian), true) = (big_endian, fits) else {
-                    let found = format!("type {dtype:?} and shape {:?}", found.unwrap_or_default());
-                    return Err(unfit(expected(), found));
+                    return Err(unfit(expected(), found_array(dtype, found)));
                 };
                 let len = rows_of::<T>(data.len(), row)?;
-                if let Some(said) = found.and_then(|found| found.first().copied()) {
-                    if said != len {
+                if let Some(said) = found.and_then(|found| found.iter().next()) {
+                    if said != len as u64 {
                         return Err(unfit(format!("data of {said} rows"), len));
                     }
                 }

@@ -3,11 +3,12 @@
 use std::io::Read;
 use std::path::Path;
 
-use md5::{Digest, Md5};
+use sha2::Digest as _;
 
 use super::Options;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
+use crate::format::md5::Md5;
 use crate::regular::open_regular;
 
 /// Bytes that are hashed at a time.
@@ -151,7 +152,7 @@ impl File {
             progress(done);
         }
         let digests = [
-            ("MD5", self.md5, hex(&md5.finalize())),
+            ("MD5", self.md5, hex(&md5.finish())),
             ("SHA-256", self.sha256, hex(&sha256.finalize())),
         ];
         for (name, expected, found) in digests {

@@ -23,6 +23,29 @@ pub fn open_regular(path: impl AsRef<Path>) -> io::Result<File> {
     Ok(file)
 }
 
+/// The same, and how large the file is, for files in great number: in two calls of the system where it is one, while
+/// [`open_regular`] looks before it opens. What else has the name is opened for a moment, without waiting.
+#[cfg(feature = "convert")]
+pub(crate) fn open_sized(path: &Path) -> io::Result<(File, u64)> {
+    #[cfg(unix)]
+    if let Some(found) = open_at_once(path) {
+        let metadata = found.metadata()?;
+        check(metadata.file_type())?;
+        return Ok((found, metadata.len()));
+    }
+    let file = open_regular(path)?;
+    let len = file.metadata()?.len();
+    Ok((file, len))
+}
+
+/// Opens what does not have to be waited for.
+#[cfg(all(unix, feature = "convert"))]
+fn open_at_once(path: &Path) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()
+}
+
 /// What is in a regular file.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut file = open_regular(path)?;
@@ -77,12 +100,24 @@ mod tests {
         fs::write(&file, "text").unwrap();
         assert_eq!(read(&file).unwrap(), b"text");
         assert_eq!(read_to_string(&file).unwrap(), "text");
-        let says = |path: &Path| open_regular(path).unwrap_err().to_string();
+        #[cfg(feature = "convert")]
+        assert_eq!(open_sized(&file).unwrap().1, 4);
+        let says = |path: &Path| {
+            let error = open_regular(path).unwrap_err().to_string();
+            #[cfg(feature = "convert")]
+            assert_eq!(open_sized(path).unwrap_err().to_string(), error);
+            error
+        };
         assert_eq!(says(dir.path()), "expected a regular file, found a directory");
         #[cfg(unix)]
         {
             let found = "expected a regular file, found";
             assert_eq!(says(Path::new("/dev/null")), format!("{found} a character device"));
+            let fifo = dir.path().join("fifo");
+            let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+            if made.is_ok_and(|status| status.success()) {
+                assert_eq!(says(&fifo), format!("{found} a FIFO"));
+            }
             let socket = dir.path().join("socket");
             let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
             assert_eq!(says(&socket), format!("{found} a socket"));

@@ -20,9 +20,10 @@ use crate::rearrange::{InOut, tell_seed};
 /// through, byte for byte.
 ///
 /// By default samples are read where they are, through the page cache: quick as long as the
-/// dataset fits in memory. For larger ones --memory shuffles in two sequential passes, over
-/// temporary files in OUT.partial that are as large as the data together; the result is the same.
-/// On top of it come buffers, an eighth of it and some 20 MB, and 20 to 30 bytes a sample.
+/// dataset fits in memory. For larger ones --memory reads what the page cache has (on Linux), and
+/// shuffles the rest in two sequential passes, over temporary files in OUT.partial that are as
+/// large as that rest; the result is the same. On top of it come buffers, an eighth of it and some
+/// 20 MB, and 20 to 30 bytes a sample.
 ///
 /// For datasets that are too large for one machine, OUT is a manifest, NAME.shards.json, with a
 /// number of --shards. Each of the two passes can be divided over processes or machines that share
@@ -102,22 +103,16 @@ impl Args {
         making.check(&[input], out)?;
         let made = making.make(reader.labels()?.as_deref(), out, output, |writer| {
             let progress = output.progress("shuffling", Some(samples));
-            // In two passes every sample is moved twice, but there are not more of them.
-            let hear = |n| match n > samples {
-                true => {
-                    progress.say("shuffling, second pass");
-                    progress.reaches(n - samples)
-                }
-                false => progress.reaches(n),
-            };
             let order: &dyn Order = &*order;
             match self.memory {
                 Some(memory) => {
-                    rearrange::external_shuffle(&reader, order, memory, writer, hear)?;
+                    // Each sample is moved twice.
+                    let reached = |n| progress.reaches(n / 2);
+                    rearrange::external_shuffle(&reader, order, memory, writer, reached)?;
                 }
                 None => {
                     let indices = order.iter().map(|index| index as usize);
-                    rearrange::copy(&reader, indices, writer, hear)?;
+                    rearrange::copy(&reader, indices, writer, |n| progress.reaches(n))?;
                 }
             }
             progress.say("finishing");

@@ -65,6 +65,16 @@ pub(in crate::convert) fn open_once(path: &Path) -> io::Result<SourceFile> {
     Ok(SourceFile::Remote(Remote { source, at: 0, announced: 0..0, flights, closed }))
 }
 
+/// The same, and its size.
+pub(in crate::convert) fn open_sized(path: &Path) -> io::Result<(SourceFile, u64)> {
+    if !storage::is_url(path) {
+        return regular::open_sized(path).map(|(file, len)| (SourceFile::Local(file), len));
+    }
+    let file = open_once(path)?;
+    let len = file.len()?;
+    Ok((file, len))
+}
+
 /// The same for a file that is read by ranges: on a disk it is mapped.
 pub(in crate::convert) fn open_source(path: &Path) -> Result<Source> {
     let (storage, path) = storage_of(path)?;

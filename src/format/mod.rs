@@ -28,6 +28,7 @@ pub mod msgpack;
 #[cfg(feature = "arrays")]
 pub mod jsonl;
 pub mod dataset;
+pub(crate) mod md5;
 #[cfg(feature = "arrays")]
 pub mod blosc;
 #[cfg(feature = "arrays")]

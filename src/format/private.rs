@@ -33,6 +33,11 @@ pub mod mat {
     pub use crate::format::mat::{Array, Limits, MatFile, Record, Sparse, Structs};
 }
 
+/// What hashing alone takes.
+pub mod md5 {
+    pub use crate::format::md5::Md5;
+}
+
 /// Shards of MosaicML Streaming.
 #[cfg(feature = "convert")]
 pub mod mds {

@@ -1,4 +1,8 @@
-//! A shuffle in two sequential passes, for datasets that are larger than memory.
+//! A shuffle within some memory, for datasets that are larger than that.
+//!
+//! What the page cache has is read from there: samples are written one after the other, and nothing
+//! else is. From the first ones on that would have to be fetched from all over a disk, there are two sequential
+//! passes over what is left.
 //!
 //! Pass 1 reads the dataset from front to back and scatters its samples to bucket files, each of
 //! which is for a stretch of the output that fits in memory. Pass 2 takes one bucket after the
@@ -12,22 +16,27 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::thread;
 
-use super::{FEW, damaged};
+use super::spill::Spill;
+use super::{FEW, STRIDE, damaged};
 use crate::dataset::DatasetReader;
 use crate::dataset::Writer;
 use crate::dataset::staging::Scratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::Order;
-use crate::storage::{Sink, Source};
+use crate::storage::{CachedFile, Source};
 
 /// What a sample of the current bucket takes in memory on top of its bytes: where it is.
 const ENTRY: u64 = size_of::<Place>() as u64 + 16;
 /// More files than this may not be opened in one process everywhere.
 const MAX_BUCKETS: usize = 512;
-/// What each bucket gathers in pass 1 before it is written, at least and at most; between these, an
-/// eighth of the memory is for all of them. The page cache takes a megabyte at a time well.
-const BUFFER: (u64, u64) = (4 << 10, 1 << 20);
+/// Bytes of samples that are read from the page cache before they are written, and how many times that may wait.
+const CHUNK: usize = 1 << 20;
+const CHUNKS: usize = 2;
+/// One in so many samples may have to be fetched before the rest is shuffled in two passes.
+const RARE: u64 = 64;
 /// The most of the dataset that pass 1 looks at in one go.
 const WINDOW: u64 = 8 << 20;
 
@@ -37,9 +46,14 @@ const WINDOW: u64 = 8 << 20;
 ///
 /// On top of that come buffers, of an eighth of the memory and 20 MB, two bytes a sample here, ten
 /// or more in the writer, and the offsets, eight bytes a sample, which are mapped and looked up in
-/// this order. Bucket files, nearly as large as the data together, are where the new dataset is
-/// being written until each has been used. `progress` gets the number of samples moved so far,
-/// which is twice the number of samples at the end.
+/// this order.
+///
+/// On Linux, samples of a dataset of one file are read directly for as long as they are in the page cache, which
+/// takes none of that memory and no room on the disk. For the others there are bucket files, nearly as large as
+/// they are together, where the new dataset is being written, until each has been used.
+///
+/// `progress` gets how often a sample was moved so far, which is twice the number of samples at the end: one that
+/// is read directly counts twice.
 ///
 /// # Errors
 ///
@@ -53,21 +67,148 @@ pub fn external_shuffle(
     writer: &mut Writer,
     mut progress: impl FnMut(u64) -> Result<()>,
 ) -> Result<()> {
-    let plan = Plan::new(reader, order, memory)?;
+    let mut plan = Plan::new(reader, order, memory)?;
     if plan.buckets.len() <= 1 {
         let indices = order.iter().map(|index| index as usize);
         return super::copy(reader, indices, writer, progress);
     }
+    if let Some(file) = reader.data().and_then(CachedFile::of) {
+        let direct = Direct { reader, order, file };
+        let moved = direct.run(writer, |moved| progress(2 * moved))?;
+        plan.skip(reader, order, moved)?;
+    }
+    in_two_passes(reader, order, memory, plan, writer, progress)
+}
+
+/// Reads samples from the page cache.
+struct Direct<'a> {
+    reader: &'a DatasetReader,
+    order: &'a dyn Order,
+    file: CachedFile,
+}
+
+/// Samples that were read: their bytes without gaps.
+#[derive(Default)]
+struct Chunk {
+    indices: Vec<u64>,
+    ends: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Direct<'_> {
+    /// Writes samples for as long as they are in memory, but for a few. Returns how many these are. Another thread
+    /// reads them.
+    fn run(&self, writer: &mut Writer, mut progress: impl FnMut(u64) -> Result<()>) -> Result<u64> {
+        thread::scope(|scope| {
+            let (chunks, received) = sync_channel(CHUNKS);
+            let (give_back, free) = channel();
+            let thread = thread::Builder::new().name("kiste-read".into());
+            let thread = thread.spawn_scoped(scope, move || {
+                if let Err(error) = self.read(&chunks, &free) {
+                    // The other side has ended, or hears it.
+                    let _ = chunks.send(Err(error));
+                }
+            });
+            thread.map_err(|e| Error::os("starting the thread that reads", e))?;
+            let mut moved = 0;
+            for chunk in received {
+                let chunk: Chunk = chunk?;
+                moved = self.write(&chunk, writer, moved, &mut progress)?;
+                // There may be nothing left to read.
+                let _ = give_back.send(chunk);
+            }
+            Ok(moved)
+        })
+    }
+
+    fn write(
+        &self,
+        chunk: &Chunk,
+        writer: &mut Writer,
+        mut moved: u64,
+        progress: &mut impl FnMut(u64) -> Result<()>,
+    ) -> Result<u64> {
+        let mut start = 0;
+        for (&index, &end) in chunk.indices.iter().zip(&chunk.ends) {
+            let (index, sample) = (index as usize, &chunk.bytes[start..end]);
+            self.reader.check_read(index, sample)?;
+            writer.write_packed(sample).map_err(|error| damaged(self.reader, index, error))?;
+            (start, moved) = (end, moved + 1);
+            if moved % FEW as u64 == 0 {
+                progress(moved)?;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Reads samples for as long as they are in memory, but for a few.
+    fn read(&self, chunks: &SyncSender<Result<Chunk>>, free: &Receiver<Chunk>) -> Result<()> {
+        let (mut position, mut fetched) = (0, 0);
+        while position < self.order.len() {
+            let mut chunk = free.try_recv().unwrap_or_default();
+            let goes_on = self.read_chunk(&mut chunk, position, &mut fetched)?;
+            position += chunk.indices.len() as u64;
+            if chunks.send(Ok(chunk)).is_err() || !goes_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads samples from a position on. Returns whether those after them may be in memory as well.
+    fn read_chunk(&self, chunk: &mut Chunk, position: u64, fetched: &mut u64) -> Result<bool> {
+        chunk.indices.clear();
+        chunk.ends.clear();
+        let positions = position..self.order.len().min(position + STRIDE as u64);
+        self.order.fill(positions, &mut chunk.indices);
+        let mut end = 0;
+        for at in 0..chunk.indices.len() {
+            let range = self.reader.byte_range(chunk.indices[at] as usize)?;
+            let start = end;
+            end += (range.end - range.start) as usize;
+            if end > CHUNK && at > 0 {
+                chunk.indices.truncate(at);
+                return Ok(true);
+            }
+            if chunk.bytes.len() < end {
+                chunk.bytes.resize(end.max(CHUNK), 0);
+            }
+            let sample = &mut chunk.bytes[start..end];
+            if !self.file.read_if_cached(sample, range.start) {
+                *fetched += 1;
+                if *fetched > 1 + (position + at as u64) / RARE {
+                    chunk.indices.truncate(at);
+                    return Ok(false);
+                }
+                self.file.read(sample, range.start)?;
+            }
+            chunk.ends.push(end);
+        }
+        Ok(true)
+    }
+}
+
+/// Writes the samples of a plan.
+fn in_two_passes(
+    reader: &DatasetReader,
+    order: &dyn Order,
+    memory: u64,
+    plan: Plan,
+    writer: &mut Writer,
+    mut progress: impl FnMut(u64) -> Result<()>,
+) -> Result<()> {
+    let Some(first) = plan.buckets.first() else { return Ok(()) };
+    let (all, start) = (reader.len() as u64, first.positions.start);
     let scratch = writer.scratch()?;
-    let held = scatter(reader, &plan, memory, &scratch, &mut progress)?;
+    let held = scatter(reader, &plan, memory, &scratch, &mut |n| progress(2 * start + n))?;
     let Plan { buckets, bucket_of } = plan;
     drop(bucket_of);
-    let mut moved = reader.len() as u64;
     let mut next = open_ahead(&scratch, 1, buckets.len())?;
+    let moved = all + start;
     gather(reader, order, &buckets[0], &held, reader.path(), writer, |n| progress(moved + n))?;
     drop(held);
     for (number, bucket) in buckets.iter().enumerate().skip(1) {
-        moved = reader.len() as u64 + bucket.positions.start;
+        let moved = all + bucket.positions.start;
         let Some(file) = next.take() else { break };
         next = open_ahead(&scratch, number + 1, buckets.len())?;
         let path = scratch.path(number);
@@ -95,9 +236,12 @@ fn open_ahead(scratch: &Scratch, number: usize, buckets: usize) -> Result<Option
 /// What goes where in pass 1.
 struct Plan {
     buckets: Vec<Bucket>,
-    /// The bucket of each sample.
+    /// The bucket of each sample, or [`NOWHERE`].
     bucket_of: Vec<u16>,
 }
+
+/// The bucket of a sample that has been written.
+const NOWHERE: u16 = u16::MAX;
 
 /// A stretch of the output.
 struct Bucket {
@@ -117,11 +261,11 @@ impl Plan {
             let message = format!("an order of {} for {} samples", order.len(), reader.len());
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let mut bucket_of = vec![u16::MAX; reader.len()];
+        let mut bucket_of = vec![NOWHERE; reader.len()];
         let mut buckets: Vec<Bucket> = Vec::new();
         for (position, index) in order.iter().enumerate() {
             let (position, index) = (position as u64, index as usize);
-            if bucket_of.get(index) != Some(&u16::MAX) {
+            if bucket_of.get(index) != Some(&NOWHERE) {
                 let message = "the order does not have each sample once";
                 return Err(Error::new(ErrorKind::Invalid, message));
             }
@@ -141,6 +285,24 @@ impl Plan {
             bucket_of[index] = buckets.len() as u16 - 1;
         }
         Ok(Plan { buckets, bucket_of })
+    }
+
+    /// Takes out the samples of the first positions, which have been written.
+    fn skip(&mut self, reader: &DatasetReader, order: &dyn Order, written: u64) -> Result<()> {
+        let is_over = |bucket: &&Bucket| bucket.positions.end <= written;
+        let over = self.buckets.iter().take_while(is_over).count();
+        self.buckets.drain(..over);
+        let Some(first) = self.buckets.first_mut() else { return Ok(()) };
+        for index in order.range(first.positions.start..written) {
+            let range = reader.byte_range(index as usize)?;
+            first.bytes -= range.end - range.start;
+            self.bucket_of[index as usize] = NOWHERE;
+        }
+        first.positions.start = written;
+        for bucket in self.bucket_of.iter_mut().filter(|bucket| **bucket != NOWHERE) {
+            *bucket = bucket.checked_sub(over as u16).unwrap_or(NOWHERE);
+        }
+        Ok(())
     }
 }
 
@@ -163,25 +325,32 @@ fn scatter(
     scratch: &Scratch,
     progress: &mut impl FnMut(u64) -> Result<()>,
 ) -> Result<Vec<u8>> {
-    let capacity = (memory / 8 / plan.buckets.len() as u64).clamp(BUFFER.0, BUFFER.1) as usize;
     let mut held = Vec::with_capacity(plan.buckets[0].bytes as usize);
-    let mut files = Vec::with_capacity(plan.buckets.len());
-    for number in 1..plan.buckets.len() {
-        files.push(BucketFile::create(scratch, number, capacity)?);
-    }
-    let mut window = Window { reader, bytes: Cow::Borrowed(&[]), range: 0..0 };
-    for (index, &bucket) in plan.bucket_of.iter().enumerate() {
-        let sample = window.sample(index)?;
-        match usize::from(bucket).checked_sub(1) {
-            Some(file) => files[file].append(sample)?,
-            None => held.extend_from_slice(sample),
-        }
-        if index % FEW == 0 {
-            progress(index as u64)?;
-        }
-    }
-    window.release();
-    files.into_iter().try_for_each(BucketFile::finish)?;
+    let bytes = plan.buckets[1..].iter().map(|bucket| bucket.bytes).sum();
+    let spill = Spill { files: plan.buckets.len() - 1, bytes, memory: memory / 8 };
+    spill.run(
+        |file| scratch.create(file + 1),
+        |files| {
+            let mut window = Window { reader, bytes: Cow::Borrowed(&[]), range: 0..0 };
+            let mut moved = 0;
+            for (index, &bucket) in plan.bucket_of.iter().enumerate() {
+                if bucket == NOWHERE {
+                    continue;
+                }
+                let sample = window.sample(index)?;
+                match usize::from(bucket).checked_sub(1) {
+                    Some(file) => files.append(file, sample)?,
+                    None => held.extend_from_slice(sample),
+                }
+                moved += 1;
+                if moved % FEW as u64 == 0 {
+                    progress(moved)?;
+                }
+            }
+            window.release();
+            Ok(())
+        },
+    )?;
     Ok(held)
 }
 
@@ -228,41 +397,6 @@ impl<'a> Window<'a> {
         self.bytes = data.read(self.range.clone())?;
         data.will_need(self.range.end..self.range.end.saturating_add(WINDOW));
         Ok(())
-    }
-}
-
-/// A bucket that is being filled, in large writes.
-struct BucketFile {
-    sink: Box<dyn Sink>,
-    buffer: Vec<u8>,
-    capacity: usize,
-}
-
-impl BucketFile {
-    fn create(scratch: &Scratch, number: usize, capacity: usize) -> Result<BucketFile> {
-        let sink = scratch.create(number)?;
-        Ok(BucketFile { sink, buffer: Vec::with_capacity(capacity), capacity })
-    }
-
-    fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
-        while self.buffer.len() + bytes.len() > self.capacity {
-            let (now, later) = bytes.split_at(self.capacity - self.buffer.len());
-            self.buffer.extend_from_slice(now);
-            self.write()?;
-            bytes = later;
-        }
-        self.buffer.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn write(&mut self) -> Result<()> {
-        self.sink.append(&self.buffer)?;
-        self.buffer.clear();
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<()> {
-        self.write()
     }
 }
 
@@ -320,4 +454,94 @@ fn slice(bytes: &[u8], start: u64, len: u64) -> Option<&[u8]> {
 
 fn changed(path: &Path) -> Error {
     Error::new(ErrorKind::Damaged, "the file was changed meanwhile").at(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampler::{Sampler as _, Shuffle};
+
+    /// 300 samples of 20 to 619 bytes.
+    fn dataset(path: &Path) -> DatasetReader {
+        let mut writer = Writer::options().durable(false).create(path).unwrap();
+        for i in 0..300usize {
+            let pixels = "x".repeat(i * 7 % 600);
+            let sample = [("key", i.to_string()), ("pixels", pixels)];
+            writer
+                .write(&sample.into_iter().collect::<std::collections::BTreeMap<_, _>>())
+                .unwrap();
+        }
+        writer.finish().unwrap();
+        DatasetReader::open(path).unwrap()
+    }
+
+    /// What is in the data file of a dataset that this fills.
+    fn written(path: &Path, fill: impl FnOnce(&mut Writer)) -> Vec<u8> {
+        let mut writer = Writer::options().durable(false).overwrite(true).create(path).unwrap();
+        fill(&mut writer);
+        assert_eq!(writer.finish().unwrap().samples, 300);
+        std::fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn two_passes_continue_wherever_the_page_cache_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        let reader = dataset(&from);
+        let order = Shuffle::new(300, 5).order(0).unwrap();
+        let indices: Vec<usize> = order.iter().map(|index| index as usize).collect();
+        let expected = written(&to, |writer| {
+            super::super::copy(&reader, indices.iter().copied(), writer, |_| Ok(())).unwrap();
+        });
+        let memory = 12_000;
+        let ends = Plan::new(&reader, &*order, memory).unwrap().buckets;
+        assert!((5..20).contains(&ends.len()), "{}", ends.len());
+        let ends = ends.iter().map(|bucket| bucket.positions.end);
+        for done in ends.flat_map(|end| [end - 1, end, end + 1]).chain([0, 1]) {
+            let done = done.min(300);
+            let mut last = 2 * done;
+            let found = written(&to, |writer| {
+                let first = indices[..done as usize].iter().copied();
+                super::super::copy(&reader, first, writer, |_| Ok(())).unwrap();
+                let mut plan = Plan::new(&reader, &*order, memory).unwrap();
+                plan.skip(&reader, &*order, done).unwrap();
+                let progress = |moved| {
+                    assert!((last..=600).contains(&moved), "{last}, {moved}");
+                    last = moved;
+                    Ok(())
+                };
+                in_two_passes(&reader, &*order, memory, plan, writer, progress).unwrap();
+            });
+            assert!(found == expected, "{done} samples first");
+        }
+    }
+
+    #[test]
+    fn samples_in_the_page_cache_are_written_directly() {
+        let dir = tempfile::tempdir().unwrap();
+        let reader = dataset(&dir.path().join("from"));
+        let order = Shuffle::new(300, 5).order(0).unwrap();
+        let Some(file) = reader.data().and_then(CachedFile::of) else { return };
+        let direct = Direct { reader: &reader, order: &*order, file };
+        let to = dir.path().join("to");
+        let mut writer = Writer::options().durable(false).create(&to).unwrap();
+        let moved = direct.run(&mut writer, |_| Ok(())).unwrap();
+        // All of them, except on file systems that do not tell.
+        assert!(moved == 0 || moved == 300, "{moved}");
+        assert_eq!(writer.len(), moved);
+        writer.finish().unwrap();
+        let made = DatasetReader::open(&to).unwrap();
+        for position in 0..made.len() {
+            let index = order.index_at(position as u64) as usize;
+            assert_eq!(made.get_raw(position).unwrap(), reader.get_raw(index).unwrap());
+        }
+        // The first error ends it.
+        let mut writer = Writer::options().durable(false).overwrite(true).create(&to).unwrap();
+        let stop = |_| Err(Error::new(ErrorKind::Interrupted, "stopped"));
+        if moved > 0 {
+            let error = direct.run(&mut writer, stop).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Interrupted);
+        }
+        writer.abort().unwrap();
+    }
 }

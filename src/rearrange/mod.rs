@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | [`NewDataset`] | writes a dataset of the samples of others, or leaves nothing |
 //! | [`copy`] | moves the samples of some indices, in their order |
-//! | [`external_shuffle`] | moves all of a dataset in any order, in two sequential passes |
+//! | [`external_shuffle`] | moves all of a dataset in any order, in little memory |
 //! | [`cut_at`], [`by_class`] | which samples go to which part: at positions, by a field |
 //! | [`parts`], [`whole_groups`] | which samples go to which part: by ratio, stratified, groups kept whole |
 //! | [`PartsBy`] | the same, with the names of the parts |
@@ -29,6 +29,7 @@ mod by_key;
 mod diff;
 mod draw;
 mod expression;
+mod spill;
 mod external;
 mod interleave;
 mod labels;

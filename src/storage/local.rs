@@ -129,9 +129,13 @@ impl Storage for LocalStorage {
     }
 }
 
+/// Opens a file to read it. Opening a FIFO does not block; the caller looks whether it is a regular file.
+pub(super) fn open_plain(path: &Path) -> io::Result<File> {
+    without_waiting(OpenOptions::new().read(true)).open(path)
+}
+
 fn open_source(path: &Path, map: bool) -> io::Result<Source> {
-    // Opening a FIFO must not block; anything but a regular file is refused below.
-    let file = without_waiting(OpenOptions::new().read(true)).open(path)?;
+    let file = open_plain(path)?;
     let metadata = file.metadata()?;
     match kind_of(&metadata) {
         FileKind::File => {}
@@ -377,14 +381,14 @@ fn open_ours(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 }
 
 #[cfg(unix)]
-fn identity(metadata: &fs::Metadata) -> FileId {
+pub(super) fn identity(metadata: &fs::Metadata) -> FileId {
     use std::os::unix::fs::MetadataExt;
     (metadata.dev(), metadata.ino())
 }
 
 /// Without file numbers the time of creation has to serve.
 #[cfg(not(unix))]
-fn identity(metadata: &fs::Metadata) -> FileId {
+pub(super) fn identity(metadata: &fs::Metadata) -> FileId {
     let created = metadata.created().ok();
     let since = created.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
     since.map_or((0, 0), |d| (d.as_secs(), u64::from(d.subsec_nanos())))
@@ -418,12 +422,12 @@ impl ReadAt for PlainFile {
 }
 
 #[cfg(unix)]
-fn read_exact_at(file: &File, buf: &mut [u8], at: u64) -> io::Result<()> {
+pub(super) fn read_exact_at(file: &File, buf: &mut [u8], at: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, buf, at)
 }
 
 #[cfg(windows)]
-fn read_exact_at(file: &File, mut buf: &mut [u8], mut at: u64) -> io::Result<()> {
+pub(super) fn read_exact_at(file: &File, mut buf: &mut [u8], mut at: u64) -> io::Result<()> {
     while !buf.is_empty() {
         let n = std::os::windows::fs::FileExt::seek_read(file, buf, at)?;
         if n == 0 {

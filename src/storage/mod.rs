@@ -23,6 +23,7 @@ use std::thread;
 use crate::error::{Error, ErrorKind, Result};
 
 pub(crate) mod ahead;
+mod cached;
 #[cfg(any(feature = "download", feature = "remote"))]
 mod http;
 mod pieces;
@@ -34,6 +35,7 @@ mod replace;
 mod remote;
 mod scratch_dir;
 
+pub(crate) use cached::CachedFile;
 #[cfg(any(feature = "download", feature = "remote"))]
 pub(crate) use http::is_unreachable;
 pub use local::LocalStorage;

@@ -6,7 +6,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use md5::{Digest as _, Md5};
 use rayon::prelude::*;
 
 use super::super::staging::Staging;
@@ -15,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::dataset::{Digests, SideFile, filter, keys, lookup};
+use crate::format::md5::Md5;
 use crate::storage::{Source, Storage};
 
 /// Keys that are hashed at a time.
@@ -311,7 +311,7 @@ pub(crate) fn digest(storage: &Arc<dyn Storage>, path: &Path) -> Result<[u8; 16]
     let source = storage.open(path)?;
     let mut md5 = Md5::new();
     digest_into(&mut md5, &source, 0..source.len())?;
-    Ok(md5.finalize().into())
+    Ok(md5.finish())
 }
 
 pub(crate) fn digest_into(

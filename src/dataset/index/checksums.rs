@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use md5::{Digest as _, Md5};
 use rayon::prelude::*;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::digests::Digest;
 use crate::format::dataset::{Digests, SideFile, crc, offsets};
+use crate::format::md5::Md5;
 use crate::storage::{Source, Storage};
 
 /// Bytes of data, about, whose checksums are computed in one go.
@@ -208,7 +208,7 @@ impl Samples<'_> {
             }
             first += sums.len();
         }
-        Ok(md5.then(|| digest.finalize().into()))
+        Ok(md5.then(|| digest.finish()))
     }
 
     /// Where the samples from this one on begin and end, up to the end of a batch.

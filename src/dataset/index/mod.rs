@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use md5::{Digest as _, Md5};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile, crc, keys, legacy_index, offsets};
+use crate::format::md5::Md5;
 use crate::format::msgpack;
 use crate::storage::{self, LocalStorage, Sink, Source, Storage};
 
@@ -472,7 +472,7 @@ impl<'a> Rebuild<'a> {
         for piece in passes.pieces(0..self.data.len()) {
             digest_into(&mut md5, &self.data, piece?)?;
         }
-        Ok(md5.finalize().into())
+        Ok(md5.finish())
     }
 
     /// `.md5`: lines that are right already stay, in their places.

@@ -5,11 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use md5::{Digest as _, Md5};
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::{Digest, SideFile, filter, lookup};
+use crate::format::md5::Md5;
 use crate::storage::{Source, Storage};
 
 use super::super::index::{self, read_digests};
@@ -235,7 +234,7 @@ impl ShardFilter {
         };
         let mut md5 = Md5::new();
         index::digest_into(&mut md5, &self.0.source, 0..self.0.source.len())?;
-        if <[u8; 16]>::from(md5.finalize()) != expected {
+        if md5.finish() != expected {
             let message = "the file does not match its MD5";
             let path = SideFile::Filter.path(data);
             return Err(Error::new(ErrorKind::Damaged, message).at(path));

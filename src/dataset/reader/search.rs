@@ -15,11 +15,10 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use md5::{Digest as _, Md5};
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::dataset::{Digests, SideFile, lookup, offsets};
+use crate::format::md5::Md5;
 use crate::storage::{Source, fetch_together};
 
 use super::super::index;
@@ -507,7 +506,7 @@ fn has_its_digest(files: &OpenDataset, file: SideFile, source: &Source) -> Resul
     let Some(expected) = digests.get(&name).copied() else { return Ok(false) };
     let mut md5 = Md5::new();
     index::digest_into(&mut md5, source, 0..source.len())?;
-    if <[u8; 16]>::from(md5.finalize()) != expected {
+    if md5.finish() != expected {
         let message = "the file does not match its MD5";
         return Err(Error::new(ErrorKind::Damaged, message).at(path));
     }

@@ -6,11 +6,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use md5::{Digest as _, Md5};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{SideFile, crc, keys, offsets};
+use crate::format::md5::Md5;
 use crate::format::{hex, msgpack};
 use crate::storage::{Source, Storage};
 
@@ -168,7 +168,7 @@ pub(super) fn run(path: &Path, output: &Path, options: WriterOptions) -> Result<
 fn md5_of(data: &Source, len: u64) -> Result<[u8; 16]> {
     let mut md5 = Md5::new();
     index::digest_into(&mut md5, data, 0..len)?;
-    Ok(md5.finalize().into())
+    Ok(md5.finish())
 }
 
 /// The lines of the `.md5` of a dataset, if it has one that can be read.

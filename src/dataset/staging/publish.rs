@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use md5::{Digest as _, Md5};
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile};
+use crate::format::md5::Md5;
 
 use super::super::files::DatasetFile;
 use super::identity::{Identity, same_content};
@@ -327,7 +326,7 @@ impl<'a> Publication<'a> {
             md5.update(part);
             None::<()>
         })?;
-        Ok(md5.finalize().into())
+        Ok(md5.finish())
     }
 
     /// Where the old file waits until readers can see the new one.

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use md5::{Digest as _, Md5};
 use rayon::prelude::*;
 
 use crate::error::{ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile};
 use crate::format::hex;
+use crate::format::md5::Md5;
 use crate::storage::Source;
 
 use super::super::index;
@@ -91,6 +91,6 @@ impl Files<'_> {
         for piece in self.passes.pieces(0..self.end) {
             index::digest_into(&mut md5, data, piece?)?;
         }
-        Ok(md5.finalize().into())
+        Ok(md5.finish())
     }
 }

@@ -17,7 +17,6 @@
 
 use std::path::{Path, PathBuf};
 
-use md5::{Digest as _, Md5};
 use serde::Serialize;
 
 #[cfg(feature = "arrays")]
@@ -25,6 +24,7 @@ use crate::array::{ArrayPolicy, ArrayTally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::{SideFile, crc};
+use crate::format::md5::Md5;
 use crate::format::msgpack::{self, Value};
 use crate::storage::Sink;
 
@@ -375,7 +375,7 @@ impl Writer {
         if let Some(data) = old.data() {
             index::digest_into(&mut md5, data, range.clone())?;
         }
-        if <[u8; 16]>::from(md5.finalize()) != recorded {
+        if md5.finish() != recorded {
             let message =
                 "the data before the append does not match its MD5: nothing was published";
             return Err(Error::new(ErrorKind::Damaged, message).at(&self.path).with_range(range));

@@ -7,9 +7,8 @@
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use md5::{Digest as _, Md5};
-
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::md5::Md5;
 use crate::storage::Sink;
 
 /// Bytes in a block: as many as the kernel takes best in one call.
@@ -127,7 +126,7 @@ fn hash_all(blocks: &Receiver<Vec<u8>>, give_back: &Sender<Vec<u8>>) -> [u8; 16]
         // The pipeline is gone: so is the need for the block.
         let _ = give_back.send(block);
     }
-    md5.finalize().into()
+    md5.finish()
 }
 
 fn died() -> Error {

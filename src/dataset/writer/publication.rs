@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
-use md5::{Digest as _, Md5};
-
 use super::super::files::DatasetFile;
 use super::super::index::{self, Wanted};
 use super::super::staging::Base;
 use super::{Open, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile};
+use crate::format::md5::Md5;
 
 /// What [`Writer::finish`](super::Writer::finish) does.
 pub(super) struct Publication<'a> {
@@ -117,7 +116,7 @@ impl Publication<'_> {
         let source = storage.open(self.path)?;
         let mut md5 = Md5::new();
         index::digest_into(&mut md5, &source, 0..base.bytes)?;
-        let old: [u8; 16] = md5.clone().finalize().into();
+        let old = md5.clone().finish();
         let path = SideFile::Md5.path(self.path);
         let recorded = match storage.stat(&path)? {
             Some(_) => index::read_digests(storage, &path)?.get(&name(self.path)).copied(),
@@ -129,7 +128,7 @@ impl Publication<'_> {
             return Err(Error::new(ErrorKind::Damaged, message).with_range(0..base.bytes));
         }
         index::digest_into(&mut md5, &source, base.bytes..bytes)?;
-        Ok(md5.finalize().into())
+        Ok(md5.finish())
     }
 }
 

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
+use crate::format::md5::Md5;
 
 /// Which checksum follows each chunk, or the metadata.
 ///
@@ -119,7 +119,7 @@ impl Checksum {
             Checksum::None => Digest::new(&[]),
             Checksum::Adler32 => Digest::new(&simd_adler32::adler32(&bytes).to_le_bytes()),
             Checksum::Crc32 => Digest::new(&crc32fast::hash(bytes).to_le_bytes()),
-            Checksum::Md5 => Digest::new(&Md5::digest(bytes)),
+            Checksum::Md5 => Digest::new(&Md5::of(bytes)),
             Checksum::Sha1 => Digest::new(&Sha1::digest(bytes)),
             Checksum::Sha224 => Digest::new(&Sha224::digest(bytes)),
             Checksum::Sha256 => Digest::new(&Sha256::digest(bytes)),

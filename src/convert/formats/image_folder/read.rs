@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::files::{ImageFile, Place};
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample::stored_name;
-use crate::convert::source_file::{check_urls, open_once, within};
+use crate::convert::source_file::{check_urls, open_sized, within};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, sample::KEY};
 use crate::storage;
@@ -173,8 +173,7 @@ impl ImageFolderReader {
     fn content_of(&self, file: &ImageFile, path: &Path) -> Result<Vec<u8>> {
         let at = |error| Error::io(path, error);
         check_urls(&[path])?;
-        let mut input = open_once(path).map_err(at)?;
-        let len = input.len().map_err(at)?;
+        let (mut input, len) = open_sized(path).map_err(at)?;
         let max = self.max_bytes;
         if len > max {
             let message = format!("expected at most {max} bytes, found {len}");

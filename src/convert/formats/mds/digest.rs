@@ -1,12 +1,12 @@
 //! Digests by their names in Python, in `hashlib` and `xxhash`.
 
-use md5::Md5;
 use sha1::{Digest, Sha1};
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use twox_hash::{XxHash3_64, XxHash3_128, XxHash32, XxHash64};
 
 use crate::format::hex;
+use crate::format::md5::Md5;
 
 /// The default seed of all variants of xxHash.
 const SEED: u64 = 0;
@@ -16,7 +16,7 @@ pub(super) fn digest(name: &str, bytes: &[u8]) -> Option<String> {
     Some(match name {
         "blake2b" => blake2b_simd::blake2b(bytes).to_hex().to_string(),
         "blake2s" => blake2s_simd::blake2s(bytes).to_hex().to_string(),
-        "md5" => of::<Md5>(bytes),
+        "md5" => hex(&Md5::of(bytes)),
         "sha1" => of::<Sha1>(bytes),
         "sha224" => of::<Sha224>(bytes),
         "sha256" => of::<Sha256>(bytes),

@@ -51,6 +51,11 @@ impl Directory {
         expect_own_dirs(&self.files, array.dirs().iter().map(|dir| &**dir))
     }
 
+    /// The same of the directories in which every commit writes.
+    pub(super) fn expect_own_meta(&self) -> Result<()> {
+        expect_own_dirs(&self.files, [names::VERSIONS])
+    }
+
     /// As [`write_file`](Self::write_file), of a name that nothing has yet.
     pub(super) fn write_new(&self, dir: &Path, name: &str, parts: &[&[u8]]) -> Result<()> {
         let path = dir.join(name);
@@ -109,6 +114,9 @@ impl Directory {
     /// Rewrites the summaries of the newest version that are out of date. Nothing depends on them, so
     /// nothing fails if they cannot be written, and the next writer tries again.
     pub(super) fn renew_summaries(&self, newest: &Version, dtype: &DType) {
+        if self.expect_own_meta().is_err() {
+            return;
+        }
         for (name, text) in summaries(newest, dtype) {
             let path = self.files.path(name);
             if read_summary(&*self.files.storage, &path).as_deref() == Some(text.as_bytes()) {

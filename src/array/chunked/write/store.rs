@@ -39,6 +39,8 @@ use crate::value::NdArray;
 /// commit returns, and a crash at any moment leaves either the version before or the version after.
 /// (Arrays with [room](ArrayOptions::room) are an exception.)
 ///
+/// The copies for people and tools in `meta/` are brought up to date when the writer is dropped.
+///
 /// ```
 /// use kiste::array::{ArrayOptions, At, ChunkedArray};
 /// use kiste::value::DType;
@@ -291,10 +293,7 @@ impl ArrayStore {
         made: &mut Vec<PathBuf>,
     ) -> Result<VersionInfo> {
         self.expect_unchanged()?;
-        // Otherwise the directory of the versions is the one that was checked before.
-        if self.seen.is_none() {
-            self.directory.expect_own_dirs(self.newest.core())?;
-        }
+        self.directory.expect_own_meta()?;
         let newest = &self.newest.core().version;
         let version = write_version(&self.directory, &mut self.numbers, newest, proposal, made)?;
         let info = VersionInfo::of(&version);

@@ -36,6 +36,13 @@ pub trait BaseSlab: std::fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether reading these bytes of a chunk takes little more than copying them: then it is not worth another
+    /// thread.
+    fn is_ready(&self, slot: usize, at: usize, len: usize) -> bool {
+        let _ = (slot, at, len);
+        false
+    }
+
     /// Whether chunks hold the fill value beyond the edge of the array that they were made for.
     /// Then nothing needs to be copied when such an array grows.
     fn is_padded(&self) -> bool {
@@ -404,11 +411,24 @@ impl<'a> Program<'a> {
     }
 
     fn is_worth_threads(&self, moves: &[Move], source: Source<'_>) -> bool {
-        let packed = matches!(source, Source::Base(slab)
-            if moves.first().is_some_and(|one| slab.chunk(one.from as usize).is_none()));
-        moves.len() > 1
-            && self.slot >= WORTH_SHARING
-            && (packed || moves.len().saturating_mul(self.slot) >= WORTH_THREADS)
+        let (Some(one), true) = (moves.first(), moves.len() > 1 && self.slot >= WORTH_SHARING)
+        else {
+            return false;
+        };
+        // One chunk stands for all of them.
+        let mut cursor = self.cursor();
+        self.seek(&mut cursor, one.at);
+        let (start, end) = self.touched(&cursor);
+        let (touched, packed) = match source {
+            Source::Flat(..) => (self.slot, false),
+            Source::Slots(_) => (end - start, false),
+            Source::Base(slab) => {
+                let slot = one.from as usize;
+                let ready = slab.chunk(slot).is_some() || slab.is_ready(slot, start, end - start);
+                (end - start, !ready)
+            }
+        };
+        packed || moves.len().saturating_mul(touched) >= WORTH_THREADS
     }
 
     /// Splits the destination along the first group that is on more than one chunk, if its chunks

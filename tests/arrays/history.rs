@@ -236,16 +236,17 @@ fn copies_for_people_are_those_of_the_newest_version() {
     let json = |name: &str| -> serde_json::Value {
         serde_json::from_slice(&storage.get(root().join("meta").join(name)).unwrap()).unwrap()
     };
+    let shown = store.array().info().to_string();
+    // They are written when the writer is done.
+    drop(store);
     assert_eq!(json("sizes")["shape"], serde_json::json!([10, 7]));
     assert_eq!(json("sizes")["nbytes"], 280);
     assert_eq!(json("storage")["dtype"], DType::of::<i32>().to_string());
     assert_eq!(json("storage")["dflt"], -1);
     assert_eq!(json("attributes"), serde_json::json!({ "unit": "m" }));
-    let shown = store.array().info().to_string();
     assert!(shown.contains("shape      [10, 7]\n"), "{shown}");
     assert!(shown.contains("attribute  unit = \"m\"\n"), "{shown}");
     // A writer that died before it wrote them leaves older ones; the next renews them.
-    drop(store);
     storage.put(root().join("meta/sizes"), "{}\n");
     assert_eq!(open(&storage).verify().unwrap().problems.len(), 1);
     open_store(&storage);

@@ -4,6 +4,7 @@
 mod columns;
 mod compact;
 mod concurrency;
+mod costs;
 mod crash;
 mod damage;
 mod exchange;

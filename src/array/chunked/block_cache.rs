@@ -3,7 +3,7 @@
 //!
 //! Not here: whole blocks that a selection covers, which are decompressed to their destination.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
@@ -20,7 +20,18 @@ const OVERHEAD: usize = 64;
 pub(crate) struct BlockCache {
     half: usize,
     halves: Mutex<Halves>,
+    asked: Mutex<Asked>,
 }
+
+/// Blocks that were asked for once, the last of them.
+#[derive(Default)]
+struct Asked {
+    young: HashSet<Key, RandomState>,
+    old: HashSet<Key, RandomState>,
+}
+
+/// How many blocks that were asked for once are remembered, at least.
+const ASKED: usize = 4096;
 
 type Blocks = HashMap<Key, Arc<Vec<u8>>, RandomState>;
 
@@ -34,12 +45,31 @@ struct Halves {
 
 impl BlockCache {
     pub(crate) fn new(bytes: usize) -> BlockCache {
-        BlockCache { half: bytes / 2, halves: Mutex::default() }
+        BlockCache { half: bytes / 2, halves: Mutex::default(), asked: Mutex::default() }
     }
 
     /// Whether a block of this size would be kept.
     pub(crate) fn keeps(&self, len: usize) -> bool {
         len.saturating_add(OVERHEAD) <= self.half
+    }
+
+    /// Whether this block was asked for before, not too long ago.
+    pub(crate) fn is_asked_again(&self, key: &Key) -> bool {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.young.contains(key) || asked.old.contains(key) {
+            return true;
+        }
+        if asked.young.len() >= ASKED {
+            asked.old = std::mem::take(&mut asked.young);
+        }
+        asked.young.insert(*key);
+        false
+    }
+
+    /// Whether a block is there.
+    pub(crate) fn contains(&self, key: &Key) -> bool {
+        let halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
+        halves.young.contains_key(key) || halves.old.contains_key(key)
     }
 
     /// A block, if it is still there.
@@ -102,6 +132,19 @@ mod tests {
         }
         assert_eq!(cache.get(&(1, 999, 0)), Some(block(100)));
         assert_eq!(cache.get(&(1, 500, 0)), None);
+    }
+
+    #[test]
+    fn the_last_blocks_that_were_asked_for_are_remembered() {
+        let cache = BlockCache::new(1 << 20);
+        assert!(!cache.is_asked_again(&(0, 0, 0)) && cache.is_asked_again(&(0, 0, 0)));
+        for slot in 0..3 * ASKED as u32 {
+            assert!(!cache.is_asked_again(&(1, slot, 0)));
+            assert!(cache.is_asked_again(&(1, slot.saturating_sub(ASKED as u32 / 2), 0)));
+        }
+        assert!(!cache.is_asked_again(&(0, 0, 0)), "it was long ago");
+        let asked = cache.asked.lock().unwrap();
+        assert!(asked.young.len() + asked.old.len() <= 2 * ASKED);
     }
 
     #[test]

@@ -19,7 +19,8 @@ pub enum Check {
     /// malicious ones too, but hashing takes as long as decompressing.
     Hashes,
     /// The checksum of the compressed chunk, the first time this array reads it, which costs next to
-    /// nothing. Chunks without a checksum (those stored uncompressed) are verified by hash. Chunks
+    /// nothing. If only some blocks of a chunk are needed, their checksums are compared instead, where the
+    /// file has them. Chunks without a checksum (those stored uncompressed) are verified by hash. Chunks
     /// with [room](crate::array::ArrayOptions::room) are verified by hash too, every time: the
     /// checksum may belong to other content that was written over them. Finds all accidental damage,
     /// but not a file replaced by an intact one of the same kind; [`verify`] compares all hashes.

@@ -209,8 +209,9 @@ impl ChunkedArray {
     ///
     /// Every touched chunk is decompressed once, and only the touched blocks of it; all of it if
     /// its hash is verified ([`Check`](crate::array::Check)). Partly touched blocks are cached for
-    /// the next selection ([`ArrayOptions::cache`](crate::array::ArrayOptions::cache)), so that
-    /// reading row by row costs little more than reading chunk by chunk.
+    /// the next selection ([`ArrayOptions::cache`](crate::array::ArrayOptions::cache)), blocks of 64 KiB
+    /// and more when they are needed for the second time, so that reading row by row costs little more
+    /// than reading chunk by chunk.
     pub fn get<T: Element>(&self, selection: impl Into<Selection>) -> Result<ArrayD<T>> {
         let resolved = selection.into().resolve(self.shape())?;
         if self.dtype == DType::of::<T>() {

@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::array::chunked::block_cache::BlockCache;
 use crate::array::chunked::options::Check;
@@ -14,8 +14,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::blosc::{self, Scratch};
 use crate::format::chunked::segment::Place;
-use crate::format::chunked::superchunk::{START, Superchunk};
+use crate::format::chunked::superchunk::{BlockDigests, START, Superchunk, are_blocks_intact};
 use crate::storage::Source;
+
+/// Blocks of this size and more are cached when they are asked for again: one row of many needs them once, and
+/// memory that was never touched before costs as much as decompressing.
+const LARGE: usize = 64 << 10;
 
 /// How many superchunks this process has opened.
 static OPENED: AtomicU64 = AtomicU64::new(0);
@@ -29,6 +33,8 @@ pub(crate) struct SuperchunkFile {
     id: u64,
     /// A bit for each slot whose checksum or hash was verified: a file without room never changes.
     checked: Vec<AtomicU64>,
+    /// The checksums of blocks, once a part of a chunk was read.
+    blocks: OnceLock<Option<BlockDigests>>,
 }
 
 impl SuperchunkFile {
@@ -37,7 +43,8 @@ impl SuperchunkFile {
         let words = layout.slots().div_ceil(64) as usize;
         let checked = (0..words).map(|_| AtomicU64::new(0)).collect();
         let id = OPENED.fetch_add(1, Ordering::Relaxed);
-        Ok(SuperchunkFile { path, source, layout, id, checked })
+        let blocks = OnceLock::new();
+        Ok(SuperchunkFile { path, source, layout, id, checked, blocks })
     }
 
     fn layout(source: &Source) -> Result<Superchunk> {
@@ -56,9 +63,33 @@ impl SuperchunkFile {
         source.read(0..len)
     }
 
+    /// The checksums of blocks, if they are recorded.
+    pub(crate) fn block_digests(&self) -> Option<&BlockDigests> {
+        // Where they cannot be read, checksums of whole chunks are as good.
+        let parse = || BlockDigests::parse(&SuperchunkFile::head(&self.source).ok()?).ok()?;
+        self.blocks.get_or_init(parse).as_ref()
+    }
+
     /// The bytes of the file that a slot has.
     pub(crate) fn slot_len(&self, slot: u32) -> Option<u64> {
         self.layout.slot(slot).ok().map(|range| range.end - range.start)
+    }
+
+    /// A chunk as it is stored; neither verified nor decompressed.
+    pub(crate) fn packed(&self, place: &Place) -> Result<Cow<'_, [u8]>> {
+        let slot = self.layout.slot(place.slot).map_err(|e| self.error(e, 0))?;
+        let start = slot.start;
+        Ok(match self.source.read(slot)? {
+            Cow::Borrowed(bytes) => Cow::Borrowed(
+                self.layout.chunk(place.slot, bytes).map_err(|e| self.error(e, start))?,
+            ),
+            Cow::Owned(mut bytes) => {
+                let len =
+                    self.layout.chunk(place.slot, &bytes).map_err(|e| self.error(e, start))?.len();
+                bytes.truncate(len);
+                Cow::Owned(bytes)
+            }
+        })
     }
 
     /// The uncompressed bytes of a chunk: borrowed where they are mapped and not compressed.
@@ -94,11 +125,15 @@ impl SuperchunkFile {
         let start = slot.start;
         let bytes = self.source.read(slot)?;
         let wrong = |e| self.error(e, start);
-        let seen = self.is_seen(place, &bytes, start, check)?;
         let chunk = self.layout.chunk(place.slot, &bytes).map_err(wrong)?;
-        if seen {
-            let blocks = self.read_blocks(place.slot, chunk, range, out, cache, scratch);
-            return blocks.map_err(wrong);
+        // Of a chunk that was not read before only the blocks that are needed are verified, if that can be done.
+        let digests = match check {
+            Check::Checksums if !self.is_checked(place.slot) => self.digests_of(place.slot, chunk),
+            _ => None,
+        };
+        if digests.is_some() || self.is_seen(place, &bytes, start, check)? {
+            let blocks = Blocks { file: self, slot: place.slot, start, chunk, digests };
+            return blocks.read(range, out, cache, scratch);
         }
         let mut content = vec![0; self.layout.chunk_bytes() as usize];
         scratch.decompress_into(chunk, &mut content).map_err(wrong)?;
@@ -107,46 +142,32 @@ impl SuperchunkFile {
         Ok(())
     }
 
-    /// This range of a chunk. Partly covered blocks are cached for the next one.
-    fn read_blocks(
+    /// Whether the first and the last block of this range are cached.
+    pub(crate) fn has_cached(
         &self,
-        slot: u32,
-        chunk: &[u8],
+        place: &Place,
         range: Range<usize>,
-        out: &mut [u8],
         cache: &BlockCache,
-        scratch: &mut Scratch,
-    ) -> std::result::Result<(), FormatError> {
-        let header = blosc::Header::parse(chunk)?;
+    ) -> bool {
+        let header = || {
+            let slot = self.layout.slot(place.slot).ok()?;
+            let start = self.source.mapped()?.get(usize::try_from(slot.start).ok()?..)?;
+            blosc::Header::parse(start).ok().filter(|header| !header.is_memcpyed())
+        };
+        let Some(header) = header().filter(|_| !range.is_empty()) else { return false };
         let size = header.blocksize();
-        if header.is_memcpyed() || range.is_empty() || !cache.keeps(size) {
-            return scratch.decompress_range(chunk, range, out).map(drop);
-        }
-        let mut rest = out;
-        for index in range.start / size..=(range.end - 1) / size {
-            let block = header.block(index);
-            let part = range.start.max(block.start)..range.end.min(block.end);
-            let to;
-            (to, rest) = rest.split_at_mut(part.len());
-            if part == block {
-                scratch.decompress_range(chunk, block, to)?;
-                continue;
-            }
-            let key = (self.id, slot, index as u32);
-            let found = cache.get(&key);
-            let content = match found {
-                Some(content) => content,
-                None => {
-                    let mut content = vec![0; block.len()];
-                    scratch.decompress_range(chunk, block.clone(), &mut content)?;
-                    let content = Arc::new(content);
-                    cache.put(key, content.clone());
-                    content
-                }
-            };
-            to.copy_from_slice(&content[part.start - block.start..part.end - block.start]);
-        }
-        Ok(())
+        [range.start / size, (range.end - 1) / size]
+            .iter()
+            .all(|index| cache.contains(&(self.id, place.slot, *index as u32)))
+    }
+
+    /// The checksums of the blocks of this chunk. A file with room has none: its chunks may be others next
+    /// time.
+    fn digests_of(&self, slot: u32, chunk: &[u8]) -> Option<&[u8]> {
+        let header = blosc::Header::parse(chunk).ok()?;
+        let may = self.layout.has_checksums() && !self.layout.is_roomy();
+        let has_some = may && header.blocks() > 1 && !header.is_memcpyed();
+        if has_some { self.block_digests()?.of(slot) } else { None }
     }
 
     /// A chunk in place, if it is mapped, not compressed, and never overwritten.
@@ -267,6 +288,91 @@ impl SuperchunkFile {
 
     fn error(&self, error: FormatError, start: u64) -> Error {
         Error::from(error.behind(start)).at(&self.path)
+    }
+}
+
+/// A chunk of which some blocks are read.
+struct Blocks<'a> {
+    file: &'a SuperchunkFile,
+    slot: u32,
+    /// Where the slot begins in the file.
+    start: u64,
+    chunk: &'a [u8],
+    /// The checksums to compare; `None` if the chunk was verified as a whole.
+    digests: Option<&'a [u8]>,
+}
+
+impl Blocks<'_> {
+    /// This range of the chunk. Partly covered blocks are cached for the next one, large ones from the second
+    /// time on.
+    fn read(
+        &self,
+        range: Range<usize>,
+        out: &mut [u8],
+        cache: &BlockCache,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let wrong = |e| self.file.error(e, self.start);
+        let header = blosc::Header::parse(self.chunk).map_err(wrong)?;
+        let size = header.blocksize();
+        if header.is_memcpyed() || range.is_empty() || !cache.keeps(size) {
+            if !range.is_empty() {
+                self.verify(range.start / size..(range.end - 1) / size + 1)?;
+            }
+            return scratch.decompress_range(self.chunk, range, out).map(drop).map_err(wrong);
+        }
+        let mut rest = out;
+        for index in range.start / size..=(range.end - 1) / size {
+            let block = header.block(index);
+            let part = range.start.max(block.start)..range.end.min(block.end);
+            let to;
+            (to, rest) = rest.split_at_mut(part.len());
+            if part == block {
+                self.decompress(index, block, to, scratch)?;
+                continue;
+            }
+            let key = (self.file.id, self.slot, index as u32);
+            let found = cache.get(&key);
+            let content = match found {
+                Some(content) => content,
+                None if block.len() >= LARGE && !cache.is_asked_again(&key) => {
+                    self.decompress(index, part, to, scratch)?;
+                    continue;
+                }
+                None => {
+                    let mut content = vec![0; block.len()];
+                    self.decompress(index, block.clone(), &mut content, scratch)?;
+                    let content = Arc::new(content);
+                    cache.put(key, content.clone());
+                    content
+                }
+            };
+            to.copy_from_slice(&content[part.start - block.start..part.end - block.start]);
+        }
+        Ok(())
+    }
+
+    /// This range of the block of this number.
+    fn decompress(
+        &self,
+        index: usize,
+        range: Range<usize>,
+        to: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        self.verify(index..index + 1)?;
+        let done = scratch.decompress_range(self.chunk, range, to);
+        done.map(drop).map_err(|e| self.file.error(e, self.start))
+    }
+
+    /// Compares the checksums of these blocks.
+    fn verify(&self, blocks: Range<usize>) -> Result<()> {
+        let Some(digests) = self.digests else { return Ok(()) };
+        match are_blocks_intact(digests, self.chunk, blocks) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.file.mismatch("checksum", self.start, self.chunk.len())),
+            Err(e) => Err(self.file.error(e, self.start)),
+        }
     }
 }
 

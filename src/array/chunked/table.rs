@@ -1,6 +1,6 @@
 //! Chunk tables: from a chunk number, or a hash, to a place in a superchunk.
 
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
@@ -16,7 +16,7 @@ pub(crate) struct SegmentFile {
     /// The content, where it is not mapped.
     read: Vec<u8>,
     /// Entries by the first bytes of their hashes; built on first use.
-    by_hash: OnceLock<HashMap<u64, u32, RandomState>>,
+    by_hash: OnceLock<ByHash>,
 }
 
 impl SegmentFile {
@@ -50,26 +50,51 @@ impl SegmentFile {
     /// hashes with the same first bytes, one is not found.
     fn with_hash(&self, hash: &[u8; segment::HASH]) -> Option<Place> {
         let entries = self.entries()?;
-        let by_hash = self.by_hash.get_or_init(|| {
-            let mut by_hash =
-                HashMap::with_capacity_and_hasher(entries.len(), RandomState::default());
-            let slot_of = |number: u32| {
-                let place = entries.get(number as usize)?.place?;
-                Some((place.superchunk, place.slot))
-            };
-            for (number, entry) in (0..u32::MAX).zip(entries.iter()) {
-                let Some(place) = entry.place else { continue };
-                let found = by_hash.entry(beginning(&place.hash)).or_insert(number);
-                // Content is written again only if the first copy was damaged, and files are
-                // numbered in the order of writing.
-                if slot_of(*found) < Some((place.superchunk, place.slot)) {
-                    *found = number;
-                }
+        let by_hash = self.by_hash.get_or_init(|| ByHash::new(&entries));
+        let (_, found) = by_hash.find(&entries, hash);
+        found.filter(|place| place.hash == *hash)
+    }
+}
+
+/// The numbers of the entries of a segment, in slots that their hashes choose. Each commit needs it once more
+/// after an array was opened, so it takes as little as it can: four bytes in a slot, of which half are free.
+struct ByHash {
+    slots: Vec<u32>,
+    /// Whoever chose the hashes in a file does not know where they go.
+    state: RandomState,
+}
+
+impl ByHash {
+    fn new(entries: &Segment<'_>) -> ByHash {
+        let slots = vec![u32::MAX; (entries.len() * 2).next_power_of_two().max(2)];
+        let mut made = ByHash { slots, state: RandomState::default() };
+        for (number, entry) in (0..u32::MAX).zip(entries.iter()) {
+            let Some(place) = entry.place else { continue };
+            let (slot, found) = made.find(entries, &place.hash);
+            // Content is written again only if the first copy was damaged, and files are
+            // numbered in the order of writing.
+            let at = |place: &Place| (place.superchunk, place.slot);
+            if found.is_none_or(|found| at(&found) < at(&place)) {
+                made.slots[slot] = number;
             }
-            by_hash
-        });
-        let number = by_hash.get(&beginning(hash))?;
-        entries.get(*number as usize)?.place.filter(|place| place.hash == *hash)
+        }
+        made
+    }
+
+    /// The slot of a hash that begins like this, and what is there; or the free one where it belongs. There is
+    /// always one.
+    fn find(&self, entries: &Segment<'_>, hash: &[u8; segment::HASH]) -> (usize, Option<Place>) {
+        let (beginning, last) = (beginning(hash), self.slots.len() - 1);
+        let mut slot = self.state.hash_one(beginning) as usize & last;
+        loop {
+            let place = entries.get(self.slots[slot] as usize).and_then(|entry| entry.place);
+            match place {
+                Some(other) if self::beginning(&other.hash) != beginning => {
+                    slot = (slot + 1) & last
+                }
+                found => return (slot, found),
+            }
+        }
     }
 }
 

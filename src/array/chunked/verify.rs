@@ -307,7 +307,13 @@ fn check_superchunk(
             let start = range.start;
             let bytes = file.source.read(range)?;
             let moved = |e: FormatError| e.behind(start);
-            Ok(file.layout.check_slot(slot, &bytes).map_err(moved)?)
+            file.layout.check_slot(slot, &bytes).map_err(moved)?;
+            match file.block_digests().and_then(|digests| digests.of(slot)) {
+                Some(digests) => {
+                    Ok(file.layout.check_blocks(slot, &bytes, digests).map_err(moved)?)
+                }
+                None => Ok(()),
+            }
         };
         if let Err(e) = check() {
             let owner = slots.iter().find(|(place, ..)| place.slot == slot);

@@ -300,6 +300,11 @@ impl BaseSlab for ColumnChunks<'_> {
         file.plain(place, self.core.files.check).ok().flatten()
     }
 
+    fn is_ready(&self, slot: usize, at: usize, len: usize) -> bool {
+        let StoredChunk { place, file, .. } = &self.chunks[slot];
+        file.has_cached(place, at..at + len, &self.core.files.blocks)
+    }
+
     fn is_padded(&self) -> bool {
         true
     }

@@ -37,6 +37,7 @@ use super::FormatError;
 
 mod header;
 mod validate;
+mod patch;
 mod shuffle;
 mod blosclz;
 pub(crate) mod safe;
@@ -360,6 +361,36 @@ impl Scratch {
         c::compress(params, bytes, out, self)
     }
 
+    /// As [`compress()`], where `before` is a chunk of mostly the same bytes: blocks that hold what they did
+    /// are copied from it instead of being compressed again. Each is decompressed and compared first, so
+    /// that no chunk, whatever is in it, makes the result wrong.
+    ///
+    /// ```
+    /// use kiste::format::blosc::{Params, Scratch};
+    ///
+    /// let params = Params { blocksize: Some(32 << 10), ..Params::default() };
+    /// let mut bytes: Vec<u8> = (0..1 << 20).map(|i: u32| (i / 100) as u8).collect();
+    /// let (mut scratch, mut before, mut after) = (Scratch::default(), Vec::new(), Vec::new());
+    /// scratch.compress(&params, &bytes, &mut before)?;
+    /// bytes[..100].fill(7);
+    /// scratch.compress_changed(&params, &before, &bytes, &mut after)?;
+    /// assert_eq!(kiste::format::blosc::decompress(&after, bytes.len())?, bytes);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn compress_changed(
+        &mut self,
+        params: &Params,
+        before: &[u8],
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<usize, EncodeError> {
+        params.check(bytes.len())?;
+        match patch::compress_changed(params, before, bytes, out, self) {
+            Some(len) => Ok(len),
+            None => self.compress(params, bytes, out),
+        }
+    }
+
     /// As [`decompress_into()`].
     pub fn decompress_into(&mut self, chunk: &[u8], out: &mut [u8]) -> Result<Header, FormatError> {
         let header = Header::parse(chunk)?;
@@ -442,6 +473,20 @@ impl Scratch {
         let block = validate::block(chunk, header, index)?;
         safe::decompress_block(&block, header, index, out, self)
     }
+}
+
+/// What comes before the blocks of a chunk: its header, and where the blocks are.
+pub(crate) fn chunk_head<'a>(chunk: &'a [u8], header: &Header) -> Option<&'a [u8]> {
+    chunk.get(..HEADER + header::WORD * header.positions())
+}
+
+/// The compressed bytes of this block of a chunk that is not copied.
+pub(crate) fn block_bytes<'a>(
+    chunk: &'a [u8],
+    header: &Header,
+    index: usize,
+) -> Result<&'a [u8], FormatError> {
+    validate::block(chunk, header, index).map(|block| block.bytes)
 }
 
 /// A chunk must hold exactly as many bytes as the output.

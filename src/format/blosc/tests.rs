@@ -509,3 +509,76 @@ fn shuffles_are_transpositions() {
         }
     }
 }
+
+/// Bytes that compress, of `len` in blocks that differ.
+fn wavy(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i / 900) as u8 ^ (i * 7 % 13) as u8).collect()
+}
+
+/// The result is that of compressing all of it, whatever has changed.
+#[test]
+fn blocks_that_did_not_change_are_copied() {
+    for codec in Codec::ALL.into_iter().filter(|codec| codec.is_writable()) {
+        for (typesize, level) in [(1, 5), (4, 5), (8, 1), (100, 5), (4, 0)] {
+            let blocksize = Some(2000 / typesize.min(4));
+            let params = Params { codec, level, typesize, blocksize, ..Params::default() };
+            let old = wavy(40_000);
+            let (mut before, mut scratch) = (Vec::new(), Scratch::default());
+            compress(&params, &old, &mut before).unwrap();
+            for changed in [0..0, 5..6, 17_000..19_000, 39_999..40_000, 0..20_000, 0..40_000] {
+                let mut new = old.clone();
+                new[changed.clone()].iter_mut().for_each(|byte| *byte ^= 0x55);
+                let (mut expected, mut found) = (Vec::new(), vec![1, 2, 3]);
+                compress(&params, &new, &mut expected).unwrap();
+                let len = scratch.compress_changed(&params, &before, &new, &mut found).unwrap();
+                assert!(found[3..] == expected, "{params:?} {changed:?}");
+                assert_eq!((len, &found[..3]), (expected.len(), &[1, 2, 3][..]));
+            }
+        }
+    }
+}
+
+/// Random bytes in one place do not make the whole chunk a copy.
+#[test]
+fn a_block_that_does_not_compress_any_more() {
+    let params =
+        Params { codec: Codec::Lz4, typesize: 4, blocksize: Some(8192), ..Params::default() };
+    let old = wavy(1 << 20);
+    let (mut before, mut found) = (Vec::new(), Vec::new());
+    compress(&params, &old, &mut before).unwrap();
+    let mut new = old;
+    let mut random = 1_u64;
+    for byte in &mut new[100_000..300_000] {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        *byte = (random >> 56) as u8;
+    }
+    Scratch::default().compress_changed(&params, &before, &new, &mut found).unwrap();
+    assert!(decompress(&found, new.len()).unwrap() == new);
+    assert!(!Header::parse(&found).unwrap().is_memcpyed());
+}
+
+/// The earlier chunk may be damaged, be of other bytes, or be no chunk: the result is right.
+#[test]
+fn nothing_is_believed_of_the_chunk_before() {
+    let params =
+        Params { codec: Codec::Lz4, typesize: 4, blocksize: Some(500), ..Params::default() };
+    let (old, mut before) = (wavy(8000), Vec::new());
+    compress(&params, &old, &mut before).unwrap();
+    let mut new = old;
+    new[3000] ^= 1;
+    let mut scratch = Scratch::default();
+    let mut check = |before: &[u8]| {
+        let mut found = Vec::new();
+        scratch.compress_changed(&params, before, &new, &mut found).unwrap();
+        assert!(decompress(&found, new.len()).unwrap() == new);
+    };
+    for bit in (0..before.len() * 8).step_by(if cfg!(miri) { 997 } else { 3 }) {
+        let mut damaged = before.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        check(&damaged);
+    }
+    (0..before.len()).step_by(41).for_each(|len| check(&before[..len]));
+    let mut other = Vec::new();
+    compress(&params, &wavy(9000)[1000..], &mut other).unwrap();
+    check(&other);
+}

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use crate::format::FormatError;
@@ -49,6 +51,8 @@ struct About {
     chunkshape: Vec<u64>,
     column: String,
     chunks: Vec<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    blocks: Option<Vec<String>>,
 }
 
 const CONTAINER: &str = "kiste-superchunk";
@@ -57,12 +61,24 @@ impl Content {
     /// What comes before the first chunk, if the chunks with these numbers have these compressed
     /// lengths.
     pub fn head(&self, numbers: &[u64], lens: &[usize]) -> Result<Vec<u8>, FormatError> {
+        self.head_with(numbers, lens, &[])
+    }
+
+    /// As [`head`](Self::head), with the [checksums of the blocks](Self::block_digests) of each chunk.
+    pub(crate) fn head_with(
+        &self,
+        numbers: &[u64],
+        lens: &[usize],
+        blocks: &[Vec<u8>],
+    ) -> Result<Vec<u8>, FormatError> {
+        let has_blocks = blocks.iter().any(|digests| !digests.is_empty());
         let about = About {
             container: CONTAINER.to_owned(),
             dtype: self.dtype.clone(),
             chunkshape: self.chunk_shape.clone(),
             column: self.column.clone(),
             chunks: numbers.to_vec(),
+            blocks: has_blocks.then(|| blocks.iter().map(|one| STANDARD.encode(one)).collect()),
         };
         let text = serde_json::to_string(&about)
             .map_err(|e| FormatError::new(0, "what JSON can say", e.to_string()))?;
@@ -98,6 +114,19 @@ impl Content {
         Ok(head)
     }
 
+    /// The checksums of the parts of a chunk, one behind the other: of what comes before its blocks, and of each
+    /// block. Empty where there are none: only a CRC-32 is taken, of large chunks of several blocks that are
+    /// never overwritten.
+    pub(crate) fn block_digests(&self, chunk: &[u8]) -> Vec<u8> {
+        let digests = if self.takes_block_digests() { digests_of(chunk) } else { None };
+        digests.unwrap_or_default()
+    }
+
+    /// Whether blocks get checksums.
+    pub(crate) fn takes_block_digests(&self) -> bool {
+        self.checksum == Checksum::Crc32 && self.room == 0 && self.chunk_bytes > ONE_BLOCK
+    }
+
     /// What follows a chunk: its digest and the room.
     pub fn tail(&self, chunk: &[u8]) -> Vec<u8> {
         let mut tail = self.checksum.digest(chunk).as_slice().to_vec();
@@ -109,6 +138,71 @@ impl Content {
     pub fn slot_len(&self, len: usize) -> u64 {
         len as u64 + self.checksum.size() as u64 + u64::from(self.room)
     }
+}
+
+/// Chunks of no more bytes are read as a whole anyway: their blocks get no checksums.
+const ONE_BLOCK: u32 = 64 << 10;
+/// The bytes of the checksum of a block.
+const BLOCK_DIGEST: usize = 4;
+
+fn digests_of(chunk: &[u8]) -> Option<Vec<u8>> {
+    let header = blosc::Header::parse(chunk).ok()?;
+    if header.is_memcpyed() || header.blocks() < 2 {
+        return None;
+    }
+    let mut digests = Vec::with_capacity((header.blocks() + 1) * BLOCK_DIGEST);
+    let mut add = |part: &[u8]| digests.extend_from_slice(Checksum::Crc32.digest(part).as_slice());
+    add(blosc::chunk_head(chunk, &header)?);
+    for index in 0..header.blocks() {
+        add(blosc::block_bytes(chunk, &header, index).ok()?);
+    }
+    Some(digests)
+}
+
+/// The checksums of the blocks of all chunks of a superchunk: see [`Content::block_digests`].
+#[derive(Debug, Clone)]
+pub(crate) struct BlockDigests(Vec<Vec<u8>>);
+
+impl BlockDigests {
+    /// Those of a file that begins like this; `None` if it has none. The bytes are those before the first
+    /// chunk.
+    pub(crate) fn parse(head: &[u8]) -> Result<Option<BlockDigests>, FormatError> {
+        let wrong = |found: String| FormatError::new(START as u64, "checksums of blocks", found);
+        let text = Metadata::parse(head, header::HEADER)?.text()?;
+        let about: About = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        let Some(blocks) = about.blocks else { return Ok(None) };
+        let decoded: Result<Vec<Vec<u8>>, _> =
+            blocks.iter().map(|one| STANDARD.decode(one)).collect();
+        decoded.map(|all| Some(BlockDigests(all))).map_err(|e| wrong(e.to_string()))
+    }
+
+    /// Those of a slot, if it has any.
+    pub(crate) fn of(&self, slot: u32) -> Option<&[u8]> {
+        self.0.get(slot as usize).map(|digests| &digests[..]).filter(|digests| !digests.is_empty())
+    }
+}
+
+/// Whether what comes before the blocks of a chunk, and these blocks, have the checksums that are recorded
+/// for the slot.
+pub(crate) fn are_blocks_intact(
+    digests: &[u8],
+    chunk: &[u8],
+    blocks: Range<usize>,
+) -> Result<bool, FormatError> {
+    let header = blosc::Header::parse(chunk)?;
+    let is_right = |at: usize, part: &[u8]| {
+        let recorded = digests.chunks_exact(BLOCK_DIGEST).nth(at);
+        recorded == Some(Checksum::Crc32.digest(part).as_slice())
+    };
+    if !blosc::chunk_head(chunk, &header).is_some_and(|head| is_right(0, head)) {
+        return Ok(false);
+    }
+    for index in blocks {
+        if !is_right(index + 1, blosc::block_bytes(chunk, &header, index)?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Where the chunks of a superchunk are.
@@ -275,6 +369,7 @@ impl Superchunk {
             && (&about.dtype, &about.chunkshape) == (&content.dtype, &content.chunk_shape)
             && about.column == content.column
             && about.chunks.len() == self.slots() as usize
+            && about.blocks.is_none_or(|blocks| blocks.len() == self.slots() as usize)
             && header.typesize == content.typesize
             && header.checksum == content.checksum
             && self.roomy == (content.room > 0)
@@ -294,6 +389,21 @@ impl Superchunk {
             next = range.end;
         }
         Ok(())
+    }
+
+    /// Checks what readers of single blocks rely on: that the checksums of the blocks are those of the chunk in
+    /// the bytes of this slot.
+    pub(crate) fn check_blocks(
+        &self,
+        slot: u32,
+        bytes: &[u8],
+        digests: &[u8],
+    ) -> Result<(), FormatError> {
+        if digests_of(self.chunk(slot, bytes)?).as_deref() == Some(digests) {
+            return Ok(());
+        }
+        let expected = format!("the blocks of slot {slot} with their checksums");
+        Err(FormatError::new(0, expected, "others"))
     }
 
     /// Chunk, digest and room.

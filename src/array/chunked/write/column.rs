@@ -5,12 +5,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
 use rayon::prelude::*;
 
 use crate::array::chunked::columns;
+use crate::array::chunked::superchunk::SuperchunkFile;
 use crate::array::chunked::table::Table;
 use crate::array::chunked::version::OpenVersion;
 use crate::array::chunked::write::directory::NewFile;
@@ -112,6 +113,9 @@ impl<'a> ColumnWriter<'a> {
 
     /// Takes changed chunks: those that are new become pending, all get their entries.
     pub(super) fn add(&mut self, batch: &[(u64, Option<u64>, NewChunk<'_>)]) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
         let base = self.base;
         let table = base.table(self.column)?;
         let seen = Mutex::default();
@@ -157,7 +161,9 @@ impl<'a> ColumnWriter<'a> {
             let count = pending.len().min(self.superchunk);
             let chunks = pending.drain(..count).collect();
             let content = &self.content;
-            files.push(numbers.superchunk(&self.base.files, self.column, content, chunks)?.1);
+            let (base, column) = (self.base, self.column);
+            let made = base.run(|| numbers.superchunk(&base.files, column, content, chunks));
+            files.push(made?.1);
             self.has_files = true;
         }
         self.next = numbers.next_superchunk(self.column);
@@ -232,7 +238,14 @@ impl<'a> ColumnWriter<'a> {
                 let first = known.is_none()
                     && !placed
                     && seen.lock().unwrap_or_else(PoisonError::into_inner).insert(digest);
-                let pack = || pack(&self.params, &self.content, content, scratch, packed);
+                let pack = || {
+                    // Of a chunk of several blocks some may be as they were.
+                    let place = before.filter(|_| content.len() > BLOCK);
+                    let file = place.and_then(|place| Some((self.superchunk(&place)?, place)));
+                    let old = file.as_ref().and_then(|(file, place)| file.packed(place).ok());
+                    let old = old.as_deref().unwrap_or_default();
+                    pack(&self.params, &self.content, content, old, scratch, packed)
+                };
                 let packed = first.then(pack).transpose()?;
                 Some(Changed { number, before, hash, known, packed })
             }
@@ -251,11 +264,15 @@ impl<'a> ColumnWriter<'a> {
         before.is_some_and(|place| place.hash == digest && self.is_whole(&place, content))
     }
 
+    /// The file of a chunk of the base.
+    fn superchunk(&self, place: &Place) -> Option<Arc<SuperchunkFile>> {
+        let (files, version) = (&self.base.files, self.base.version.version);
+        files.superchunk(version, &self.content.column, place.superchunk).ok()
+    }
+
     /// Whether this content can be read from where a table says it is.
     fn is_whole(&self, place: &Place, content: &[u8]) -> bool {
-        let (files, version) = (&self.base.files, self.base.version.version);
-        let file = files.superchunk(version, &self.content.column, place.superchunk);
-        file.is_ok_and(|file| file.holds(place, content))
+        self.superchunk(place).is_some_and(|file| file.holds(place, content))
     }
 
     /// The column's part of a chunk; `None` is fill.
@@ -329,9 +346,7 @@ impl<'a> ColumnWriter<'a> {
     /// The bytes that a chunk of the base takes; 0 if that is unknown because the file is damaged:
     /// the sum is for people, and a commit is a way to replace what is damaged.
     fn len_of(&self, place: &Place) -> u64 {
-        let (files, version) = (&self.base.files, self.base.version.version);
-        let file = files.superchunk(version, &self.content.column, place.superchunk);
-        file.ok().and_then(|file| file.slot_len(place.slot)).unwrap_or(0)
+        self.superchunk(place).and_then(|file| file.slot_len(place.slot)).unwrap_or(0)
     }
 
     /// Makes chunks outside the new grid fill, so that they do not come back when the array grows.
@@ -353,11 +368,12 @@ impl<'a> ColumnWriter<'a> {
     }
 }
 
-/// A chunk compressed, with what follows it in a file.
+/// A chunk compressed, with what follows it in a file. `before` is what it replaces, or nothing.
 fn pack(
     params: &Params,
     content: &Content,
     bytes: &[u8],
+    before: &[u8],
     scratch: &mut Scratch,
     buffer: &mut Vec<u8>,
 ) -> std::result::Result<Vec<u8>, blosc::EncodeError> {
@@ -369,7 +385,7 @@ fn pack(
         scratch.compress(params, bytes, &mut packed)?;
     } else {
         buffer.clear();
-        scratch.compress(params, bytes, buffer)?;
+        scratch.compress_changed(params, before, bytes, buffer)?;
         packed.reserve_exact(content.slot_len(buffer.len()) as usize);
         packed.extend_from_slice(buffer);
     }

@@ -40,6 +40,10 @@ pub(super) fn write_version(
     let grid = grid_of(&shape, &base.version.storage.chunkshape);
     let numbering = Numbering::of_grid(&grid, Some(&base.numbering));
     let numbering = numbering.map_err(|e| Error::new(ErrorKind::Limit, e.to_string()))?;
+    let shrinks = || grid.iter().zip(base.grid.counts()).any(|(new, old)| *new < *old as u64);
+    if changes.is_some() || numbering != base.numbering || shrinks() {
+        directory.expect_own_dirs(base)?;
+    }
     let mut version = base.version.clone();
     version.parent = base.version.version;
     version.version = newest.version + 1;
@@ -53,7 +57,9 @@ pub(super) fn write_version(
     let mut columns = (0..base.columns.len())
         .map(|column| ColumnWriter::new(base, column, numbers.next_superchunk(column)))
         .collect::<Result<Vec<_>>>()?;
-    write_chunks(directory, numbers, base, changes, &numbering, &mut columns, made)?;
+    if let Some(changes) = changes {
+        write_chunks(directory, numbers, base, changes, &numbering, &mut columns, made)?;
+    }
     for (column, noted) in columns.iter_mut().zip(&mut version.columns) {
         column.drop_outside(&grid, &numbering)?;
         noted.segments = write_table(directory, numbers, column, &grid, &numbering, made)?;
@@ -63,7 +69,10 @@ pub(super) fn write_version(
     }
     numbers.record(&mut version);
     // New files last before anything is overwritten, and before a version names them.
-    directory.sync_dir(&directory.files.path(names::MANIFEST))?;
+    let mut pairs = version.columns.iter().zip(&base.version.columns);
+    if pairs.any(|(new, old)| new.segments != old.segments) {
+        directory.sync_dir(&directory.files.path(names::MANIFEST))?;
+    }
     columns.iter().try_for_each(|column| column.overwrite(directory.is_durable()))?;
     Ok(version)
 }

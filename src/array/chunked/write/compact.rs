@@ -199,8 +199,9 @@ impl Compaction<'_> {
         let from: Vec<(u32, u32)> =
             chunks.iter().map(|(place, ..)| (place.superchunk, place.slot)).collect();
         let chunks = chunks.into_iter().map(|(_, chunk, bytes)| (chunk, bytes)).collect();
-        let (number, file) =
-            self.numbers.superchunk(&self.directory.files, column, content, chunks)?;
+        let (numbers, files) = (&mut *self.numbers, &self.directory.files);
+        let made = || numbers.superchunk(files, column, content, chunks);
+        let (number, file) = self.newest.core().run(made)?;
         self.removed.moved += from.len() as u64;
         self.removed.written += file.parts.iter().map(|part| part.len() as u64).sum::<u64>();
         self.directory.write_files(&[file])?;
@@ -228,7 +229,7 @@ impl Compaction<'_> {
                     if !entries.is_empty() {
                         let number = self.numbers.take_segment(&self.directory.files)?;
                         let bytes = segment::encode(&entries);
-                        self.directory.write_file(&dir, &names::numbered(number), &[&bytes])?;
+                        self.directory.write_new(&dir, &names::numbered(number), &[&bytes])?;
                         self.removed.written += bytes.len() as u64;
                         now = Some((number, entries.len() as u64));
                     }

@@ -8,7 +8,7 @@ use crate::array::chunked::files::{Files, is_leftover};
 use crate::array::chunked::summary::{read_summary, summaries};
 use crate::array::chunked::version::OpenVersion;
 use crate::array::chunked::write::ownership::{expect_own, expect_own_dirs, remove_own};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::chunked::{Version, names};
 use crate::storage::Sink;
 use crate::value::DType;
@@ -51,16 +51,41 @@ impl Directory {
         expect_own_dirs(&self.files, array.dirs().iter().map(|dir| &**dir))
     }
 
+    /// The same of the directories in which every commit writes.
+    pub(super) fn expect_own_meta(&self) -> Result<()> {
+        expect_own_dirs(&self.files, [names::VERSIONS])
+    }
+
+    /// As [`write_file`](Self::write_file), of a name that nothing has yet.
+    pub(super) fn write_new(&self, dir: &Path, name: &str, parts: &[&[u8]]) -> Result<()> {
+        let path = dir.join(name);
+        match expect_own(&self.files, &path)? {
+            None => self.put(dir, name, parts, self.mode),
+            Some(_) => {
+                Err(Error::new(ErrorKind::AlreadyExists, "the file exists already").at(path))
+            }
+        }
+    }
+
     /// Writes a file next to its name, and renames it when it is complete. It gets the permissions of
     /// the file it replaces, or else those of the array.
     pub(super) fn write_file(&self, dir: &Path, name: &str, parts: &[&[u8]]) -> Result<()> {
+        let replaced = expect_own(&self.files, &dir.join(name))?;
+        let mode = replaced.and_then(|stat| stat.mode).map(|mode| mode & 0o777).or(self.mode);
+        self.put(dir, name, parts, mode)
+    }
+
+    fn put(&self, dir: &Path, name: &str, parts: &[&[u8]], mode: Option<u32>) -> Result<()> {
         let path = dir.join(name);
         let unfinished = dir.join(format!("{name}{}", names::UNFINISHED));
         let storage = &*self.files.storage;
-        let replaced = expect_own(&self.files, &path)?;
-        remove_own(&self.files, std::slice::from_ref(&unfinished), |_| ())?;
-        let mode = replaced.and_then(|stat| stat.mode).map(|mode| mode & 0o777).or(self.mode);
-        let mut sink = storage.create_as(&unfinished, mode)?;
+        let mut sink = match storage.create_as(&unfinished, mode) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                remove_own(&self.files, std::slice::from_ref(&unfinished), |_| ())?;
+                storage.create_as(&unfinished, mode)?
+            }
+            created => created?,
+        };
         let written = append_parts(&mut *sink, parts);
         let synced = written.and_then(|()| if self.durable { sink.sync() } else { Ok(()) });
         drop(sink);
@@ -75,7 +100,7 @@ impl Directory {
     pub(super) fn write_files(&self, files: &[NewFile]) -> Result<()> {
         files.iter().try_for_each(|file| {
             let parts: Vec<&[u8]> = file.parts.iter().map(|part| &part[..]).collect();
-            self.write_file(&file.dir, &file.name, &parts)
+            self.write_new(&file.dir, &file.name, &parts)
         })
     }
 
@@ -89,6 +114,9 @@ impl Directory {
     /// Rewrites the summaries of the newest version that are out of date. Nothing depends on them, so
     /// nothing fails if they cannot be written, and the next writer tries again.
     pub(super) fn renew_summaries(&self, newest: &Version, dtype: &DType) {
+        if self.expect_own_meta().is_err() {
+            return;
+        }
         for (name, text) in summaries(newest, dtype) {
             let path = self.files.path(name);
             if read_summary(&*self.files.storage, &path).as_deref() == Some(text.as_bytes()) {

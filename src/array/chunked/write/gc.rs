@@ -34,6 +34,10 @@ pub(super) fn collect(
     for path in unneeded(directory, newest.core(), &needed)? {
         expect_own(&directory.files, &path)?;
     }
+    if !go.is_empty() {
+        // A summary of a version that is gone would look damaged.
+        directory.renew_summaries(&newest.core().version, &newest.core().dtype);
+    }
     remove(directory, &versions, &mut removed)?;
     directory.sync_dir(&directory.files.path(names::VERSIONS))?;
     removed.versions = go;

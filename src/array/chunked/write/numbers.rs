@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use rayon::prelude::*;
+
 use crate::array::chunked::files::Files;
 use crate::array::chunked::write::directory::NewFile;
 use crate::error::{Error, ErrorKind, Result};
@@ -48,7 +50,8 @@ impl Numbers {
         self.superchunks[column]
     }
 
-    /// A superchunk of these chunks, each with what follows it, and its number.
+    /// A superchunk of these chunks, each with what follows it, and its number. Works on the threads that it
+    /// is called on.
     pub(super) fn superchunk(
         &mut self,
         files: &Files,
@@ -62,8 +65,14 @@ impl Numbers {
         self.superchunks[column] += 1;
         let numbers: Vec<u64> = chunks.iter().map(|(number, _)| *number).collect();
         let tail = content.slot_len(0) as usize;
+        let digests =
+            |(_, chunk): &(u64, Vec<u8>)| content.block_digests(&chunk[..chunk.len() - tail]);
+        let blocks: Vec<Vec<u8>> = match content.takes_block_digests() {
+            true => chunks.par_iter().map(digests).collect(),
+            false => Vec::new(),
+        };
         let lens: Vec<usize> = chunks.iter().map(|(_, chunk)| chunk.len() - tail).collect();
-        let mut parts = vec![content.head(&numbers, &lens)?];
+        let mut parts = vec![content.head_with(&numbers, &lens, &blocks)?];
         parts.extend(chunks.into_iter().map(|(_, chunk)| chunk));
         Ok((number, NewFile { dir, name: names::superchunk(number), parts }))
     }

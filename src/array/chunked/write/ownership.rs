@@ -4,6 +4,7 @@
 //!
 //! Readers follow links; none of this applies to them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::array::chunked::files::Files;
@@ -30,9 +31,12 @@ pub(super) fn expect_own_dirs<'a>(
     files: &Files,
     dirs: impl IntoIterator<Item = &'a str>,
 ) -> Result<()> {
+    let mut seen = BTreeSet::new();
     for dir in dirs {
         let ends = dir.match_indices('/').map(|(end, _)| end).chain([dir.len()]);
-        for path in ends.map(|end| files.path(&dir[..end])) {
+        // `data` is above every column.
+        for path in ends.filter(|end| seen.insert(&dir[..*end])).map(|end| files.path(&dir[..end]))
+        {
             let found = files.storage.lstat(&path)?;
             if let Some(stat) = found.filter(|stat| !stat.is_dir()) {
                 let message = format!(

@@ -16,7 +16,8 @@ pub(super) struct Proposal<'a> {
     pub(super) message: &'a str,
     pub(super) shape: Vec<usize>,
     pub(super) attributes: Map<String, Value>,
-    pub(super) changes: Changes<'a>,
+    /// `None` where no chunk changes but those that are cut off.
+    pub(super) changes: Option<Changes<'a>>,
 }
 
 /// Chunks that may differ from those of the base, each once, with their coordinates.
@@ -50,7 +51,7 @@ impl<'a> Proposal<'a> {
             message,
             shape: base.grid.shape().to_vec(),
             attributes: base.version.attributes.clone(),
-            changes: Box::new(std::iter::empty()),
+            changes: None,
         }
     }
 
@@ -68,7 +69,7 @@ impl<'a> Proposal<'a> {
         mut self,
         changes: impl Iterator<Item = Result<(Vec<u64>, NewChunk<'a>)>> + 'a,
     ) -> Proposal<'a> {
-        self.changes = Box::new(changes);
+        self.changes = Some(Box::new(changes));
         self
     }
 }

@@ -53,6 +53,20 @@ impl StagedVersion {
         places.try_reserve_exact(grid.len()).map_err(|_| {
             Error::new(ErrorKind::Limit, format!("{} chunks are too many to stage", grid.len()))
         })?;
+        // Tables are verified here, each once.
+        let core = base.core();
+        core.with_current(|core| {
+            (0..core.columns.len()).try_for_each(|c| core.table(c).map(drop))
+        })?;
+        // Where every chunk is stored, no entry is looked at. (A chunk of which the base then finds nothing is
+        // read as fill.)
+        let chunks = grid.len() as u64;
+        if let (true, Ok(count)) =
+            (core.version.columns.iter().any(|c| c.chunks >= chunks), u32::try_from(chunks))
+        {
+            places.extend((0..count).map(|slot| Place { slab: 1, slot }));
+            return StagedVersion::with_places(base, newest, places);
+        }
         places.resize(grid.len(), Place::default());
         let counts = coordinates(grid.counts().to_vec());
         base.core().with_current(|core| {

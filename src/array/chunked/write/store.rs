@@ -30,7 +30,7 @@ use crate::array::rows::Rows;
 use crate::array::selection::Selection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::chunked::{Version, names};
-use crate::storage::Lock;
+use crate::storage::{FileId, Lock};
 use crate::value::NdArray;
 
 /// The writer of a chunked array. There is one at a time; readers are not affected.
@@ -38,6 +38,8 @@ use crate::value::NdArray;
 /// Changes are [staged](Self::stage) and [committed](Self::commit). Nothing is visible until a
 /// commit returns, and a crash at any moment leaves either the version before or the version after.
 /// (Arrays with [room](ArrayOptions::room) are an exception.)
+///
+/// The copies for people and tools in `meta/` are brought up to date when the writer is dropped.
 ///
 /// ```
 /// use kiste::array::{ArrayOptions, At, ChunkedArray};
@@ -62,6 +64,13 @@ pub struct ArrayStore {
     newest: ChunkedArray,
     /// Whether [`gc`](Self::gc) compacts.
     compact: bool,
+    /// The directory of the versions as it was when this was the newest one, where it tells that it has
+    /// changed.
+    seen: Option<Seen>,
+    /// The version that the summaries are of.
+    summarized: u64,
+    /// The process that has the lock: a forked one only has a copy of this.
+    process: u32,
     _lock: Lock,
 }
 
@@ -71,14 +80,16 @@ impl ArrayStore {
         options: &ArrayOptions,
         files: Arc<Files>,
         newest: Version,
+        seen: Option<Seen>,
         lock: Lock,
     ) -> Result<ArrayStore> {
         let numbers = Numbers::after(&files, &newest)?;
         let directory = Directory::new(files.clone(), options.durable, &newest)?;
         let newest = ChunkedArray::of(files, newest, threads_of(options)?)?;
         directory.expect_own_dirs(newest.core())?;
-        let compact = options.compact;
-        Ok(ArrayStore { directory, numbers, newest, compact, _lock: lock })
+        let (compact, summarized, process) = (options.compact, 0, std::process::id());
+        let _lock = lock;
+        Ok(ArrayStore { directory, numbers, newest, compact, seen, summarized, process, _lock })
     }
 
     /// The newest version, for reading.
@@ -255,7 +266,10 @@ impl ArrayStore {
     }
 
     fn collect(&mut self, keep: &Keep, compact: bool) -> Result<Removed> {
-        gc::collect(&self.directory, &mut self.numbers, &mut self.newest, keep, compact)
+        let Self { directory, numbers, newest, .. } = self;
+        let removed = gc::collect(directory, numbers, newest, keep, compact);
+        self.seen = seen(&self.directory.files);
+        removed
     }
 
     /// Commits a proposal. The caller has seen that nothing was committed since its base was read.
@@ -278,7 +292,8 @@ impl ArrayStore {
         proposal: Proposal<'_>,
         made: &mut Vec<PathBuf>,
     ) -> Result<VersionInfo> {
-        self.directory.expect_own_dirs(self.newest.core())?;
+        self.expect_unchanged()?;
+        self.directory.expect_own_meta()?;
         let newest = &self.newest.core().version;
         let version = write_version(&self.directory, &mut self.numbers, newest, proposal, made)?;
         let info = VersionInfo::of(&version);
@@ -299,11 +314,16 @@ impl ArrayStore {
         let name = names::numbered(version.version);
         let bytes = version.encode().map_err(|e| Error::new(ErrorKind::Limit, e.to_string()))?;
         let dir = self.directory.files.path(names::VERSIONS);
-        self.directory.write_file(&dir, &name, &[&bytes])?;
+        let written = self.directory.write_new(&dir, &name, &[&bytes]);
+        written.map_err(|error| match error.kind() {
+            // Whoever wrote it had no lock that we would know of.
+            ErrorKind::AlreadyExists => self.changed(self.newest.version(), version.version),
+            _ => error,
+        })?;
         self.directory.sync_dir(&dir)?;
+        self.seen = seen(&self.directory.files);
         let threads = self.newest.core().threads.clone();
         self.newest = ChunkedArray::of(self.directory.files.clone(), version, threads)?;
-        self.renew_summaries();
         Ok(())
     }
 
@@ -312,23 +332,46 @@ impl ArrayStore {
         self.directory.remove_unfinished(self.newest.core())
     }
 
-    /// Brings the summaries in `meta/` up to date, if possible.
-    pub(super) fn renew_summaries(&self) {
+    /// Brings the summaries in `meta/` up to date, if possible. Done when there is no more to come, and
+    /// not in each commit.
+    pub(super) fn renew_summaries(&mut self) {
         let core = self.newest.core();
-        self.directory.renew_summaries(&core.version, &core.dtype);
+        if self.summarized != core.version.version {
+            self.directory.renew_summaries(&core.version, &core.dtype);
+            self.summarized = core.version.version;
+        }
     }
 
-    /// Fails if there is a newer version than this one.
+    /// Fails unless changes that are based on this version are based on the newest one.
     fn expect_newest(&self, number: u64) -> Result<()> {
-        let newest = self.directory.files.version_numbers()?.pop().unwrap_or(0);
-        if newest == number && newest == self.newest.version() {
+        match self.newest.version() {
+            newest if newest == number => Ok(()),
+            newest => Err(self.changed(number, newest)),
+        }
+    }
+
+    /// Fails if another version was committed, which the lock prevents as long as its file is there.
+    fn expect_unchanged(&mut self) -> Result<()> {
+        let files = &self.directory.files;
+        // The names are looked at only where any of them may have changed since they were.
+        let now = seen(files);
+        if now.is_some() && now == self.seen {
             return Ok(());
         }
+        let (newest, ours) = (files.version_numbers()?.pop().unwrap_or(0), self.newest.version());
+        if newest != ours {
+            return Err(self.changed(ours, newest));
+        }
+        self.seen = now;
+        Ok(())
+    }
+
+    fn changed(&self, base: u64, newest: u64) -> Error {
         let message = format!(
-            "the array has changed since you opened it: the changes are based on version {number}, \
+            "the array has changed since you opened it: the changes are based on version {base}, \
              the newest is {newest}"
         );
-        Err(Error::new(ErrorKind::Replaced, message).at(&self.directory.files.root))
+        Error::new(ErrorKind::Replaced, message).at(&self.directory.files.root)
     }
 
     /// The base of staged changes, opened again if a compaction moved its chunks. Fails if the base was
@@ -336,6 +379,11 @@ impl ArrayStore {
     fn moved_base(&self, staged: &StagedVersion) -> Result<Option<OpenVersion>> {
         let files = &self.directory.files;
         let base = staged.base();
+        // Of the newest version this is known: nobody else replaces its file.
+        let newest = &self.newest.core().version;
+        if (base.version(), &base.core().version.columns) == (newest.version, &newest.columns) {
+            return Ok(None);
+        }
         let version = files.version(base.version()).map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
                 let message = format!("the changes are to version {}", base.version());
@@ -350,6 +398,27 @@ impl ArrayStore {
         let threads = self.newest.core().threads.clone();
         OpenVersion::new(files.clone(), version, threads).map(Some)
     }
+}
+
+impl Drop for ArrayStore {
+    fn drop(&mut self) {
+        if self.process != std::process::id() || self.newest.version() == 0 {
+            return;
+        }
+        // Not of another array that was made in the place of this one.
+        if self.seen.is_none() || seen(&self.directory.files) == self.seen {
+            self.renew_summaries();
+        }
+    }
+}
+
+/// What changes with the names in a directory: which one it is, and when they last changed.
+pub(super) type Seen = (FileId, i128);
+
+/// What the directory of the versions is now; `None` where it does not tell when it last changed.
+pub(super) fn seen(files: &Files) -> Option<Seen> {
+    let stat = files.storage.lstat(&files.path(names::VERSIONS)).ok()??;
+    (stat.is_dir() && stat.modified != 0).then_some((stat.id, stat.modified))
 }
 
 impl fmt::Debug for ArrayStore {

@@ -21,15 +21,16 @@ pub(super) fn write_table(
 ) -> Result<Vec<(u64, u64)>> {
     let base = column.base();
     let mut segments = base.version.columns[column.number()].segments.clone();
-    let table = base.table(column.number())?;
     let new: Vec<Entry> = column.entries().copied().collect();
     let entries = if *numbering != base.numbering {
+        let table = base.table(column.number())?;
         segments.clear();
         let renumbered = renumber(table.stored(), &base.numbering, grid, numbering);
         segment::merge(renumbered, new, true)
     } else if new.is_empty() {
         return Ok(segments);
     } else {
+        let table = base.table(column.number())?;
         let mut merged = new.clone();
         while let Some((_, older)) = segments.last() {
             if !segment::is_merged(*older, merged.len() as u64) {
@@ -49,7 +50,7 @@ pub(super) fn write_table(
     let number = numbers.take_segment(&directory.files)?;
     made.push(directory.files.segment_path(number));
     let dir = directory.files.path(names::MANIFEST);
-    directory.write_file(&dir, &names::numbered(number), &[&segment::encode(&entries)])?;
+    directory.write_new(&dir, &names::numbered(number), &[&segment::encode(&entries)])?;
     segments.push((number, entries.len() as u64));
     Ok(segments)
 }

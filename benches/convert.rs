@@ -25,9 +25,9 @@ use kiste::convert::{
     Duplicates, ImageFolderReader, ImageOptions, InOrder, Input, StoredAs, WebDatasetReader,
     convert,
 };
+use kiste::format::__private::md5::Md5;
 use kiste::format::msgpack;
 use kiste::sampler::rng::StableRng;
-use md5::{Digest, Md5};
 use rayon::prelude::*;
 
 type Res<T> = Result<T, Box<dyn std::error::Error>>;
@@ -118,7 +118,7 @@ fn folder(dir: &Path, files: usize, bytes: u64) -> Res<()> {
             md5.update(&content);
             write(&content)?;
         }
-        black_box(md5.finalize());
+        black_box(md5.finish());
         Ok(())
     };
     let [hashed, written, converted, copied] = best(&out, bytes, |which| match which {
@@ -157,7 +157,7 @@ fn archives(dir: &Path, files: usize, bytes: u64) -> Res<()> {
                 len => md5.update(&buffer[..len]),
             }
         }
-        black_box(md5.finalize());
+        black_box(md5.finish());
         Ok(())
     };
     let name = tar.to_str().unwrap_or_default();

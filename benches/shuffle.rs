@@ -16,9 +16,9 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Instant;
 
+use kiste::format::__private::md5::Md5;
 use kiste::sampler::{Sampler, Shuffle};
 use kiste::{DatasetReader, Writer, rearrange};
-use md5::{Digest as _, Md5};
 use serde::Serialize;
 
 mod memory;
@@ -116,7 +116,7 @@ fn hash(path: &Path) -> Res<()> {
     loop {
         let read = file.read(&mut block)?;
         if read == 0 {
-            black_box(md5.finalize());
+            black_box(md5.finish());
             return Ok(());
         }
         md5.update(&block[..read]);

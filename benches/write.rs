@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::time::Instant;
 
 use kiste::Writer;
-use md5::{Digest as _, Md5};
+use kiste::format::__private::md5::Md5;
 
 mod memory;
 
@@ -51,7 +51,7 @@ fn measure(samples: usize, bytes: usize) -> Result<(), Box<dyn std::error::Error
     let md5 = seconds(|| {
         let mut md5 = Md5::new();
         (0..total.div_ceil(noise.len())).for_each(|_| md5.update(&noise));
-        black_box(md5.finalize());
+        black_box(md5.finish());
         Ok(())
     })? * total as f64
         / (total.div_ceil(noise.len()) * noise.len()) as f64;

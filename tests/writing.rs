@@ -578,7 +578,7 @@ fn large_datasets_have_the_accelerator_by_themselves() {
     for (storage, yes, expected) in
         [(&never, Some(false), false), (&small, None, true), (&whole, Some(false), true)]
     {
-        if storage.get(&dataset()).is_none() {
+        if storage.get(dataset()).is_none() {
             assert!(!has(options(storage), storage, large - 1));
         }
         let mut writer = options(storage).lookup(yes).append(dataset()).unwrap();

@@ -38,6 +38,12 @@ pub struct Md5 {
     rest: [u8; BLOCK],
 }
 
+impl Default for Md5 {
+    fn default() -> Md5 {
+        Md5::new()
+    }
+}
+
 impl Md5 {
     /// Of no bytes so far.
     pub fn new() -> Md5 {

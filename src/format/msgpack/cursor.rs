@@ -295,7 +295,7 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     fn read_with<T>(
         &mut self,
-        read: fn(&'a [u8]) -> Option<(T, &'a [u8])>,
+        read: impl FnOnce(&'a [u8]) -> Option<(T, &'a [u8])>,
         expected: &str,
     ) -> Result<T, FormatError> {
         match read(self.rest) {

@@ -5,47 +5,18 @@
 use std::cmp::Ordering;
 use std::sync::LazyLock;
 
-use kiste::array::{ArrayPolicy, ByteSize, Selection, StagedArray};
+use kiste::array::{ArrayPolicy, ArrayTarget, At, ByteSize, Selection, StagedArray};
 use kiste::convert::{Conversion, Emit, Input, Part, expand_braces};
 use kiste::format::blosc::Codec;
 use kiste::format::chunked::{format_time, names, parse_time};
 use kiste::natural_order;
 use kiste::reader::{Reader, NamePattern, ZipReader};
-use kiste::rearrange::Scalar;
+use kiste::rearrange::Expression;
 use kiste::storage::MemoryStorage;
+use kiste::text;
 use kiste::value::{DType, NdArray};
+use kiste::Value;
 use libfuzzer_sys::fuzz_target;
-
-// The parsers of the command, which is no library.
-#[allow(dead_code, reason = "of each file the target needs the parser alone")]
-#[path = "../../../bin/cmd/array/element.rs"]
-mod element;
-#[allow(dead_code, reason = "of each file the target needs the parser alone")]
-#[path = "../../../bin/exit.rs"]
-mod exit;
-#[allow(dead_code, reason = "of each file the target needs the parser alone")]
-#[path = "../../../bin/expression.rs"]
-mod expression;
-#[allow(dead_code, reason = "of each file the target needs the parser alone")]
-#[path = "../../../bin/cmd/array/target.rs"]
-mod target;
-
-/// Stands in for `bin/printable.rs`.
-mod printable {
-    pub(crate) fn escaped(text: &str) -> std::borrow::Cow<'_, str> {
-        text.into()
-    }
-}
-
-/// The remarks of the parser of targets go nowhere here.
-mod output {
-    pub(crate) struct Output;
-
-    #[allow(dead_code, reason = "as above")]
-    impl Output {
-        pub(crate) fn note(&self, _: impl std::fmt::Display) {}
-    }
-}
 
 static ARRAY: LazyLock<StagedArray> =
     LazyLock::new(|| StagedArray::full(&[7, 5, 3], &[2, 3, 2], 0_u8).unwrap());
@@ -101,7 +72,10 @@ fn small(text: &str) {
         assert_eq!(names::numbered(number), text);
     }
     assert!(!names::field(text).contains(['/', '.', '\\']));
-    let _ = (target::Target::parse(text), target::parse_at(text), target::parse_shape(text));
+    let _ = (text.parse::<ArrayTarget>(), text.parse::<At>());
+    if let Ok(lens) = text::parse_shape(text) {
+        assert_eq!(text::parse_shape(&text::shape(&lens)), Ok(lens));
+    }
 }
 
 fn selection(text: &str) {
@@ -116,19 +90,14 @@ fn selection(text: &str) {
 }
 
 fn condition(text: &str) {
-    let Ok(condition) = expression::Expression::parse(text) else { return };
-    let fields = condition.fields().len();
-    for value in
-        [None, Some(Scalar::Whole(1)), Some(Scalar::Text("a".into())), Some(Scalar::number(0.5))]
-    {
-        let mut asked = 0;
-        let _ = condition.holds(&mut |_| {
-            asked += 1;
-            Ok(value.clone())
-        });
-        // Fields that are only asked whether they are there are not among them.
-        assert!(asked <= fields + text.matches("has").count());
+    let Ok(condition) = Expression::parse(text) else { return };
+    let fields: Vec<String> = condition.fields().into_iter().map(str::to_owned).collect();
+    let _ = condition.matches(&Value::Map(Vec::new()));
+    for value in [Value::Nil, true.into(), 1.into(), "a".into(), 0.5.into(), Value::Binary(vec![1])] {
+        let sample = fields.iter().map(|name| (name.as_str().into(), value.clone())).collect();
+        let _ = condition.matches(&Value::Map(sample));
     }
+    let _ = condition.with_labels(&["a", "b", "label"]);
 }
 
 /// A sample with this key.
@@ -161,11 +130,9 @@ fn typed(text: &str) {
     if dtype.item_size() > 1 << 12 {
         return;
     }
-    if let Ok(bytes) = element::parse(&dtype, text) {
-        assert_eq!(bytes.len(), dtype.item_size());
-        if let Ok(array) = NdArray::new(dtype, [1], bytes) {
-            assert!(element::to_json(&array).map_or(1, |json| json.len()) == 1);
-        }
+    if let Ok(element) = NdArray::parse(&dtype, text) {
+        assert_eq!(element.bytes().len(), dtype.item_size());
+        let _ = element.to_json();
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Rebuild all side files, also those that are there
     #[arg(long, short)]
     force: bool,
-    /// Also make .lookup, with which finding the first keys among millions takes no time
+    /// Also make .lookup, with which keys are found at once [default: only where there is one to rebuild]
     #[arg(long)]
     lookup: bool,
     /// Also make .crc, a checksum of each sample, with which verify names those that are damaged

@@ -15,6 +15,8 @@ use super::step::{Interpolation, Layout, Padding, PaddingMode, Size};
 
 /// This much memory is kept, also if images need less.
 const KEEP: usize = 16 << 20;
+/// Bytes of a row that are kept.
+const KEPT_LINE: usize = 1 << 20;
 
 /// After so many images, memory is given back that none of them needed.
 const RECENT: u32 = 64;
@@ -51,6 +53,7 @@ impl Scratch {
             return;
         }
         self.images = 0;
+        self.line.shrink_to(KEPT_LINE);
         self.pixels.trim(KEEP);
         self.spare.trim(KEEP);
     }

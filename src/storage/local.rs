@@ -442,7 +442,7 @@ pub(super) fn read_exact_at(file: &File, mut buf: &mut [u8], mut at: u64) -> io:
 struct LocalSink {
     file: File,
     path: Box<Path>,
-    /// The end of the file, where the next bytes go.
+    /// The end of the file, as far as known: only for how the bytes are divided.
     end: u64,
     pieces: Pieces,
 }

@@ -73,3 +73,35 @@ fn readers_see_whole_versions_while_others_are_made_and_removed() {
     });
     assert_eq!(store.array().verify().unwrap().problems, []);
 }
+
+/// Where the file of the lock is gone, two writers do not know of each other. The second one to commit is
+/// told, and takes nothing from the first.
+#[test]
+fn a_writer_whose_lock_is_gone_takes_nothing_from_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("array");
+    let create = ArrayOptions::default().chunk_shape([4]).durable(false);
+    let mut first = create.create(&path, DType::of::<u32>(), &[12]).unwrap();
+    let mut staged = first.stage().unwrap();
+    staged.set_scalar(0..4, 1_u32).unwrap();
+    std::fs::remove_file(path.join("meta/lock")).unwrap();
+
+    let mut second = ArrayStore::open(&path).unwrap();
+    let mut other = second.stage().unwrap();
+    other.set_scalar(4..8, 2_u32).unwrap();
+    second.commit(&mut other, "the second").unwrap();
+    let whole = [[0; 4], [2; 4], [0; 4]].concat();
+
+    let refused = [
+        first.gc(&Keep::Newest(1)).map(drop).unwrap_err(),
+        first.commit(&mut staged, "the first").map(drop).unwrap_err(),
+        first.resize(&[16], "longer").map(drop).unwrap_err(),
+    ];
+    for error in refused {
+        assert_eq!(error.kind(), ErrorKind::Replaced, "{error}");
+    }
+    drop(first);
+    let array = ChunkedArray::open(&path).unwrap();
+    assert_eq!(array.get::<u32>(..).unwrap().into_raw_vec_and_offset().0, whole);
+    assert_eq!(array.verify().unwrap().problems, []);
+}

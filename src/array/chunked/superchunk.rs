@@ -14,7 +14,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::blosc::{self, Scratch};
 use crate::format::chunked::segment::Place;
-use crate::format::chunked::superchunk::{BlockDigests, START, Superchunk, are_blocks_intact};
+use crate::format::chunked::superchunk::{
+    BlockDigests, START, Superchunk, is_block_intact, is_head_intact,
+};
 use crate::storage::Source;
 
 /// Blocks of this size and more are cached when they are asked for again: one row of many needs them once, and
@@ -152,7 +154,10 @@ impl SuperchunkFile {
         let header = || {
             let slot = self.layout.slot(place.slot).ok()?;
             let start = self.source.mapped()?.get(usize::try_from(slot.start).ok()?..)?;
-            blosc::Header::parse(start).ok().filter(|header| !header.is_memcpyed())
+            let header = blosc::Header::parse(start).ok()?;
+            // Nothing of it was compared with the layout yet, and a chunk without bytes may have any size of blocks.
+            let is_ours = header.nbytes() as u64 == u64::from(self.layout.chunk_bytes());
+            (is_ours && !header.is_memcpyed() && header.blocksize() > 0).then_some(header)
         };
         let Some(header) = header().filter(|_| !range.is_empty()) else { return false };
         let size = header.blocksize();
@@ -315,9 +320,12 @@ impl Blocks<'_> {
         let wrong = |e| self.file.error(e, self.start);
         let header = blosc::Header::parse(self.chunk).map_err(wrong)?;
         let size = header.blocksize();
+        self.verify(|digests| is_head_intact(digests, self.chunk))?;
         if header.is_memcpyed() || range.is_empty() || !cache.keeps(size) {
             if !range.is_empty() {
-                self.verify(range.start / size..(range.end - 1) / size + 1)?;
+                for index in range.start / size..=(range.end - 1) / size {
+                    self.verify(|digests| is_block_intact(digests, self.chunk, index))?;
+                }
             }
             return scratch.decompress_range(self.chunk, range, out).map(drop).map_err(wrong);
         }
@@ -360,15 +368,15 @@ impl Blocks<'_> {
         to: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<()> {
-        self.verify(index..index + 1)?;
+        self.verify(|digests| is_block_intact(digests, self.chunk, index))?;
         let done = scratch.decompress_range(self.chunk, range, to);
         done.map(drop).map_err(|e| self.file.error(e, self.start))
     }
 
-    /// Compares the checksums of these blocks.
-    fn verify(&self, blocks: Range<usize>) -> Result<()> {
+    /// Compares checksums, if there are any to compare.
+    fn verify(&self, compare: impl FnOnce(&[u8]) -> Result<bool, FormatError>) -> Result<()> {
         let Some(digests) = self.digests else { return Ok(()) };
-        match are_blocks_intact(digests, self.chunk, blocks) {
+        match compare(digests) {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.file.mismatch("checksum", self.start, self.chunk.len())),
             Err(e) => Err(self.file.error(e, self.start)),

@@ -209,7 +209,8 @@ fn place(
         let (mut last, mut twice) = (None, None);
         by_hash(hashes.len(), encoded, |sorted| {
             for &(hash, index) in sorted {
-                if last.replace(hash) == Some(hash) {
+                // The first, as the search without `.lookup` finds.
+                if last.replace(hash) == Some(hash) && twice.is_none() {
                     twice = Some(hash);
                 }
                 placer.push(hash, index)?;

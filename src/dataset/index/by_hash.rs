@@ -2,7 +2,7 @@
 //!
 //! Hashes are spread evenly, so their first bits say nearly where they belong: each thread puts those of its
 //! range into buckets that fit into the first level of the cache, and sorts these. Hashes that someone has made
-//! uneven take longer.
+//! uneven take longer, and up to 16 bytes each.
 //!
 //! Threads are started for the one purpose and end with it: a pool would not survive a fork.
 

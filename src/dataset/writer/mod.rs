@@ -123,9 +123,24 @@ pub struct Writer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     New,
-    Appended,
-    /// With samples that stay even if this one fails.
-    Resumed,
+    /// Behind so many bytes.
+    Appended(u64),
+    /// The same, with samples that stay even if this one fails.
+    Resumed(u64),
+}
+
+impl Start {
+    /// Bytes of the data file that are there already.
+    fn at(self) -> u64 {
+        match self {
+            Start::New => 0,
+            Start::Appended(at) | Start::Resumed(at) => at,
+        }
+    }
+
+    fn is_resumed(self) -> bool {
+        matches!(self, Start::Resumed(_))
+    }
 }
 
 /// The files of a writer that is not finished.
@@ -178,12 +193,12 @@ impl Writer {
             };
             // Where there is data already, all of it is hashed in one go at the end.
             let digest = options.digests && start == Start::New;
-            let data = Pipeline::start(data, digest).map_err(|e| e.shown_at(path))?;
+            let data = Pipeline::start(data, start.at(), digest).map_err(|e| e.shown_at(path))?;
             Ok((offsets, keys, checksums, data))
         };
         let (offsets, keys, checksums, data) = match spools() {
             Ok(files) => files,
-            Err(error) if start == Start::Resumed => return Err(error),
+            Err(error) if start.is_resumed() => return Err(error),
             Err(error) => return Err(gave_up(staging, error)),
         };
         Ok(Writer {
@@ -197,7 +212,7 @@ impl Writer {
             tally: ArrayTally::default(),
             key_set: KeySet::new(),
             broken: false,
-            keep: start == Start::Resumed,
+            keep: start.is_resumed(),
             open: Some(Open {
                 process: std::process::id(),
                 staging,

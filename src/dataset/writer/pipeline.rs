@@ -21,7 +21,7 @@ type Digest = Option<[u8; 16]>;
 
 pub(super) struct Pipeline {
     block: Vec<u8>,
-    /// Bytes that the block is to have, so that it ends at a multiple of [`BLOCK`] in what was written.
+    /// Bytes that the block is to have, so that it ends at a multiple of [`BLOCK`] in the file.
     room: usize,
     sink: Box<dyn Sink>,
     hash: Option<Hash>,
@@ -37,10 +37,11 @@ struct Hash {
 }
 
 impl Pipeline {
-    /// Starts. `digest`: whether to compute the MD5 of what passes.
-    pub(super) fn start(sink: Box<dyn Sink>, digest: bool) -> Result<Pipeline> {
+    /// Starts behind this many bytes of the file. `digest`: whether to compute the MD5 of what passes.
+    pub(super) fn start(sink: Box<dyn Sink>, at: u64, digest: bool) -> Result<Pipeline> {
         let hash = if digest { Some(Hash::start()?) } else { None };
-        Ok(Pipeline { block: Vec::with_capacity(BLOCK), room: BLOCK, sink, hash, failed: false })
+        let room = BLOCK - (at % BLOCK as u64) as usize;
+        Ok(Pipeline { block: Vec::with_capacity(BLOCK), room, sink, hash, failed: false })
     }
 
     /// Takes bytes on their way. An error may belong to earlier ones; after one, all calls fail.

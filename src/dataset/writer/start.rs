@@ -150,7 +150,7 @@ impl WriterOptions {
         // Cut first: what is appended goes to where the file ended when it was opened.
         let mut sink = storage.reopen(&data_path)?;
         sink.set_len(end)?;
-        let mut writer = Writer::start(self, path, staging, journal, sink, Start::Resumed)?;
+        let mut writer = Writer::start(self, path, staging, journal, sink, Start::Resumed(end))?;
         if let Some(old) = &old {
             writer.note_all(old)?;
         }
@@ -230,7 +230,8 @@ impl WriterOptions {
             Ok(begun) => begun,
             Err(error) => return Err(gave_up(staging, error)),
         };
-        let mut writer = Writer::start(self, path, staging, journal, data, Start::Appended)?;
+        let start = Start::Appended(old.data_len());
+        let mut writer = Writer::start(self, path, staging, journal, data, start)?;
         match writer.note_all(&old) {
             Ok(()) => Ok(writer),
             Err(error) => {

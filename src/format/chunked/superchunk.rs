@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::format::FormatError;
 use crate::format::blosc;
 use crate::format::bloscpack::{
-    Checksum, Header, MAX_RATIO, Metadata, MetadataHeader, MetadataOptions, Room, header, metadata,
-    offsets,
+    Checksum, Header, MAX_RATIO, Metadata, MetadataCodec, MetadataHeader, MetadataOptions, Room,
+    header, metadata, offsets,
 };
 
 /// The version byte of a container with unused bytes between its chunks: so that no
@@ -167,8 +167,18 @@ impl BlockDigests {
     /// Those of a file that begins like this; `None` if it has none. The bytes are those before the first
     /// chunk.
     pub(crate) fn parse(head: &[u8]) -> Result<Option<BlockDigests>, FormatError> {
+        #[derive(Deserialize)]
+        struct About {
+            #[serde(default)]
+            blocks: Option<Vec<String>>,
+        }
         let wrong = |found: String| FormatError::new(START as u64, "checksums of blocks", found);
-        let text = Metadata::parse(head, header::HEADER)?.text()?;
+        let metadata = Metadata::parse(head, header::HEADER)?;
+        // Ours is not compressed, and another could become any size.
+        if metadata.header().codec != MetadataCodec::None {
+            return Ok(None);
+        }
+        let text = metadata.text()?;
         let about: About = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
         let Some(blocks) = about.blocks else { return Ok(None) };
         let decoded: Result<Vec<Vec<u8>>, _> =
@@ -182,27 +192,25 @@ impl BlockDigests {
     }
 }
 
-/// Whether what comes before the blocks of a chunk, and these blocks, have the checksums that are recorded
-/// for the slot.
-pub(crate) fn are_blocks_intact(
+/// Whether what comes before the blocks of a chunk has the checksum that is recorded for the slot.
+pub(crate) fn is_head_intact(digests: &[u8], chunk: &[u8]) -> Result<bool, FormatError> {
+    let header = blosc::Header::parse(chunk)?;
+    Ok(blosc::chunk_head(chunk, &header).is_some_and(|head| is_recorded(digests, 0, head)))
+}
+
+/// Whether a block of a chunk whose [head is intact](is_head_intact) is intact too.
+pub(crate) fn is_block_intact(
     digests: &[u8],
     chunk: &[u8],
-    blocks: Range<usize>,
+    index: usize,
 ) -> Result<bool, FormatError> {
     let header = blosc::Header::parse(chunk)?;
-    let is_right = |at: usize, part: &[u8]| {
-        let recorded = digests.chunks_exact(BLOCK_DIGEST).nth(at);
-        recorded == Some(Checksum::Crc32.digest(part).as_slice())
-    };
-    if !blosc::chunk_head(chunk, &header).is_some_and(|head| is_right(0, head)) {
-        return Ok(false);
-    }
-    for index in blocks {
-        if !is_right(index + 1, blosc::block_bytes(chunk, &header, index)?) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(is_recorded(digests, index + 1, blosc::block_bytes(chunk, &header, index)?))
+}
+
+fn is_recorded(digests: &[u8], at: usize, part: &[u8]) -> bool {
+    let recorded = digests.chunks_exact(BLOCK_DIGEST).nth(at);
+    recorded == Some(Checksum::Crc32.digest(part).as_slice())
 }
 
 /// Where the chunks of a superchunk are.

@@ -101,14 +101,13 @@ fn write_chunks(
             batch.push((numbering.number(&at), before, new));
         }
         if size >= batch_bytes || done {
-            while_written(directory, &ready, || {
+            while_written(directory, &ready, made, || {
                 columns.iter_mut().try_for_each(|column| column.add(&batch))
             })?;
             ready.clear();
             for column in columns.iter_mut() {
                 ready.extend(column.full_superchunks(numbers, done)?);
             }
-            made.extend(ready.iter().map(|file| file.dir.join(&file.name)));
             batch.clear();
             size = 0;
         }
@@ -116,7 +115,7 @@ fn write_chunks(
             break;
         }
     }
-    directory.write_files(&ready)?;
+    directory.write_files(&ready, made)?;
     for column in columns.iter().filter(|column| column.has_files()) {
         directory.sync_dir(&column.dir())?;
     }
@@ -127,13 +126,14 @@ fn write_chunks(
 fn while_written(
     directory: &Directory,
     files: &[NewFile],
+    made: &mut Vec<PathBuf>,
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     if files.is_empty() {
         return work();
     }
     std::thread::scope(|scope| {
-        let written = scope.spawn(|| directory.write_files(files));
+        let written = scope.spawn(|| directory.write_files(files, made));
         let done = work();
         let written = written.join().unwrap_or_else(|e| std::panic::resume_unwind(e));
         written.and(done)

@@ -204,7 +204,7 @@ impl Compaction<'_> {
         let (number, file) = self.newest.core().run(made)?;
         self.removed.moved += from.len() as u64;
         self.removed.written += file.parts.iter().map(|part| part.len() as u64).sum::<u64>();
-        self.directory.write_files(&[file])?;
+        self.directory.write_files(&[file], &mut Vec::new())?;
         let to = (0..).map(|slot| (number, slot));
         moved.places.extend(from.into_iter().zip(to));
         Ok(())

@@ -97,10 +97,13 @@ impl Directory {
         done
     }
 
-    pub(super) fn write_files(&self, files: &[NewFile]) -> Result<()> {
+    pub(super) fn write_files(&self, files: &[NewFile], made: &mut Vec<PathBuf>) -> Result<()> {
         files.iter().try_for_each(|file| {
             let parts: Vec<&[u8]> = file.parts.iter().map(|part| &part[..]).collect();
-            self.write_new(&file.dir, &file.name, &parts)
+            self.write_new(&file.dir, &file.name, &parts)?;
+            // Only now: one that was there already is another writer's.
+            made.push(file.dir.join(&file.name));
+            Ok(())
         })
     }
 

@@ -37,6 +37,7 @@ pub(super) fn collect(
     if !go.is_empty() {
         // A summary of a version that is gone would look damaged.
         directory.renew_summaries(&newest.core().version, &newest.core().dtype);
+        directory.sync_dir(&directory.files.path(names::META))?;
     }
     remove(directory, &versions, &mut removed)?;
     directory.sync_dir(&directory.files.path(names::VERSIONS))?;

@@ -13,7 +13,7 @@ use crate::array::chunked::options::ArrayOptions;
 use crate::array::chunked::write::bands::{self, RowSource};
 use crate::array::chunked::write::ownership::{expect_own_dirs, real_root};
 use crate::array::chunked::write::proposal::{NewChunk, Proposal};
-use crate::array::chunked::write::store::{ArrayStore, seen};
+use crate::array::chunked::write::store::ArrayStore;
 use crate::array::rows::Rows;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::chunked::{Numbering, Version, names};
@@ -26,10 +26,8 @@ pub(in crate::array::chunked) fn open(options: &ArrayOptions, root: &Path) -> Re
     // A directory that is no array gets no lock file.
     files.version_numbers()?;
     let lock = take_lock(&files)?;
-    // First, so that what changes later is noticed.
-    let seen = seen(&files);
     let version = resolve(&files, At::Newest)?;
-    let mut store = ArrayStore::new(options, files, version, seen, lock)?;
+    let mut store = ArrayStore::new(options, files, version, lock)?;
     store.clean_up()?;
     store.renew_summaries();
     Ok(store)
@@ -96,7 +94,6 @@ fn prepare(
     make_dirs(&files, &paths, options.durable)?;
     let files = Arc::new(Files::of(options, &real_root(&*options.storage, root)?));
     let lock = take_lock(&files)?;
-    let seen = seen(&files);
     // Another process may have been faster.
     if !files.version_numbers()?.is_empty() {
         return Err(Error::new(ErrorKind::AlreadyExists, "the array exists already").at(root));
@@ -106,7 +103,7 @@ fn prepare(
     if let Some(rows) = first.shape.first_mut() {
         *rows = 0;
     }
-    let store = ArrayStore::new(options, files, first, seen, lock)?;
+    let store = ArrayStore::new(options, files, first, lock)?;
     store.clean_up()?;
     Ok(store)
 }

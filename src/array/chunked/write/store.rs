@@ -30,7 +30,7 @@ use crate::array::rows::Rows;
 use crate::array::selection::Selection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::chunked::{Version, names};
-use crate::storage::{FileId, Lock};
+use crate::storage::Lock;
 use crate::value::NdArray;
 
 /// The writer of a chunked array. There is one at a time; readers are not affected.
@@ -64,9 +64,6 @@ pub struct ArrayStore {
     newest: ChunkedArray,
     /// Whether [`gc`](Self::gc) compacts.
     compact: bool,
-    /// The directory of the versions as it was when this was the newest one, where it tells that it has
-    /// changed.
-    seen: Option<Seen>,
     /// The version that the summaries are of.
     summarized: u64,
     /// The process that has the lock: a forked one only has a copy of this.
@@ -80,7 +77,6 @@ impl ArrayStore {
         options: &ArrayOptions,
         files: Arc<Files>,
         newest: Version,
-        seen: Option<Seen>,
         lock: Lock,
     ) -> Result<ArrayStore> {
         let numbers = Numbers::after(&files, &newest)?;
@@ -88,8 +84,7 @@ impl ArrayStore {
         let newest = ChunkedArray::of(files, newest, threads_of(options)?)?;
         directory.expect_own_dirs(newest.core())?;
         let (compact, summarized, process) = (options.compact, 0, std::process::id());
-        let _lock = lock;
-        Ok(ArrayStore { directory, numbers, newest, compact, seen, summarized, process, _lock })
+        Ok(ArrayStore { directory, numbers, newest, compact, summarized, process, _lock: lock })
     }
 
     /// The newest version, for reading.
@@ -266,10 +261,8 @@ impl ArrayStore {
     }
 
     fn collect(&mut self, keep: &Keep, compact: bool) -> Result<Removed> {
-        let Self { directory, numbers, newest, .. } = self;
-        let removed = gc::collect(directory, numbers, newest, keep, compact);
-        self.seen = seen(&self.directory.files);
-        removed
+        self.expect_unchanged()?;
+        gc::collect(&self.directory, &mut self.numbers, &mut self.newest, keep, compact)
     }
 
     /// Commits a proposal. The caller has seen that nothing was committed since its base was read.
@@ -321,7 +314,6 @@ impl ArrayStore {
             _ => error,
         })?;
         self.directory.sync_dir(&dir)?;
-        self.seen = seen(&self.directory.files);
         let threads = self.newest.core().threads.clone();
         self.newest = ChunkedArray::of(self.directory.files.clone(), version, threads)?;
         Ok(())
@@ -351,19 +343,12 @@ impl ArrayStore {
     }
 
     /// Fails if another version was committed, which the lock prevents as long as its file is there.
-    fn expect_unchanged(&mut self) -> Result<()> {
-        let files = &self.directory.files;
-        // The names are looked at only where any of them may have changed since they were.
-        let now = seen(files);
-        if now.is_some() && now == self.seen {
-            return Ok(());
+    fn expect_unchanged(&self) -> Result<()> {
+        let newest = self.directory.files.version_numbers()?.pop().unwrap_or(0);
+        match self.newest.version() {
+            ours if ours == newest => Ok(()),
+            ours => Err(self.changed(ours, newest)),
         }
-        let (newest, ours) = (files.version_numbers()?.pop().unwrap_or(0), self.newest.version());
-        if newest != ours {
-            return Err(self.changed(ours, newest));
-        }
-        self.seen = now;
-        Ok(())
     }
 
     fn changed(&self, base: u64, newest: u64) -> Error {
@@ -379,11 +364,6 @@ impl ArrayStore {
     fn moved_base(&self, staged: &StagedVersion) -> Result<Option<OpenVersion>> {
         let files = &self.directory.files;
         let base = staged.base();
-        // Of the newest version this is known: nobody else replaces its file.
-        let newest = &self.newest.core().version;
-        if (base.version(), &base.core().version.columns) == (newest.version, &newest.columns) {
-            return Ok(None);
-        }
         let version = files.version(base.version()).map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
                 let message = format!("the changes are to version {}", base.version());
@@ -406,19 +386,10 @@ impl Drop for ArrayStore {
             return;
         }
         // Not of another array that was made in the place of this one.
-        if self.seen.is_none() || seen(&self.directory.files) == self.seen {
+        if self.expect_unchanged().is_ok() {
             self.renew_summaries();
         }
     }
-}
-
-/// What changes with the names in a directory: which one it is, and when they last changed.
-pub(super) type Seen = (FileId, i128);
-
-/// What the directory of the versions is now; `None` where it does not tell when it last changed.
-pub(super) fn seen(files: &Files) -> Option<Seen> {
-    let stat = files.storage.lstat(&files.path(names::VERSIONS)).ok()??;
-    (stat.is_dir() && stat.modified != 0).then_some((stat.id, stat.modified))
 }
 
 impl fmt::Debug for ArrayStore {

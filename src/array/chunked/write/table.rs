@@ -48,9 +48,9 @@ pub(super) fn write_table(
         return Ok(segments);
     }
     let number = numbers.take_segment(&directory.files)?;
-    made.push(directory.files.segment_path(number));
     let dir = directory.files.path(names::MANIFEST);
     directory.write_new(&dir, &names::numbered(number), &[&segment::encode(&entries)])?;
+    made.push(directory.files.segment_path(number));
     segments.push((number, entries.len() as u64));
     Ok(segments)
 }

@@ -23,7 +23,7 @@ pub fn open_regular(path: impl AsRef<Path>) -> io::Result<File> {
     Ok(file)
 }
 
-/// The same, and how large the file is, for files in great number: in two calls of the system where it is one, while
+/// The same, and how large the file is, for files in great number: with fewer calls of the system, as
 /// [`open_regular`] looks before it opens. What else has the name is opened for a moment, without waiting.
 #[cfg(feature = "convert")]
 pub(crate) fn open_sized(path: &Path) -> io::Result<(File, u64)> {
@@ -31,6 +31,8 @@ pub(crate) fn open_sized(path: &Path) -> io::Result<(File, u64)> {
     if let Some(found) = open_at_once(path) {
         let metadata = found.metadata()?;
         check(metadata.file_type())?;
+        // Reads do wait: some file systems would rather fail.
+        rustix::fs::fcntl_setfl(&found, rustix::fs::OFlags::empty())?;
         return Ok((found, metadata.len()));
     }
     let file = open_regular(path)?;
@@ -38,12 +40,13 @@ pub(crate) fn open_sized(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, len))
 }
 
-/// Opens what does not have to be waited for.
+/// Opens what does not have to be waited for. Reads of it do not wait either.
 #[cfg(all(unix, feature = "convert"))]
 fn open_at_once(path: &Path) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt;
 
-    fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
 }
 
 /// What is in a regular file.
@@ -101,7 +104,16 @@ mod tests {
         assert_eq!(read(&file).unwrap(), b"text");
         assert_eq!(read_to_string(&file).unwrap(), "text");
         #[cfg(feature = "convert")]
-        assert_eq!(open_sized(&file).unwrap().1, 4);
+        {
+            let (file, len) = open_sized(&file).unwrap();
+            assert_eq!(len, 4);
+            #[cfg(unix)]
+            {
+                let flags = rustix::fs::fcntl_getfl(&file).unwrap();
+                assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
+            }
+            drop(file);
+        }
         let says = |path: &Path| {
             let error = open_regular(path).unwrap_err().to_string();
             #[cfg(feature = "convert")]

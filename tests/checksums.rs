@@ -584,7 +584,9 @@ fn readers_of_readers_and_loaders_pass_it_on() {
         assert_eq!((error.index(), error.step()), (Some(31), Some(3)));
     }
     // And what reads the data past the reader: in pass 1 of a shuffle that does not fit memory.
-    let reader = DatasetReader::options().checksums(true).open(&path).unwrap();
+    // What is not mapped is not read directly.
+    let options = DatasetReader::options().storage(Arc::new(LocalStorage::positioned()));
+    let reader = options.checksums(true).open(&path).unwrap();
     let order = Shuffle::new(50, 3).order(0).unwrap();
     let mut writer = Writer::create(dir.path().join("shuffled.msgpack")).unwrap();
     let error = external_shuffle(&reader, &*order, 1500, &mut writer, |_| Ok(())).unwrap_err();

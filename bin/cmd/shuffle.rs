@@ -20,10 +20,10 @@ use crate::rearrange::{InOut, tell_seed};
 /// through, byte for byte.
 ///
 /// By default samples are read where they are, through the page cache: quick as long as the
-/// dataset fits in memory. For larger ones --memory reads what the page cache has (on Linux), and
-/// shuffles the rest in two sequential passes, over temporary files in OUT.partial that are as
-/// large as that rest; the result is the same. On top of it come buffers, an eighth of it and some
-/// 20 MB, and 20 to 30 bytes a sample.
+/// dataset fits in memory. For larger ones --memory reads what the page cache has (on Linux, of a
+/// dataset of one file on a disk), and shuffles the rest in two sequential passes, over temporary
+/// files in OUT.partial that are as large as that rest; the result is the same. On top of it come
+/// buffers, an eighth of it and some 20 MB, and 20 to 30 bytes a sample.
 ///
 /// For datasets that are too large for one machine, OUT is a manifest, NAME.shards.json, with a
 /// number of --shards. Each of the two passes can be divided over processes or machines that share

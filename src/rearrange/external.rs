@@ -1,8 +1,8 @@
 //! A shuffle within some memory, for datasets that are larger than that.
 //!
 //! What the page cache has is read from there: samples are written one after the other, and nothing
-//! else is. From the first ones on that would have to be fetched from all over a disk, there are two sequential
-//! passes over what is left.
+//! else is. From the first ones on that would have to be fetched from all over a disk, and from the first one that
+//! is large for the memory, there are two sequential passes over what is left.
 //!
 //! Pass 1 reads the dataset from front to back and scatters its samples to bucket files, each of
 //! which is for a stretch of the output that fits in memory. Pass 2 takes one bucket after the
@@ -48,9 +48,10 @@ const WINDOW: u64 = 8 << 20;
 /// or more in the writer, and the offsets, eight bytes a sample, which are mapped and looked up in
 /// this order.
 ///
-/// On Linux, samples of a dataset of one file are read directly for as long as they are in the page cache, which
-/// takes none of that memory and no room on the disk. For the others there are bucket files, nearly as large as
-/// they are together, where the new dataset is being written, until each has been used.
+/// On Linux, samples of a dataset of one file on a disk are read directly for as long as they are in the page cache,
+/// which takes none of that memory and no room on the disk, up to the first one of more than 1 MiB and 1/32 of the
+/// memory. For the others there are bucket files, nearly as large as they are together, where the new dataset is
+/// being written, until each has been used.
 ///
 /// `progress` gets how often a sample was moved so far, which is twice the number of samples at the end: one that
 /// is read directly counts twice.
@@ -70,14 +71,15 @@ pub fn external_shuffle(
     let mut plan = Plan::new(reader, order, memory)?;
     if plan.buckets.len() <= 1 {
         let indices = order.iter().map(|index| index as usize);
-        return super::copy(reader, indices, writer, progress);
+        return super::copy(reader, indices, writer, |moved| progress(2 * moved));
     }
     if let Some(file) = reader.data().and_then(CachedFile::of) {
-        let direct = Direct { reader, order, file };
+        let direct = Direct { reader, order, file, largest: largest(memory) };
         let moved = direct.run(writer, |moved| progress(2 * moved))?;
         plan.skip(reader, order, moved)?;
     }
-    in_two_passes(reader, order, memory, plan, writer, progress)
+    in_two_passes(reader, order, memory, plan, writer, &mut progress)?;
+    progress(2 * reader.len() as u64)
 }
 
 /// Reads samples from the page cache.
@@ -85,6 +87,14 @@ struct Direct<'a> {
     reader: &'a DatasetReader,
     order: &'a dyn Order,
     file: CachedFile,
+    /// Bytes of a sample, at most.
+    largest: u64,
+}
+
+/// So many bytes a sample may have to be read directly: with one chunk that is read, one that is written and those
+/// that wait, it is an eighth of the memory, or 4 MiB.
+fn largest(memory: u64) -> u64 {
+    (memory / 8 / (CHUNKS as u64 + 2)).max(CHUNK as u64)
 }
 
 /// Samples that were read: their bytes without gaps.
@@ -96,8 +106,8 @@ struct Chunk {
 }
 
 impl Direct<'_> {
-    /// Writes samples for as long as they are in memory, but for a few. Returns how many these are. Another thread
-    /// reads them.
+    /// Writes samples for as long as they are in memory, but for a few, and none is too large. Returns how many these
+    /// are. Another thread reads them.
     fn run(&self, writer: &mut Writer, mut progress: impl FnMut(u64) -> Result<()>) -> Result<u64> {
         thread::scope(|scope| {
             let (chunks, received) = sync_channel(CHUNKS);
@@ -141,7 +151,7 @@ impl Direct<'_> {
         Ok(moved)
     }
 
-    /// Reads samples for as long as they are in memory, but for a few.
+    /// Reads samples for as long as they are in memory, but for a few, and none is too large.
     fn read(&self, chunks: &SyncSender<Result<Chunk>>, free: &Receiver<Chunk>) -> Result<()> {
         let (mut position, mut fetched) = (0, 0);
         while position < self.order.len() {
@@ -155,7 +165,7 @@ impl Direct<'_> {
         Ok(())
     }
 
-    /// Reads samples from a position on. Returns whether those after them may be in memory as well.
+    /// Reads samples from a position on. Returns whether those after them may be read as well.
     fn read_chunk(&self, chunk: &mut Chunk, position: u64, fetched: &mut u64) -> Result<bool> {
         chunk.indices.clear();
         chunk.ends.clear();
@@ -165,12 +175,19 @@ impl Direct<'_> {
         for at in 0..chunk.indices.len() {
             let range = self.reader.byte_range(chunk.indices[at] as usize)?;
             let start = end;
-            end += (range.end - range.start) as usize;
+            let len = range.end - range.start;
+            if len > self.largest {
+                chunk.indices.truncate(at);
+                return Ok(false);
+            }
+            end += len as usize;
             if end > CHUNK && at > 0 {
                 chunk.indices.truncate(at);
                 return Ok(true);
             }
             if chunk.bytes.len() < end {
+                let more = end.max(CHUNK) - chunk.bytes.len();
+                chunk.bytes.reserve_exact(more);
                 chunk.bytes.resize(end.max(CHUNK), 0);
             }
             let sample = &mut chunk.bytes[start..end];
@@ -458,14 +475,23 @@ fn changed(path: &Path) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::spill::FEW_BYTES;
     use super::*;
     use crate::sampler::{Sampler as _, Shuffle};
+    use crate::storage::LocalStorage;
 
     /// 300 samples of 20 to 619 bytes.
     fn dataset(path: &Path) -> DatasetReader {
-        let mut writer = Writer::options().durable(false).create(path).unwrap();
-        for i in 0..300usize {
-            let pixels = "x".repeat(i * 7 % 600);
+        dataset_of(path, (0..300usize).map(|i| i * 7 % 600))
+    }
+
+    /// A sample for each of these lengths of a text.
+    fn dataset_of(path: &Path, lengths: impl IntoIterator<Item = usize>) -> DatasetReader {
+        let mut writer = Writer::options().durable(false).digests(false).create(path).unwrap();
+        for (i, len) in lengths.into_iter().enumerate() {
+            let pixels = "x".repeat(len);
             let sample = [("key", i.to_string()), ("pixels", pixels)];
             writer
                 .write(&sample.into_iter().collect::<std::collections::BTreeMap<_, _>>())
@@ -475,11 +501,12 @@ mod tests {
         DatasetReader::open(path).unwrap()
     }
 
-    /// What is in the data file of a dataset that this fills.
-    fn written(path: &Path, fill: impl FnOnce(&mut Writer)) -> Vec<u8> {
-        let mut writer = Writer::options().durable(false).overwrite(true).create(path).unwrap();
+    /// What is in the data file of a dataset of so many samples that this fills.
+    fn written(path: &Path, samples: u64, fill: impl FnOnce(&mut Writer)) -> Vec<u8> {
+        let options = Writer::options().durable(false).digests(false).overwrite(true);
+        let mut writer = options.create(path).unwrap();
         fill(&mut writer);
-        assert_eq!(writer.finish().unwrap().samples, 300);
+        assert_eq!(writer.finish().unwrap().samples, samples);
         std::fs::read(path).unwrap()
     }
 
@@ -490,7 +517,7 @@ mod tests {
         let reader = dataset(&from);
         let order = Shuffle::new(300, 5).order(0).unwrap();
         let indices: Vec<usize> = order.iter().map(|index| index as usize).collect();
-        let expected = written(&to, |writer| {
+        let expected = written(&to, 300, |writer| {
             super::super::copy(&reader, indices.iter().copied(), writer, |_| Ok(())).unwrap();
         });
         let memory = 12_000;
@@ -500,7 +527,7 @@ mod tests {
         for done in ends.flat_map(|end| [end - 1, end, end + 1]).chain([0, 1]) {
             let done = done.min(300);
             let mut last = 2 * done;
-            let found = written(&to, |writer| {
+            let found = written(&to, 300, |writer| {
                 let first = indices[..done as usize].iter().copied();
                 super::super::copy(&reader, first, writer, |_| Ok(())).unwrap();
                 let mut plan = Plan::new(&reader, &*order, memory).unwrap();
@@ -517,20 +544,78 @@ mod tests {
     }
 
     #[test]
+    fn progress_ends_at_twice_the_samples() {
+        let dir = tempfile::tempdir().unwrap();
+        let reader = dataset(&dir.path().join("from"));
+        let order = Shuffle::new(300, 5).order(0).unwrap();
+        // In several buckets, and in one.
+        for memory in [12_000, 1 << 20] {
+            let mut last = 0u64;
+            written(&dir.path().join("to"), 300, |writer| {
+                let progress = |moved: u64| {
+                    assert!((last..=600).contains(&moved), "{last}, {moved}");
+                    last = moved;
+                    Ok(())
+                };
+                external_shuffle(&reader, &*order, memory, writer, progress).unwrap();
+            });
+            assert_eq!(last, 600, "{memory}");
+        }
+    }
+
+    #[test]
+    fn large_samples_are_left_to_the_two_passes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        let order = Shuffle::new(60, 5).order(0).unwrap();
+        let indices: Vec<usize> = order.iter().map(|index| index as usize).collect();
+        // Every tenth of those that are written is too large to be read directly.
+        let memory = 4_000_000;
+        let mut lengths = vec![300_000; 60];
+        indices.iter().skip(4).step_by(10).for_each(|&index| lengths[index] = 1_200_000);
+        assert!(largest(memory) < 1_200_000);
+        let mapped = dataset_of(&from, lengths);
+        let expected = written(&to, 60, |writer| {
+            super::super::copy(&mapped, indices.iter().copied(), writer, |_| Ok(())).unwrap();
+        });
+        if let Some(file) = mapped.data().and_then(CachedFile::of) {
+            let largest = largest(memory);
+            let direct = Direct { reader: &mapped, order: &*order, file, largest };
+            let options = Writer::options().durable(false).overwrite(true);
+            let mut writer = options.create(&to).unwrap();
+            let moved = direct.run(&mut writer, |_| Ok(())).unwrap();
+            assert!(moved <= 4, "{moved}");
+            writer.abort().unwrap();
+        }
+        // Directly up to the first of them; and all in two passes, the first of which has threads that write.
+        let buckets = Plan::new(&mapped, &*order, memory).unwrap().buckets;
+        let spilled: u64 = buckets[1..].iter().map(|bucket| bucket.bytes).sum();
+        assert!(spilled > FEW_BYTES, "{spilled}");
+        let options = DatasetReader::options().storage(Arc::new(LocalStorage::positioned()));
+        let positioned = options.open(&from).unwrap();
+        for reader in [&mapped, &positioned] {
+            let found = written(&to, 60, |writer| {
+                external_shuffle(reader, &*order, memory, writer, |_| Ok(())).unwrap();
+            });
+            assert!(found == expected);
+        }
+    }
+
+    #[test]
     fn samples_in_the_page_cache_are_written_directly() {
         let dir = tempfile::tempdir().unwrap();
         let reader = dataset(&dir.path().join("from"));
         let order = Shuffle::new(300, 5).order(0).unwrap();
         let Some(file) = reader.data().and_then(CachedFile::of) else { return };
-        let direct = Direct { reader: &reader, order: &*order, file };
+        let direct = Direct { reader: &reader, order: &*order, file, largest: 1000 };
         let to = dir.path().join("to");
         let mut writer = Writer::options().durable(false).create(&to).unwrap();
         let moved = direct.run(&mut writer, |_| Ok(())).unwrap();
-        // All of them, except on file systems that do not tell.
-        assert!(moved == 0 || moved == 300, "{moved}");
+        // All of them, unless the file system does not tell.
         assert_eq!(writer.len(), moved);
         writer.finish().unwrap();
         let made = DatasetReader::open(&to).unwrap();
+        assert!(made.len() as u64 == moved && moved <= 300, "{moved}");
         for position in 0..made.len() {
             let index = order.index_at(position as u64) as usize;
             assert_eq!(made.get_raw(position).unwrap(), reader.get_raw(index).unwrap());
@@ -538,7 +623,7 @@ mod tests {
         // The first error ends it.
         let mut writer = Writer::options().durable(false).overwrite(true).create(&to).unwrap();
         let stop = |_| Err(Error::new(ErrorKind::Interrupted, "stopped"));
-        if moved > 0 {
+        if moved >= FEW as u64 {
             let error = direct.run(&mut writer, stop).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Interrupted);
         }

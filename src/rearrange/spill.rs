@@ -13,7 +13,7 @@ const BUFFER: (u64, u64) = (4 << 10, 1 << 20);
 const THREADS: usize = 2;
 const QUEUE: usize = 2;
 /// So few bytes are written by the thread that has them.
-const FEW_BYTES: u64 = 16 << 20;
+pub(super) const FEW_BYTES: u64 = 16 << 20;
 
 /// What is to be written.
 pub(super) struct Spill {

@@ -20,8 +20,8 @@ impl CachedFile {
             return None;
         }
         let path = source.path();
-        let file = super::local::open_plain(path).ok()?;
-        let is_same = super::local::identity(&file.metadata().ok()?) == source.id();
+        let (file, metadata) = super::local::open_plain(path).ok()?;
+        let is_same = super::local::identity(&metadata) == source.id();
         is_same.then(|| CachedFile { file, path: path.into() })
     }
 
@@ -81,6 +81,9 @@ mod tests {
         std::fs::write(&path, b"some bytes").unwrap();
         let source = LocalStorage::mapped().open(&path).unwrap();
         let file = CachedFile::of(&source).unwrap();
+        // What has to be fetched is waited for.
+        let flags = rustix::fs::fcntl_getfl(&file.file).unwrap();
+        assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
         let mut bytes = [0; 5];
         // Some file systems do not tell; none may hand out something else.
         if file.read_if_cached(&mut bytes, 5) {

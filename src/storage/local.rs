@@ -129,18 +129,22 @@ impl Storage for LocalStorage {
     }
 }
 
-/// Opens a file to read it. Opening a FIFO does not block; the caller looks whether it is a regular file.
-pub(super) fn open_plain(path: &Path) -> io::Result<File> {
-    without_waiting(OpenOptions::new().read(true)).open(path)
-}
-
-fn open_source(path: &Path, map: bool) -> io::Result<Source> {
-    let file = open_plain(path)?;
+/// Opens a regular file to read it. A FIFO of this name is not waited for.
+pub(super) fn open_plain(path: &Path) -> io::Result<(File, fs::Metadata)> {
+    let file = without_waiting(OpenOptions::new().read(true)).open(path)?;
     let metadata = file.metadata()?;
     match kind_of(&metadata) {
         FileKind::File => {}
         kind => return Err(not_regular(kind)),
     }
+    // Reads do wait: some file systems would rather fail.
+    #[cfg(unix)]
+    rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::empty())?;
+    Ok((file, metadata))
+}
+
+fn open_source(path: &Path, map: bool) -> io::Result<Source> {
+    let (file, metadata) = open_plain(path)?;
     let (len, id) = (metadata.len(), identity(&metadata));
     // On 32 bits a large file has no room in the address space, so it is read by calls.
     if let (true, Ok(size)) = (map, usize::try_from(len)) {
@@ -355,10 +359,13 @@ fn set_mode(_: &File, _: Option<u32>) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens without waiting for the other end, as a FIFO would.
+/// Opens without waiting for the other end, as a FIFO would, and takes no terminal.
 fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
+    {
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags);
+    }
     options
 }
 

@@ -23,6 +23,7 @@ use std::thread;
 use crate::error::{Error, ErrorKind, Result};
 
 pub(crate) mod ahead;
+#[cfg(feature = "arrays")]
 mod cached;
 #[cfg(any(feature = "download", feature = "remote"))]
 mod http;
@@ -35,6 +36,7 @@ mod replace;
 mod remote;
 mod scratch_dir;
 
+#[cfg(feature = "arrays")]
 pub(crate) use cached::CachedFile;
 #[cfg(any(feature = "download", feature = "remote"))]
 pub(crate) use http::is_unreachable;

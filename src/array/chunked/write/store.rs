@@ -285,7 +285,6 @@ impl ArrayStore {
         proposal: Proposal<'_>,
         made: &mut Vec<PathBuf>,
     ) -> Result<VersionInfo> {
-        self.expect_unchanged()?;
         self.directory.expect_own_meta()?;
         let newest = &self.newest.core().version;
         let version = write_version(&self.directory, &mut self.numbers, newest, proposal, made)?;
@@ -336,6 +335,7 @@ impl ArrayStore {
 
     /// Fails unless changes that are based on this version are based on the newest one.
     fn expect_newest(&self, number: u64) -> Result<()> {
+        self.expect_unchanged()?;
         match self.newest.version() {
             newest if newest == number => Ok(()),
             newest => Err(self.changed(number, newest)),

@@ -42,7 +42,7 @@ use crate::reader::{Reader, ReaderExt};
 /// # Errors
 ///
 /// [`get`](Dataset::get) and [`get_many`](Dataset::get_many) return them: a [`DatasetError`] that
-/// prints as the [`Error`](crate::Error) of this crate does, with file, index and byte range, and
+/// prints as the [`Error`] of this crate does, with file, index and byte range, and
 /// has it as its [`source`](std::error::Error::source). No sample is passed over and nothing is
 /// logged; a batch with one bad sample is an error.
 ///

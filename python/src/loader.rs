@@ -253,7 +253,7 @@ impl Running {
 pub(crate) struct Loader {
     settings: Settings,
     run: Mutex<Run>,
-    /// Where the run is. Changed by whoever has `run`, and locked for a copy of it, so that it can be asked for
+    /// Where the run is. Changed by the thread that has `run`, and locked for a copy of it, so that it can be asked for
     /// at any time.
     state: Mutex<State>,
     reports: Mutex<Reports>,

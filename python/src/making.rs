@@ -48,19 +48,16 @@ impl Making {
         for (name, value) in options.into_iter().flat_map(|options| options.iter()) {
             let name: String = name.extract()?;
             let writer = making.writer.clone();
-            if name == "lookup" {
-                making.writer = writer.lookup(value.extract::<Option<bool>>()?);
-                continue;
-            }
-            let yes = value.extract()?;
+            let yes = || value.extract::<bool>();
             making.writer = match &name[..] {
                 "overwrite" => {
-                    making.overwrite = yes;
-                    writer.overwrite(yes)
+                    making.overwrite = yes()?;
+                    writer.overwrite(making.overwrite)
                 }
-                "digests" => writer.digests(yes),
-                "checksums" => writer.checksums(yes),
-                "durable" => writer.durable(yes),
+                "digests" => writer.digests(yes()?),
+                "lookup" => writer.lookup(value.extract::<Option<bool>>()?),
+                "checksums" => writer.checksums(yes()?),
+                "durable" => writer.durable(yes()?),
                 other => {
                     let message =
                         format!("{function}() got an unexpected keyword argument '{other}'");

@@ -35,7 +35,7 @@ const MAX_BUCKETS: usize = 512;
 /// Bytes of samples that are read from the page cache before they are written, and how many times that may wait.
 const CHUNK: usize = 1 << 20;
 const CHUNKS: usize = 2;
-/// One in so many samples may have to be fetched before the rest is shuffled in two passes.
+/// One in this many samples may have to be fetched before the rest is shuffled in two passes.
 const RARE: u64 = 64;
 /// The most of the dataset that pass 1 looks at in one go.
 const WINDOW: u64 = 8 << 20;
@@ -91,7 +91,7 @@ struct Direct<'a> {
     largest: u64,
 }
 
-/// So many bytes a sample may have to be read directly: with one chunk that is read, one that is written and those
+/// The most bytes a sample may have to be read directly: with one chunk that is read, one that is written and those
 /// that wait, it is an eighth of the memory, or 4 MiB.
 fn largest(memory: u64) -> u64 {
     (memory / 8 / (CHUNKS as u64 + 2)).max(CHUNK as u64)

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Result, Source};
 use crate::error::Error;
 
-/// A file of which parts may be in memory already, because somebody has read or written them.
+/// A file of which parts may be in memory already, because a program has read or written them.
 pub(crate) struct CachedFile {
     file: File,
     path: Box<Path>,

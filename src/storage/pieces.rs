@@ -60,16 +60,15 @@ impl Pieces {
     pub(super) fn wrote(&mut self, bytes: usize, took: Option<Duration>) {
         let Some(took) = took else { return self.pass(bytes) };
         let is_slow = took.as_nanos() > (bytes as u64 * SLOW).into();
-        let is_slow_again = is_slow && std::mem::replace(&mut self.was_slow, is_slow);
+        let is_slow_again = is_slow && self.was_slow;
+        self.was_slow = is_slow && !is_slow_again;
         if is_slow_again && self.size + 1 < SIZES.len() {
-            self.was_slow = false;
             self.size += 1;
             self.until = self.again;
             self.again = MOST.min(self.again * 2);
             LAST.store(self.size, Relaxed);
             return;
         }
-        self.was_slow = is_slow;
         self.pass(bytes);
     }
 

@@ -84,7 +84,7 @@ fn staging_and_committing_cost_the_changed_chunks() {
         rounds.collect::<Vec<Cost>>()
     };
     let (few, many) = (costs(16), costs(1000));
-    // The first commit verifies the table. Nothing reads it again, and none is written anew.
+    // The first commit verifies the table. Nothing reads it again, and none is written again.
     let table = root().join("meta/manifest/__1__");
     let mut first = many.first().unwrap().read.clone();
     *first.get_mut(&table).unwrap() -= (1000 - 16) * segment::ENTRY as u64;

@@ -60,7 +60,7 @@ impl SegmentFile {
 /// after an array was opened, so it takes as little as it can: four bytes in a slot, of which half are free.
 struct ByHash {
     slots: Vec<u32>,
-    /// Whoever chose the hashes in a file does not know where they go.
+    /// Random, so that no file can hold hashes that all go to one place.
     state: RandomState,
 }
 

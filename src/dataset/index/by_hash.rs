@@ -9,6 +9,7 @@
 use std::thread;
 
 use crate::error::Result;
+use crate::format::dataset::key_hashes;
 
 /// Entries sorted at a time, which bounds the memory: an eighth of all, but at least and at most these.
 const PASS: (usize, usize) = (1 << 20, 1 << 24);
@@ -65,7 +66,7 @@ fn sorted_part(
         (bucket as usize).wrapping_sub(first).min(buckets)
     };
     let mut next = vec![0; buckets + 1];
-    scan(&mut |_, bytes| hashes(bytes).for_each(|hash| next[bucket(hash)] += 1))?;
+    scan(&mut |_, bytes| key_hashes::entries(bytes).for_each(|hash| next[bucket(hash)] += 1))?;
     let mut count = 0;
     for place in &mut next[..buckets] {
         (*place, count) = (count, count + *place);
@@ -75,7 +76,7 @@ fn sorted_part(
 
     let mut entries = vec![(0, 0); count + 1];
     scan(&mut |first, bytes| {
-        for (index, hash) in (first as u32..).zip(hashes(bytes)) {
+        for (index, hash) in (first as u32..).zip(key_hashes::entries(bytes)) {
             let bucket = bucket(hash);
             // Both hold unless the file changes meanwhile.
             if let Some(entry) = entries.get_mut(next[bucket]) {
@@ -89,13 +90,6 @@ fn sorted_part(
         entries[range[0]..range[1]].sort_unstable();
     }
     Ok(entries)
-}
-
-#[inline]
-fn hashes(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    bytes.chunks_exact(8).map(|hash| {
-        u64::from_be_bytes([hash[0], hash[1], hash[2], hash[3], hash[4], hash[5], hash[6], hash[7]])
-    })
 }
 
 #[cfg(test)]

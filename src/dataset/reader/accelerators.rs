@@ -78,15 +78,11 @@ impl Lookup {
 
     #[inline]
     pub(super) fn slot(&self, slot: u64) -> Result<u32> {
-        if let Some(bytes) = self.source.mapped() {
+        if let Some(bytes) = self.source.mapped().or_else(|| self.whole.get().map(Vec::as_slice)) {
             let slots = bytes.get(lookup::HEADER..).unwrap_or_default();
             return Ok(lookup::slot(slots, slot).unwrap_or(lookup::EMPTY));
         }
         let at = lookup::HEADER as u64 + slot * lookup::SLOT;
-        if let Some(whole) = self.whole.get() {
-            let slots = whole.get(lookup::HEADER..).unwrap_or_default();
-            return Ok(lookup::slot(slots, slot).unwrap_or(lookup::EMPTY));
-        }
         let bytes = self.source.read(at..at + lookup::SLOT)?;
         Ok(lookup::slot(&bytes, 0).unwrap_or(lookup::EMPTY))
     }

@@ -351,8 +351,7 @@ impl OpenDataset {
     /// Asks the processor for the beginning of a sample, where it is mapped. Any number will do.
     #[inline]
     pub(super) fn prefetch_sample(&self, index: usize) {
-        let (Some(data), Ok(range)) = (self.data.mapped(), self.byte_range(index)) else { return };
-        if let Some(sample) = usize::try_from(range.start).ok().and_then(|at| data.get(at..)) {
+        if let Some(sample) = self.mapped_sample(index) {
             prefetch(sample);
         }
     }

@@ -424,10 +424,7 @@ impl Search {
             return Ok(false);
         }
         hashes.scan(|first, bytes| {
-            for (at, hash) in bytes.chunks_exact(8).enumerate() {
-                let hash = hash.try_into().map(u64::from_be_bytes).unwrap_or_default();
-                with(first + at, hash);
-            }
+            key_hashes::entries(bytes).zip(first..).for_each(|(hash, at)| with(at, hash));
             None::<()>
         })?;
         Ok(true)

@@ -123,7 +123,7 @@ pub struct Writer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     New,
-    /// Behind so many bytes.
+    /// Behind the bytes that are there.
     Appended(u64),
     /// The same, with samples that stay even if this one fails.
     Resumed(u64),

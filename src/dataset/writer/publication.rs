@@ -17,7 +17,7 @@ pub(super) struct Publication<'a> {
 }
 
 impl Publication<'_> {
-    /// Publishes a data file of so many samples and bytes; its MD5 if digests are wanted.
+    /// Publishes a data file with this many samples and bytes; its MD5 if digests are wanted.
     pub(super) fn run(&self, files: Open, samples: u64, bytes: u64) -> Result<Option<[u8; 16]>> {
         let Open { staging, journal, data, offsets, keys, checksums, upload, .. } = files;
         let (options, sync) = (self.options, self.options.durable);

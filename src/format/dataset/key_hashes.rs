@@ -96,6 +96,13 @@ pub fn entry(hashes: &[u8], i: usize) -> Option<u64> {
     hashes.get(i.checked_mul(8)?..)?.first_chunk().copied().map(u64::from_be_bytes)
 }
 
+/// All hashes in these bytes, which begin behind the salt or at any multiple of 8 behind it.
+#[inline]
+pub(crate) fn entries(hashes: &[u8]) -> impl Iterator<Item = u64> {
+    let whole = |hash: &[u8]| hash.first_chunk().copied().map_or(0, u64::from_be_bytes);
+    hashes.chunks_exact(8).map(whole)
+}
+
 /// The index of the first hash that is `wanted`, by linear search.
 ///
 /// The bytes begin behind the salt, or at any multiple of 8 behind it. Bytes beyond the last

@@ -13,7 +13,7 @@ use kiste::sampler::Sequential;
 use kiste::sampler::rng::StableRng;
 use libfuzzer_sys::fuzz_target;
 
-/// The most pixels of an image, and of what becomes of it.
+/// The most pixels of an image, and of what a plan makes of it.
 const MAX_PIXELS: u64 = 1 << 14;
 
 /// A grey picture, as PGM.
@@ -57,7 +57,7 @@ fn is_small(plan: &Plan) -> bool {
         && sides.iter().all(|size| u64::from(size.height) * u64::from(size.width) <= MAX_PIXELS / 4)
 }
 
-/// What a plan does to an image, a mask and boxes, whatever made it.
+/// What a plan does to an image, a mask and boxes, of a text or at random.
 fn carried_out(plan: &Plan, pipeline: &Pipeline) {
     let text = serde_json::to_string(plan).unwrap();
     let again: Plan = serde_json::from_str(&text).unwrap();

@@ -25,7 +25,7 @@ static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     b"P6 64 64 255 ".iter().copied().chain(noise).collect()
 });
 
-/// The most pixels of an image, and of what becomes of it.
+/// The most pixels of an image, and of what a plan makes of it.
 const MAX_PIXELS: u64 = 1 << 16;
 
 /// The pipeline that the first bytes say, and the image after them.

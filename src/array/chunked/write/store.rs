@@ -308,7 +308,7 @@ impl ArrayStore {
         let dir = self.directory.files.path(names::VERSIONS);
         let written = self.directory.write_new(&dir, &name, &[&bytes]);
         written.map_err(|error| match error.kind() {
-            // Whoever wrote it had no lock that we would know of.
+            // Another writer made it, of whose lock we do not know.
             ErrorKind::AlreadyExists => self.changed(self.newest.version(), version.version),
             _ => error,
         })?;

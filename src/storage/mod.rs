@@ -440,10 +440,11 @@ pub fn shown(path: &Path) -> PathBuf {
 
 /// The scheme of a URL.
 fn scheme(path: &Path) -> Option<&str> {
-    let (scheme, _) = path.to_str()?.split_once("://")?;
+    let (scheme, rest) = path.to_str()?.split_once(':')?;
     let is_letter = |c: char| c.is_ascii_alphanumeric();
     // A single letter is a drive.
-    (scheme.len() > 1 && scheme.chars().all(is_letter)).then_some(scheme)
+    let is_one = scheme.len() > 1 && scheme.chars().all(is_letter) && rest.starts_with("//");
+    is_one.then_some(scheme)
 }
 
 /// The storage that a name leads to, and the name in it, which shows nothing that is secret in a URL:

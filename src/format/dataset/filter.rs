@@ -6,8 +6,6 @@
 //! A filter answers "no" or "perhaps". Missing bytes answer "perhaps" here: a truncated file must
 //! not hide keys that exist, as it does in Python.
 
-use blake2s_simd::Params as Blake2sParams;
-
 use super::blake2s;
 use crate::format::FormatError;
 
@@ -211,14 +209,14 @@ fn mask(bit: u64) -> u8 {
 
 /// The hashes of a key.
 pub fn pair(key: &[u8]) -> Pair {
-    blake2s::one(&Blake2sParams::new(), key)
+    blake2s::one(&blake2s::UNSALTED, key)
 }
 
 /// Hashes many keys, several times faster than one by one.
 ///
 /// Hashes keys until either slice ends.
 pub fn pair_many<K: AsRef<[u8]>>(keys: &[K], out: &mut [Pair]) {
-    blake2s::each(&Blake2sParams::new(), keys, |i, pair| {
+    blake2s::each(&blake2s::UNSALTED, keys, |i, pair| {
         if let Some(out) = out.get_mut(i) {
             *out = pair;
         }

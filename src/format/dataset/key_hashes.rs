@@ -4,8 +4,6 @@
 //! dataset a hash stands for one key; a key from elsewhere may still collide with it, so a
 //! reader that finds an index by hash must compare the key.
 
-use blake2s_simd::Params;
-
 use super::blake2s;
 use crate::format::FormatError;
 
@@ -31,7 +29,7 @@ impl Salt {
     /// ```
     pub fn of_try(t: u32) -> Salt {
         // The decimal digits in ASCII, as Python hashes `str(t)`.
-        let (salt, _) = blake2s::one(&Params::new(), t.to_string().as_bytes());
+        let (salt, _) = blake2s::one(&blake2s::UNSALTED, t.to_string().as_bytes());
         Salt(salt.to_be_bytes())
     }
 
@@ -51,7 +49,7 @@ impl Salt {
 /// assert_eq!(key_hashes::hash(&Salt::of_try(0), b"k0"), 0x19784c6abda62607);
 /// ```
 pub fn hash(salt: &Salt, key: &[u8]) -> u64 {
-    blake2s::one(&blake2s::params(&salt.0), key).0
+    blake2s::one(&salt.0, key).0
 }
 
 /// Hashes many keys, several times faster than one by one.
@@ -65,7 +63,7 @@ pub fn hash(salt: &Salt, key: &[u8]) -> u64 {
 /// assert_eq!(hashes, [0x19784c6abda62607, 0x0a4439ced84165f9]);
 /// ```
 pub fn hash_many<K: AsRef<[u8]>>(salt: &Salt, keys: &[K], out: &mut [u64]) {
-    blake2s::each(&blake2s::params(&salt.0), keys, |i, (hash, _)| {
+    blake2s::each(&salt.0, keys, |i, (hash, _)| {
         if let Some(out) = out.get_mut(i) {
             *out = hash;
         }

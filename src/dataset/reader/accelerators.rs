@@ -56,24 +56,13 @@ impl Lookup {
         Ok(())
     }
 
-    /// Fetches the slots where the searches for these hashes go, and returns the samples in them: for
-    /// each hash in the order in which the search comes to them.
-    pub(super) fn fetch_runs(&self, hashes: &[u64]) -> Result<Vec<Vec<u64>>> {
-        let slots: Vec<_> = hashes.iter().map(|&hash| lookup_run(&self.shape, hash)).collect();
-        if self.whole.get().is_none() {
-            self.source.fetch(&slots.iter().map(slot_bytes).collect::<Vec<_>>())?;
+    /// Fetches the slots where the searches for these hashes go.
+    pub(super) fn fetch_runs(&self, hashes: &[u64]) -> Result<()> {
+        if self.whole.get().is_some() {
+            return Ok(());
         }
-        let run = |slots: Range<u64>| {
-            let mut run = Vec::new();
-            for slot in slots {
-                match self.slot(slot)? {
-                    lookup::EMPTY => break,
-                    index => run.push(u64::from(index)),
-                }
-            }
-            Ok(run)
-        };
-        slots.into_iter().map(run).collect()
+        let run = |&hash: &u64| slot_bytes(&lookup_run(&self.shape, hash));
+        self.source.fetch(&hashes.iter().map(run).collect::<Vec<_>>())
     }
 
     #[inline]

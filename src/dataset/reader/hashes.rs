@@ -103,11 +103,6 @@ impl Hashes {
         }
     }
 
-    /// Whether reading a hash is an access to memory, and no call.
-    pub(super) fn are_mapped(&self) -> bool {
-        self.file().is_none_or(|file| file.mapped().is_some())
-    }
-
     /// The hash of a key.
     pub(super) fn hash(&self, key: &str) -> u64 {
         key_hashes::hash(&self.salt, key.as_bytes())
@@ -131,14 +126,6 @@ impl Hashes {
         match &self.bytes {
             HashBytes::Remote(file, all) if file.len() <= most => self.whole(file, all).map(drop),
             _ => Ok(()),
-        }
-    }
-
-    /// Whether all are in memory, so that to get one takes no round trip.
-    pub(super) fn are_at_hand(&self) -> bool {
-        match &self.bytes {
-            HashBytes::Remote(_, all) => all.get().is_some(),
-            _ => true,
         }
     }
 

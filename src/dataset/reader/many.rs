@@ -1,18 +1,16 @@
 //! Many keys or samples at a time: while the memory of one look-up is on its way, the others are asked for too.
 //!
-//! A look-up waits for memory four times, each time for an address that the last answer gave: the slot of
-//! the table, the hash, the offset, and the sample. For a group of keys each of these steps is made for all
+//! A look-up waits for memory three times, each time for an address that the last answer gave: the slot of
+//! the table, the offset, and the sample. For a group of keys each of these steps is made for all
 //! of them before the next one, so that the processor overlaps the waiting. Nothing is decided here: the
 //! look-ups proper come after, one by one, and find everything in the cache.
 
 use std::borrow::Cow;
 
 use crate::error::Result;
-use crate::format::dataset::{key_hashes, lookup};
-use crate::storage::Source;
+use crate::format::dataset::key_hashes;
 
-use super::hashes::Hashes;
-use super::open::{Offsets, OpenDataset};
+use super::open::OpenDataset;
 use super::search::{Asked, Search, Slots, Wanted, first};
 
 /// Keys of a group. What they touch has to fit in the first level of the cache.
@@ -35,9 +33,9 @@ impl Search {
         let is_remote = files.data.is_remote();
         if is_remote {
             let most = keys.len() as u64 * REQUEST;
-            hashes.fetch_whole(most)?;
-            if let Some(Slots::File(lookup)) = self.slots(files)? {
-                lookup.fetch_whole(most)?;
+            match self.slots(files)? {
+                Some(Slots::File(lookup)) => lookup.fetch_whole(most)?,
+                _ => hashes.fetch_whole(most)?,
             }
         }
         self.build_for(files, hashes, keys.len())?;
@@ -49,8 +47,8 @@ impl Search {
             hashed.resize(part.len(), 0);
             key_hashes::hash_many(&hashes.salt, &group, &mut hashed);
             match is_remote {
-                true => self.fetch_all(files, hashes, &hashed)?,
-                false => self.touch(files, hashes, &hashed)?,
+                true => self.fetch_all(files, &hashed)?,
+                false => self.touch(files, &hashed)?,
             }
             for (&key, &hash) in group.iter().zip(&hashed) {
                 found.push(self.find_wanted(files, hashes, Wanted { key, hash }, Asked::No)?);
@@ -61,18 +59,19 @@ impl Search {
 
     /// Fetches what the look-ups of these hashes will read, down to what shows the keys of the samples:
     /// each step is a round trip, which they share.
-    fn fetch_all(&self, files: &OpenDataset, hashes: &Hashes, wanted: &[u64]) -> Result<()> {
-        self.fetch_many(files, hashes, wanted)?;
+    fn fetch_all(&self, files: &OpenDataset, wanted: &[u64]) -> Result<()> {
         let Some(slots) = self.slots(files)? else { return Ok(()) };
-        let samples = wanted.iter().filter_map(|&hash| first(hashes, &slots, hash));
+        if let Slots::File(lookup) = slots {
+            lookup.fetch_runs(wanted)?;
+        }
+        let samples = wanted.iter().filter_map(|&hash| first(&slots, hash));
         files.fetch_heads(&samples.collect::<Vec<_>>())
     }
 
     /// Reads what the look-ups of these hashes will read, as far as it is mapped.
-    fn touch(&self, files: &OpenDataset, hashes: &Hashes, wanted: &[u64]) -> Result<()> {
-        let slots = self.slots(files)?.filter(Slots::are_mapped);
-        if let (Some(slots), true) = (slots, hashes.are_mapped()) {
-            touch_mapped(files, hashes, &slots, wanted);
+    fn touch(&self, files: &OpenDataset, wanted: &[u64]) -> Result<()> {
+        if let Some(slots) = self.slots(files)?.filter(Slots::are_mapped) {
+            touch_mapped(files, &slots, wanted);
         }
         Ok(())
     }
@@ -95,31 +94,16 @@ impl OpenDataset {
 }
 
 /// Reads step by step what the look-ups will read. What is damaged is not noticed here.
-fn touch_mapped(files: &OpenDataset, hashes: &Hashes, slots: &Slots<'_>, wanted: &[u64]) {
+fn touch_mapped(files: &OpenDataset, slots: &Slots<'_>, wanted: &[u64]) {
     let shape = slots.shape();
     // The compiler leaves out a read whose result is not used.
     let mut sum = 0;
     for &hash in wanted {
-        sum ^= u64::from(slots.at(shape.home_of(hash)).unwrap_or_default());
-    }
-    for &hash in wanted {
-        let index = slots.at(shape.home_of(hash)).unwrap_or(lookup::EMPTY);
-        if (index as usize) < hashes.len() {
-            sum ^= hashes.get(index as usize).unwrap_or_default();
-        }
+        sum ^= slots.at(shape.home_of(hash)).unwrap_or_default();
     }
     let candidates: Vec<usize> =
-        wanted.iter().filter_map(|&hash| first(hashes, slots, hash)).collect();
-    if matches!(files.offsets, Offsets::File(Source::Mapped(_))) {
-        for &index in &candidates {
-            sum ^= files.byte_range(index).map_or(0, |range| range.start);
-        }
-    }
-    if let Some(data) = files.data.mapped() {
-        for &index in &candidates {
-            let start = files.byte_range(index).map_or(0, |range| range.start);
-            sum ^= data.get(start as usize).map_or(0, |&byte| u64::from(byte));
-        }
-    }
+        wanted.iter().filter_map(|&hash| first(slots, hash)).filter(|&i| i < files.len).collect();
+    candidates.iter().for_each(|&index| files.prefetch_offsets(index));
+    candidates.iter().for_each(|&index| files.prefetch_sample(index));
     std::hint::black_box(sum);
 }

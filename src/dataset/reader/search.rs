@@ -2,7 +2,7 @@
 //!
 //! Three ways, each taken when the one before has cost as much as it would: a search through the
 //! mapped hashes, which needs no preparation; a table in memory; and, where there is a `.lookup`
-//! file, that instead of both. Each finds only a hash: the key of the sample decides.
+//! file, that instead of both. Each finds only a hash, or a part of one: the key of the sample decides.
 //!
 //! A key that is not found counts as absent only if a second witness agrees: the Bloom filter
 //! says so too, or the hashes were compared with their digest, or the list of all keys was read.
@@ -11,28 +11,24 @@
 //! Nothing here waits for another thread, so a fork at any moment leaves the child with something
 //! that works.
 
-use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::key_hashes::{self, Salt};
-use crate::format::dataset::{Digests, SideFile, lookup, offsets};
+use crate::format::dataset::{Digests, SideFile, lookup};
 use crate::format::md5::Md5;
 use crate::storage::{Source, fetch_together};
 
 use super::super::index;
 use super::accelerators::{Filter, Lookup, lookup_run, slot_bytes};
 use super::hashes::Hashes;
-use super::open::{Offsets, OpenDataset};
+use super::open::OpenDataset;
 use super::table;
 
 /// What building the table costs, in searches through all hashes: measured, some fifty to seventy
 /// at 1, 10 and 100 million keys.
 const TABLE_COST: u64 = 50;
-
-/// Samples of a run whose hashes are compared first, where many keys are looked for.
-const LIKELY: usize = 2;
 
 /// The key that is looked for, and its hash with the salt of the dataset.
 #[derive(Clone, Copy)]
@@ -116,9 +112,9 @@ impl Search {
         }
         let hashes = self.hashes_for(files, key)?;
         let wanted = Wanted::new(hashes, key);
-        self.fetch(files, hashes, &[wanted.hash])?;
+        self.fetch(files, &[wanted.hash])?;
         let candidate = match self.slots(files)? {
-            Some(slots) => first(hashes, &slots, wanted.hash),
+            Some(slots) => first(&slots, wanted.hash),
             None => hashes.search(0, wanted.hash)?,
         };
         files.fetch(candidate.as_slice())?;
@@ -129,7 +125,7 @@ impl Search {
         let hashes = self.hashes_for(files, key)?;
         let wanted = Wanted::new(hashes, key);
         if files.data.is_remote() {
-            self.fetch(files, hashes, &[wanted.hash])?;
+            self.fetch(files, &[wanted.hash])?;
         }
         self.find_wanted(files, hashes, wanted, asked)
     }
@@ -177,46 +173,13 @@ impl Search {
     }
 
     /// Fetches what the look-ups of these hashes will read, in two rounds: the slots of `.lookup`, and the
-    /// hashes and offsets of the samples in them. The samples themselves are the third. Without `.lookup`
+    /// offsets of the samples in them. The samples themselves are the third. Without `.lookup`
     /// all hashes are fetched, once.
-    pub(super) fn fetch(&self, files: &OpenDataset, hashes: &Hashes, wanted: &[u64]) -> Result<()> {
-        let (Some(file), Offsets::File(offsets)) = (hashes.file(), &files.offsets) else {
-            return Ok(());
-        };
-        let Some(Slots::File(lookup)) = self.slots(files)? else { return Ok(()) };
-        let runs = lookup.fetch_runs(wanted)?;
-        let pair = |&index: &u64| {
-            let at = index * offsets::ENTRY;
-            at..at + 2 * offsets::ENTRY
-        };
-        let run = runs.iter().flatten().filter(|&&index| index < files.len as u64);
-        let (ranges, pairs) = (run.clone().map(hash_bytes).collect(), run.map(pair).collect());
-        fetch_together(&[(file, ranges), (offsets, pairs)], false)
-    }
-
-    /// Fetches the slots and hashes that the look-ups of many hashes will read. A round trip counts for
-    /// little here and a request for much: a search compares two hashes on average of some eight near
-    /// its slot, so two are fetched, and the others if these do not tell.
-    pub(super) fn fetch_many(
-        &self,
-        files: &OpenDataset,
-        hashes: &Hashes,
-        wanted: &[u64],
-    ) -> Result<()> {
-        let Some(Slots::File(lookup)) = self.slots(files)? else { return Ok(()) };
-        let mut runs = lookup.fetch_runs(wanted)?;
-        let Some(file) = hashes.file().filter(|_| !hashes.are_at_hand()) else { return Ok(()) };
-        runs.iter_mut().for_each(|run| run.retain(|&index| index < files.len as u64));
-        let likely = runs.iter().flat_map(|run| run.iter().take(LIKELY)).map(hash_bytes);
-        file.fetch(&likely.collect::<Vec<_>>())?;
-        let mut others = Vec::new();
-        for (run, &wanted) in runs.iter().zip(wanted).filter(|(run, _)| run.len() > LIKELY) {
-            // The hashes of a run ascend.
-            if hashes.get(run[LIKELY - 1] as usize)? < wanted {
-                others.extend(run[LIKELY..].iter().map(hash_bytes));
-            }
-        }
-        file.fetch(&others)
+    pub(super) fn fetch(&self, files: &OpenDataset, wanted: &[u64]) -> Result<()> {
+        let Some(slots @ Slots::File(lookup)) = self.slots(files)? else { return Ok(()) };
+        lookup.fetch_runs(wanted)?;
+        let samples = wanted.iter().filter_map(|&hash| first(&slots, hash));
+        files.fetch_offsets(&samples.collect::<Vec<_>>())
     }
 
     /// Before the first look-up the salt is compared by the first sample: it is fetched together with
@@ -464,15 +427,10 @@ impl Search {
     }
 }
 
-/// Where the hash of a sample is in `.key_hashes`.
-fn hash_bytes(&index: &u64) -> Range<u64> {
-    8 + index * 8..16 + index * 8
-}
-
-/// The first sample with this hash. What is damaged is not noticed here.
-pub(super) fn first(hashes: &Hashes, slots: &Slots<'_>, hash: u64) -> Option<usize> {
-    let mut probe = slots.shape().probe(hash);
-    let index = probe.next_candidate(|slot| slots.at(slot), |index| hashes.get(index as usize));
+/// The sample that most likely has this hash. What is damaged is not noticed here.
+#[inline]
+pub(super) fn first(slots: &Slots<'_>, hash: u64) -> Option<usize> {
+    let index = slots.shape().probe(hash).next_candidate(|slot| slots.at(slot));
     Some(index.ok()?? as usize)
 }
 
@@ -523,7 +481,7 @@ fn search_all(files: &OpenDataset, hashes: &Hashes, wanted: Wanted<'_>) -> Resul
     Ok(None)
 }
 
-/// Goes through the samples whose hash is the wanted one, until one has the key.
+/// Goes through the samples that may have the wanted hash, until one has the key.
 #[inline]
 fn probe(
     files: &OpenDataset,
@@ -532,10 +490,14 @@ fn probe(
     wanted: Wanted<'_>,
 ) -> Result<Option<usize>> {
     let mut candidates = slots.shape().probe(wanted.hash);
-    let hash = |index: u32| hashes.get(index as usize);
-    while let Some(index) = candidates.next_candidate(|slot| slots.at(slot), hash)? {
-        if files.has_key(index as usize, wanted.key)? {
-            return Ok(Some(index as usize));
+    while let Some(index) = candidates.next_candidate(|slot| slots.at(slot))? {
+        let index = index as usize;
+        match files.has_key(index, wanted.key) {
+            Ok(true) => return Ok(Some(index)),
+            Ok(false) => {}
+            // A sample with another hash need not be whole.
+            Err(error) if hashes.get(index)? == wanted.hash => return Err(error),
+            Err(_) => {}
         }
     }
     Ok(None)

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::super::staging::Staging;
+use super::ahead::Hashed;
 use super::by_hash::{EachPart, by_hash};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
@@ -40,7 +41,8 @@ pub(crate) struct Wanted {
     pub(crate) lookup: bool,
 }
 
-/// Stages the wanted files for the keys of a staged or finished `.keys` file.
+/// Stages the wanted files for the keys of a staged or finished `.keys` file, of which the first may be hashed
+/// already.
 pub(crate) fn build(
     staging: &Staging,
     keys_path: &Path,
@@ -48,6 +50,7 @@ pub(crate) fn build(
     wanted: Wanted,
     sync: bool,
     hash_many: HashMany,
+    ahead: Hashed,
 ) -> Result<()> {
     let all = keys_file.read(0..keys_file.len())?;
     let (count, header) = keys::parse_header(&all).map_err(|e| Error::from(e).at(keys_path))?;
@@ -57,15 +60,25 @@ pub(crate) fn build(
         let there = format!("{} bytes for them", body.bytes.len());
         return Err(body.damaged(FormatError::new(0, format!("{count} keys"), there)));
     }
-    let Hashed { mut salt, mut hashes, filter } = hash_all(&body, wanted.filter, hash_many)?;
-    if let Some((params, bits)) = filter {
-        let mut sink = staging.create(SideFile::Filter)?;
-        sink.append(&params.header())?;
-        sink.append(&bits)?;
-        if sync {
-            sink.sync()?;
-        }
-    }
+    let (hashes, filter) = hash_all(&body, wanted.filter, hash_many, ahead)?;
+    let (filter, hashes) = rayon::join(
+        || filter.map_or(Ok(()), |filter| filter.write(staging, sync)),
+        || write_by_hash(staging, &body, hashes, wanted, sync, hash_many),
+    );
+    filter.and(hashes)
+}
+
+/// Writes `.key_hashes` and `.lookup`, with the first salt that makes all hashes different. `hashes` are those of the
+/// first salt of all.
+fn write_by_hash(
+    staging: &Staging,
+    body: &KeyList<'_>,
+    mut hashes: Vec<u64>,
+    wanted: Wanted,
+    sync: bool,
+    hash_many: HashMany,
+) -> Result<()> {
+    let mut salt = Salt::of_try(0);
     let mut tries = 0;
     loop {
         // Written before they are known to be good: the test for collisions sorts them in place,
@@ -82,7 +95,7 @@ pub(crate) fn build(
         tries += 1;
         if tries == key_hashes::MAX_TRIES {
             let message = format!("key hashes still collide after {tries} salts");
-            return Err(Error::new(ErrorKind::Limit, message).at(keys_path));
+            return Err(Error::new(ErrorKind::Limit, message).at(body.path));
         }
         for (made, file) in
             [(wanted.key_hashes, SideFile::KeyHashes), (wanted.lookup, SideFile::Lookup)]
@@ -92,31 +105,54 @@ pub(crate) fn build(
             }
         }
         salt = Salt::of_try(tries);
-        body.for_batches(|first, batch| {
+        body.for_batches(0, |first, batch| {
             hash_batch(&salt, &batch, &mut hashes[first..first + batch.len()], hash_many);
             Ok(())
         })?;
     }
 }
 
-struct Hashed {
-    salt: Salt,
-    hashes: Vec<u64>,
-    filter: Option<(filter::Params, Vec<u8>)>,
+/// A filter whose last keys are still to be put in.
+struct Filter {
+    params: filter::Params,
+    bits: Vec<u8>,
+    left: Vec<filter::Pair>,
+}
+
+impl Filter {
+    fn insert_left(&mut self) {
+        self.left.iter().for_each(|pair| self.params.insert(&mut self.bits, *pair));
+    }
+
+    fn write(mut self, staging: &Staging, sync: bool) -> Result<()> {
+        self.insert_left();
+        let mut sink = staging.create(SideFile::Filter)?;
+        sink.append(&self.params.header())?;
+        sink.append(&self.bits)?;
+        if sync { sink.sync() } else { Ok(()) }
+    }
 }
 
 /// Hashes all keys under the first salt, and fills the filter meanwhile: while one core sets the
 /// bits of one batch, the others hash the next.
-fn hash_all(body: &KeyList<'_>, with_filter: bool, hash_many: HashMany) -> Result<Hashed> {
+fn hash_all(
+    body: &KeyList<'_>,
+    with_filter: bool,
+    hash_many: HashMany,
+    ahead: Hashed,
+) -> Result<(Vec<u64>, Option<Filter>)> {
     let salt = Salt::of_try(0);
-    let mut hashes = vec![0; body.count as usize];
+    let Hashed { mut hashes, pairs } = ahead;
+    let done = hashes.len();
+    hashes.resize(body.count as usize, 0);
     let params = filter::Params::for_len(body.count);
-    let mut bits = vec![0; if with_filter { params.body_len() as usize } else { 0 }];
-    let (mut full, mut next) = (Vec::new(), Vec::new());
-    body.for_batches(|first, batch| {
+    let bits = vec![0; if with_filter { params.body_len() as usize } else { 0 }];
+    let mut filter = Filter { params, bits, left: if with_filter { pairs } else { Vec::new() } };
+    let mut next = Vec::new();
+    body.for_batches(done, |first, batch| {
         let target = &mut hashes[first..first + batch.len()];
         rayon::join(
-            || full.iter().for_each(|pair| params.insert(&mut bits, *pair)),
+            || filter.insert_left(),
             || {
                 hash_batch(&salt, &batch, target, hash_many);
                 if with_filter {
@@ -126,11 +162,10 @@ fn hash_all(body: &KeyList<'_>, with_filter: bool, hash_many: HashMany) -> Resul
                 }
             },
         );
-        std::mem::swap(&mut full, &mut next);
+        std::mem::swap(&mut filter.left, &mut next);
         Ok(())
     })?;
-    full.iter().for_each(|pair| params.insert(&mut bits, *pair));
-    Ok(Hashed { salt, hashes, filter: with_filter.then_some((params, bits)) })
+    Ok((hashes, with_filter.then_some(filter)))
 }
 
 fn hash_batch(salt: &Salt, batch: &[&[u8]], out: &mut [u64], hash_many: HashMany) {
@@ -250,13 +285,20 @@ struct KeyList<'a> {
 }
 
 impl KeyList<'_> {
-    /// Calls `with` on the keys, batch by batch, with the index of each batch's first key.
+    /// Calls `with` on the keys from one on, batch by batch, with the index of each batch's first key.
     fn for_batches<'s>(
         &'s self,
+        from: usize,
         mut with: impl FnMut(usize, Vec<&'s [u8]>) -> Result<()>,
     ) -> Result<()> {
         let mut keys = keys::Keys::part(self.bytes, self.header, self.count);
-        let mut first = 0;
+        for passed in 0..from {
+            match keys.next() {
+                Some(key) => drop(key.map_err(|e| self.damaged(e))?),
+                None => return Err(self.short(passed)),
+            }
+        }
+        let mut first = from;
         let count = self.count as usize;
         while first < count {
             let size = BATCH.min(count - first);
@@ -281,7 +323,7 @@ impl KeyList<'_> {
     /// Tells two equal keys from two keys with equal hashes.
     fn refuse_duplicate(&self, salt: &Salt, wanted: u64, hash_many: HashMany) -> Result<()> {
         let mut seen: Vec<&[u8]> = Vec::new();
-        self.for_batches(|first, batch| {
+        self.for_batches(0, |first, batch| {
             let mut hashes = vec![0; batch.len()];
             hash_batch(salt, &batch, &mut hashes, hash_many);
             for (i, _) in hashes.iter().enumerate().filter(|(_, hash)| **hash == wanted) {

@@ -19,11 +19,13 @@ use super::passes::{HearBytes, Passes};
 use super::staging::{ChecksumSpool, Journal, KeySpool, OffsetSpool, Spool, Staging};
 use super::walk::messages;
 
+mod ahead;
 mod by_hash;
 mod build;
 mod checksums;
 mod remote;
 
+pub(crate) use ahead::{Ahead, Hashed};
 pub(crate) use build::{
     HashMany, Wanted, build, digest, digest_into, hash_keys, lookup_file, read_digests,
 };
@@ -280,7 +282,15 @@ impl<'a> Rebuild<'a> {
             if !self.makes(SideFile::Keys) {
                 self.check_count(&keys_path, &keys)?;
             }
-            build(staging, &keys_path, &keys, wanted, self.options.durable, hash_keys)?;
+            build(
+                staging,
+                &keys_path,
+                &keys,
+                wanted,
+                self.options.durable,
+                hash_keys,
+                Hashed::default(),
+            )?;
         }
         let md5 = match self.makes(SideFile::Crc) {
             true => self.stage_checksums(staging, passes)?,

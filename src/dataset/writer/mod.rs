@@ -28,6 +28,7 @@ use crate::format::md5::Md5;
 use crate::format::msgpack::{self, Value};
 use crate::storage::Sink;
 
+use super::index::Ahead;
 use super::reader::DatasetReader;
 use super::staging::{
     self, ChecksumSpool, Journal, KeySpool, OffsetSpool, Scratch, Spool, Staging,
@@ -41,7 +42,7 @@ mod pipeline;
 mod publication;
 mod upload;
 
-use key_set::KeySet;
+use key_set::{KeyHash, KeySet};
 pub use options::WriterOptions;
 use pipeline::Pipeline;
 use publication::Publication;
@@ -152,6 +153,7 @@ struct Open {
     data: Pipeline,
     offsets: OffsetSpool,
     keys: KeySpool,
+    ahead: Ahead,
     checksums: Option<ChecksumSpool>,
     /// Where it goes, if that is an object store: then the staging directory is elsewhere.
     upload: Option<Upload>,
@@ -201,6 +203,7 @@ impl Writer {
             Err(error) if start.is_resumed() => return Err(error),
             Err(error) => return Err(gave_up(staging, error)),
         };
+        let ahead = Ahead::new(options.hash_many);
         Ok(Writer {
             options,
             path: path.to_path_buf(),
@@ -220,6 +223,7 @@ impl Writer {
                 data,
                 offsets,
                 keys,
+                ahead,
                 checksums,
                 upload: None,
             }),
@@ -320,7 +324,8 @@ impl Writer {
 
     #[inline]
     fn put(&mut self, key: &str, packed: &[u8]) -> Result<()> {
-        if let Some(index) = self.find(key)? {
+        let hash = self.key_set.hash(key);
+        if let Some(index) = self.find(key, hash)? {
             let message = format!("sample {index} has the same key; nothing was written");
             return Err(Error::new(ErrorKind::DuplicateKey, message).with_key(key));
         }
@@ -333,7 +338,8 @@ impl Writer {
         let path = &self.path;
         let queued = open(&mut self.open, self.broken, path)?.data.append(packed);
         let end = self.bytes + packed.len() as u64;
-        let noted = queued.map_err(|e| e.shown_at(path)).and_then(|()| self.note(key, end, sum));
+        let noted =
+            queued.map_err(|e| e.shown_at(path)).and_then(|()| self.note(key, hash, end, sum));
         self.broken = noted.is_err();
         noted
     }
@@ -346,15 +352,16 @@ impl Writer {
 
     /// Adds a sample whose bytes are on their way to the side files.
     #[inline]
-    fn note(&mut self, key: &str, end: u64, checksum: u32) -> Result<()> {
+    fn note(&mut self, key: &str, hash: KeyHash, end: u64, checksum: u32) -> Result<()> {
         let files = open(&mut self.open, self.broken, &self.path)?;
         files.offsets.push(end)?;
         files.keys.push(key)?;
+        files.ahead.push(key);
         if let Some(checksums) = &mut files.checksums {
             checksums.push(checksum, end)?;
         }
         // Fits: `put` checks, and a reader has no more.
-        self.key_set.insert(self.key_set.hash(key), self.samples as u32);
+        self.key_set.insert(hash, self.samples as u32);
         self.samples += 1;
         self.bytes = end;
         Ok(())
@@ -376,7 +383,8 @@ impl Writer {
                 None if self.options.checksums => crc::checksum(&old.get_raw(index)?),
                 None => 0,
             };
-            self.note(&key?, old.byte_range(index)?.end, sum)?;
+            let key = key?;
+            self.note(&key, self.key_set.hash(&key), old.byte_range(index)?.end, sum)?;
         }
         Ok(())
     }
@@ -399,9 +407,9 @@ impl Writer {
     }
 
     #[inline]
-    fn find(&mut self, key: &str) -> Result<Option<u32>> {
+    fn find(&mut self, key: &str, hash: KeyHash) -> Result<Option<u32>> {
         let keys = &mut open(&mut self.open, self.broken, &self.path)?.keys;
-        let found = self.key_set.find(self.key_set.hash(key), |index| keys.is(index, key));
+        let found = self.key_set.find(hash, |index| keys.is(index, key));
         // To read a key back those before it are written, maybe in part.
         self.broken = found.is_err();
         found
@@ -435,7 +443,7 @@ impl Writer {
 
     /// Whether a sample with this key was written.
     pub fn contains_key(&mut self, key: &str) -> Result<bool> {
-        Ok(self.find(key)?.is_some())
+        Ok(self.find(key, self.key_set.hash(key))?.is_some())
     }
 
     /// The names of the numeric labels, that of 0 first: `NAME.labels` is published with the

@@ -19,7 +19,7 @@ pub(super) struct Publication<'a> {
 impl Publication<'_> {
     /// Publishes a data file with this many samples and bytes; its MD5 if digests are wanted.
     pub(super) fn run(&self, files: Open, samples: u64, bytes: u64) -> Result<Option<[u8; 16]>> {
-        let Open { staging, journal, data, offsets, keys, checksums, upload, .. } = files;
+        let Open { staging, journal, data, offsets, keys, ahead, checksums, upload, .. } = files;
         let (options, sync) = (self.options, self.options.durable);
         let shown = |e: Error| e.shown_at(self.path);
         let storage = &options.storage;
@@ -41,7 +41,8 @@ impl Publication<'_> {
         let (build, (sync_data, (data_md5, early))) = rayon::join(
             || {
                 let keys = storage.open(&keys_path)?;
-                index::build(&staging, &keys_path, &keys, wanted, sync, options.hash_many)
+                let (hash_many, ahead) = (options.hash_many, ahead.finish());
+                index::build(&staging, &keys_path, &keys, wanted, sync, hash_many, ahead)
             },
             || {
                 rayon::join(

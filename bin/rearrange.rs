@@ -19,7 +19,7 @@ pub(crate) struct Writing {
     /// Leave out the digests: faster for large samples ("kiste index" can make them later)
     #[arg(long)]
     no_md5: bool,
-    /// Write .lookup, with which keys are found at once, for few samples too [default: from 131,072 samples on]
+    /// Write .lookup, with which keys are found at once, for few samples too [default: from 65,536 samples on]
     #[arg(long, overrides_with = "no_lookup")]
     lookup: bool,
     /// Never write .lookup

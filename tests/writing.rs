@@ -559,7 +559,7 @@ fn large_datasets_have_the_accelerator_by_themselves() {
             writer.write_raw_unchecked(&key, &packed).unwrap();
         }
     };
-    let large = 1 << 17;
+    let large = 1 << 16;
     let has = |options: WriterOptions, storage: &MemoryStorage, n: u64| {
         let mut writer = options.create(dataset()).unwrap();
         write(&mut writer, 0..n);

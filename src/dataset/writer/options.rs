@@ -12,7 +12,7 @@ use super::super::index::{self, HashMany};
 
 /// From how many samples on a dataset gets `.lookup` by itself: a pass over the hashes of fewer keys takes some
 /// microseconds.
-pub(super) const LOOKUP_FROM: u64 = 1 << 17;
+pub(super) const LOOKUP_FROM: u64 = 1 << 16;
 
 /// How to write: what to make, and whether an existing dataset may be replaced.
 ///
@@ -78,7 +78,7 @@ impl WriterOptions {
 
     /// Writes the accelerator `.lookup`, with which a key is found without a pass over the hashes of all keys,
     /// and without the table that readers otherwise build in memory. It takes seven bytes a sample, and Python
-    /// ignores it. `None` leaves it to the number of samples, which is the default: datasets have it from 131,072
+    /// ignores it. `None` leaves it to the number of samples, which is the default: datasets have it from 65,536
     /// samples on, and those that are appended to keep it.
     pub fn lookup(mut self, yes: impl Into<Option<bool>>) -> Self {
         self.lookup = yes.into();

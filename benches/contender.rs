@@ -206,10 +206,14 @@ fn decode(raw: &[u8]) -> Res<(u64, &[u8])> {
     let mut cursor = Cursor::new(raw);
     let (mut label, mut payload) = (0, &[][..]);
     for _ in 0..cursor.read_map_len()? {
-        match cursor.read_str_bytes()? {
-            b"label" => label = cursor.read_u64()?,
-            b"payload" => payload = cursor.read_bin()?,
-            _ => cursor.skip()?,
+        let name = cursor.read_str_bytes()?;
+        // `match` would compare byte by byte.
+        if name == b"label" {
+            label = cursor.read_u64()?;
+        } else if name == b"payload" {
+            payload = cursor.read_bin()?;
+        } else {
+            cursor.skip()?;
         }
     }
     Ok((label, payload))

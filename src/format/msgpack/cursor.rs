@@ -192,9 +192,20 @@ impl<'a> Cursor<'a> {
     /// Reads a non-negative integer in any encoding.
     #[inline(always)]
     pub fn read_u64(&mut self) -> Result<u64, FormatError> {
-        if let Some((&tag @ 0..=0x7f, rest)) = self.rest.split_first() {
-            self.rest = rest;
-            return Ok(u64::from(tag));
+        match self.rest.split_first() {
+            Some((&tag @ 0..=0x7f, rest)) => {
+                self.rest = rest;
+                return Ok(u64::from(tag));
+            }
+            // One, two, four or eight bytes, where there are eight: without a call too.
+            Some((&tag @ 0xcc..=0xcf, rest)) => {
+                if let Some(&bytes) = rest.first_chunk() {
+                    let size = 1 << (tag - 0xcc);
+                    self.rest = &rest[size..];
+                    return Ok(u64::from_be_bytes(bytes) >> (64 - 8 * size));
+                }
+            }
+            _ => {}
         }
         self.read_with(split_u64, "an integer from 0 to 2^64-1")
     }

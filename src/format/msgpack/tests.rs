@@ -755,3 +755,26 @@ fn timestamps_have_one_form_each() {
         assert_eq!(from_ext(&vec![0; len]), None);
     }
 }
+
+#[test]
+fn integers_are_read_alike_however_many_bytes_follow() {
+    let numbers = [0, 0x7f, 0x80, 0xff, 0x100, 0xffff, 0x1_0000, 0xffff_ffff, 1 << 32, u64::MAX];
+    for number in numbers {
+        for (tag, size) in [(0xcc, 1), (0xcd, 2), (0xce, 4), (0xcf, 8)] {
+            let packed = &number.to_be_bytes()[8 - size..];
+            if number.leading_zeros() < 64 - 8 * size as u32 {
+                continue;
+            }
+            for behind in 0..10 {
+                let bytes = [&[tag], packed, &vec![0xff; behind]].concat();
+                let mut cursor = Cursor::new(&bytes);
+                assert_eq!(cursor.read_u64(), Ok(number), "{bytes:x?}");
+                assert_eq!(cursor.position(), 1 + size, "{bytes:x?}");
+                for end in 0..=size {
+                    let mut cursor = Cursor::new(&bytes[..end]);
+                    assert!(cursor.read_u64().is_err() && cursor.position() == 0, "{bytes:x?}");
+                }
+            }
+        }
+    }
+}

@@ -37,7 +37,7 @@ fn key(i: usize) -> String {
 }
 
 fn write(path: &Path, count: usize) -> Result<()> {
-    let mut writer = Writer::options().durable(false).digests(true).create(path)?;
+    let mut writer = Writer::options().durable(false).lookup(false).create(path)?;
     let mut packed = Vec::new();
     for i in 0..count {
         let key = key(i);

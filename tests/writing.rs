@@ -1,9 +1,9 @@
 //! Every way to write the same samples gives the same bytes, and what is refused leaves no trace.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, panic};
 
 use kiste::format::dataset::{Digests, SideFile};
 use kiste::index::IndexOptions;
@@ -586,6 +586,44 @@ fn large_datasets_have_the_accelerator_by_themselves() {
         write(&mut writer, len..len + 1);
         writer.finish().unwrap();
         assert_eq!(storage.get(&lookup).is_some(), expected, "{len}");
+    }
+}
+
+/// Packs some of itself, and then no more.
+struct Stops(&'static str);
+
+impl Serialize for Stops {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::{Error, SerializeMap};
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("key", "stops")?;
+        map.serialize_entry("long", &"x".repeat(3 << 20))?;
+        match self.0 {
+            "panic" => panic::resume_unwind(Box::new(())),
+            reason => Err(S::Error::custom(reason)),
+        }
+    }
+}
+
+#[test]
+fn a_sample_that_cannot_be_packed_leaves_no_bytes() {
+    let [found, expected] = std::array::from_fn(|_| MemoryStorage::new());
+    for (storage, with_others) in [(&found, true), (&expected, false)] {
+        let mut writer = options(storage).create(dataset()).unwrap();
+        for i in 0..3 {
+            if with_others {
+                let error = writer.write(&Stops("no more")).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Invalid);
+                let write = || writer.write(&Stops("panic"));
+                panic::catch_unwind(panic::AssertUnwindSafe(write)).unwrap_err();
+            }
+            writer.write(&BTreeMap::from([("key", key_of(i))])).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+    assert_eq!(found.names(), expected.names());
+    for file in expected.names() {
+        assert!(found.get(&file) == expected.get(&file), "{}", file.display());
     }
 }
 

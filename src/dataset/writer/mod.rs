@@ -109,6 +109,8 @@ pub struct Writer {
     samples_before: u64,
     samples: u64,
     bytes: u64,
+    /// A sample whose arrays are packed anew.
+    #[cfg(feature = "arrays")]
     packed: Vec<u8>,
     #[cfg(feature = "arrays")]
     tally: ArrayTally,
@@ -151,12 +153,31 @@ struct Open {
     staging: Staging,
     journal: Journal,
     data: Pipeline,
+    spools: Spools,
+    /// Where it goes, if that is an object store: then the staging directory is elsewhere.
+    upload: Option<Upload>,
+}
+
+/// What becomes side files.
+struct Spools {
     offsets: OffsetSpool,
     keys: KeySpool,
     ahead: Ahead,
     checksums: Option<ChecksumSpool>,
-    /// Where it goes, if that is an object store: then the staging directory is elsewhere.
-    upload: Option<Upload>,
+}
+
+impl Spools {
+    /// Adds a sample that ends here in the data.
+    #[inline]
+    fn note(&mut self, key: &str, end: u64, checksum: u32) -> Result<()> {
+        self.offsets.push(end)?;
+        self.keys.push(key)?;
+        if let Some(checksums) = &mut self.checksums {
+            checksums.push(checksum, end)?;
+        }
+        self.ahead.push(key);
+        Ok(())
+    }
 }
 
 impl Writer {
@@ -196,20 +217,21 @@ impl Writer {
             // Where there is data already, all of it is hashed in one go at the end.
             let digest = options.digests && start == Start::New;
             let data = Pipeline::start(data, start.at(), digest).map_err(|e| e.shown_at(path))?;
-            Ok((offsets, keys, checksums, data))
+            let ahead = Ahead::new(options.hash_many);
+            Ok((Spools { offsets, keys, ahead, checksums }, data))
         };
-        let (offsets, keys, checksums, data) = match spools() {
+        let (spools, data) = match spools() {
             Ok(files) => files,
             Err(error) if start.is_resumed() => return Err(error),
             Err(error) => return Err(gave_up(staging, error)),
         };
-        let ahead = Ahead::new(options.hash_many);
         Ok(Writer {
             options,
             path: path.to_path_buf(),
             samples_before: journal.base.map_or(0, |base| base.samples),
             samples: 0,
             bytes: 0,
+            #[cfg(feature = "arrays")]
             packed: Vec::new(),
             #[cfg(feature = "arrays")]
             tally: ArrayTally::default(),
@@ -221,10 +243,7 @@ impl Writer {
                 staging,
                 journal,
                 data,
-                offsets,
-                keys,
-                ahead,
-                checksums,
+                spools,
                 upload: None,
             }),
         })
@@ -298,50 +317,72 @@ impl Writer {
         self.put(key, packed)
     }
 
+    /// Writes what this packs, right where it goes.
     fn pack(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+        #[cfg(feature = "arrays")]
+        if let Some(policy) = self.options.arrays.clone() {
+            return self.pack_recoded(encode, &policy);
+        }
+        let Open { data, spools, .. } = open(&mut self.open, self.broken, &self.path)?;
+        encode(data.begin())?;
+        let packed = data.begun();
+        let key = key_of_encoded(packed).map_err(invalid)?;
+        let hash = self.key_set.hash(key);
+        let found = self.key_set.find(hash, |index| spools.keys.is(index, key));
+        // To read a key back those before it are written, maybe in part.
+        self.broken = found.is_err();
+        check_new(key, found?, self.samples)?;
+        let sum = if self.options.checksums { crc::checksum(packed) } else { 0 };
+        let end = self.bytes + packed.len() as u64;
+        let noted = spools.note(key, end, sum);
+        let noted = noted.and_then(|()| data.keep().map_err(|e| e.shown_at(&self.path)));
+        self.count(hash, end, noted)
+    }
+
+    #[cfg(feature = "arrays")]
+    fn pack_recoded(
+        &mut self,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+        policy: &ArrayPolicy,
+    ) -> Result<()> {
         let mut packed = std::mem::take(&mut self.packed);
         packed.clear();
         let result = encode(&mut packed).and_then(|()| {
             let key = key_of_encoded(&packed).map_err(invalid)?;
-            #[cfg(feature = "arrays")]
-            if let Some(policy) = self.options.arrays.clone() {
-                return self.put_recoded(key, &packed, &policy);
-            }
-            self.put(key, &packed)
+            let mut tally = ArrayTally::default();
+            let recoded =
+                policy.recode(&packed, &mut tally).map_err(|error| error.with_key(key))?;
+            self.put(key, &recoded)?;
+            self.tally += tally;
+            Ok(())
         });
         self.packed = packed;
         result
     }
 
-    #[cfg(feature = "arrays")]
-    fn put_recoded(&mut self, key: &str, packed: &[u8], policy: &ArrayPolicy) -> Result<()> {
-        let mut tally = ArrayTally::default();
-        let recoded = policy.recode(packed, &mut tally).map_err(|error| error.with_key(key))?;
-        self.put(key, &recoded)?;
-        self.tally += tally;
-        Ok(())
-    }
-
     #[inline]
     fn put(&mut self, key: &str, packed: &[u8]) -> Result<()> {
         let hash = self.key_set.hash(key);
-        if let Some(index) = self.find(key, hash)? {
-            let message = format!("sample {index} has the same key; nothing was written");
-            return Err(Error::new(ErrorKind::DuplicateKey, message).with_key(key));
-        }
-        staging::check_count(self.samples)?;
-        if u32::try_from(key.len()).is_err() {
-            let message = "a key is at most 4,294,967,295 bytes long";
-            return Err(Error::new(ErrorKind::Limit, message));
-        }
+        let found = self.find(key, hash)?;
+        check_new(key, found, self.samples)?;
         let sum = self.checksum(packed);
-        let path = &self.path;
-        let queued = open(&mut self.open, self.broken, path)?.data.append(packed);
         let end = self.bytes + packed.len() as u64;
-        let noted =
-            queued.map_err(|e| e.shown_at(path)).and_then(|()| self.note(key, hash, end, sum));
+        let Open { data, spools, .. } = open(&mut self.open, self.broken, &self.path)?;
+        let queued = data.append(packed).map_err(|e| e.shown_at(&self.path));
+        let noted = queued.and_then(|()| spools.note(key, end, sum));
+        self.count(hash, end, noted)
+    }
+
+    /// Counts a sample that is on its way, unless that failed.
+    #[inline]
+    fn count(&mut self, hash: KeyHash, end: u64, noted: Result<()>) -> Result<()> {
         self.broken = noted.is_err();
-        noted
+        noted?;
+        // Fits: `check_new` checks, and a reader has no more.
+        self.key_set.insert(hash, self.samples as u32);
+        self.samples += 1;
+        self.bytes = end;
+        Ok(())
     }
 
     /// The checksum of a sample, if there are to be any.
@@ -350,21 +391,12 @@ impl Writer {
         if self.options.checksums { crc::checksum(packed) } else { 0 }
     }
 
-    /// Adds a sample whose bytes are on their way to the side files.
-    #[inline]
-    fn note(&mut self, key: &str, hash: KeyHash, end: u64, checksum: u32) -> Result<()> {
-        let files = open(&mut self.open, self.broken, &self.path)?;
-        files.offsets.push(end)?;
-        files.keys.push(key)?;
-        files.ahead.push(key);
-        if let Some(checksums) = &mut files.checksums {
-            checksums.push(checksum, end)?;
-        }
-        // Fits: `put` checks, and a reader has no more.
-        self.key_set.insert(hash, self.samples as u32);
-        self.samples += 1;
-        self.bytes = end;
-        Ok(())
+    /// Adds a sample whose bytes are there to the side files.
+    fn note(&mut self, key: &str, end: u64, checksum: u32) -> Result<()> {
+        let hash = self.key_set.hash(key);
+        let spools = &mut open(&mut self.open, self.broken, &self.path)?.spools;
+        let noted = spools.note(key, end, checksum);
+        self.count(hash, end, noted)
     }
 
     /// Adds all samples of the dataset that is being appended to.
@@ -384,7 +416,7 @@ impl Writer {
                 None => 0,
             };
             let key = key?;
-            self.note(&key, self.key_set.hash(&key), old.byte_range(index)?.end, sum)?;
+            self.note(&key, old.byte_range(index)?.end, sum)?;
         }
         Ok(())
     }
@@ -408,8 +440,8 @@ impl Writer {
 
     #[inline]
     fn find(&mut self, key: &str, hash: KeyHash) -> Result<Option<u32>> {
-        let keys = &mut open(&mut self.open, self.broken, &self.path)?.keys;
-        let found = self.key_set.find(hash, |index| keys.is(index, key));
+        let spools = &mut open(&mut self.open, self.broken, &self.path)?.spools;
+        let found = self.key_set.find(hash, |index| spools.keys.is(index, key));
         // To read a key back those before it are written, maybe in part.
         self.broken = found.is_err();
         found
@@ -611,6 +643,21 @@ fn kept_files<'a>(files: &'a mut Option<Open>, broken: bool, path: &Path) -> Res
 fn over(path: &Path) -> Error {
     let message = "an earlier write failed: what was written stays until it is repaired";
     Error::new(ErrorKind::Io, message).at(path)
+}
+
+/// Refuses a sample whose key is there, or one too many.
+#[inline]
+fn check_new(key: &str, found: Option<u32>, samples: u64) -> Result<()> {
+    if let Some(index) = found {
+        let message = format!("sample {index} has the same key; nothing was written");
+        return Err(Error::new(ErrorKind::DuplicateKey, message).with_key(key));
+    }
+    staging::check_count(samples)?;
+    if u32::try_from(key.len()).is_err() {
+        let message = "a key is at most 4,294,967,295 bytes long";
+        return Err(Error::new(ErrorKind::Limit, message));
+    }
+    Ok(())
 }
 
 /// The key of what an encoder made, which is well-formed: only what it may not know is checked,

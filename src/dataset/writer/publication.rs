@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::files::DatasetFile;
 use super::super::index::{self, Wanted};
 use super::super::staging::Base;
-use super::{Open, WriterOptions};
+use super::{Open, Spools, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile};
 use crate::format::md5::Md5;
@@ -19,7 +19,8 @@ pub(super) struct Publication<'a> {
 impl Publication<'_> {
     /// Publishes a data file with this many samples and bytes; its MD5 if digests are wanted.
     pub(super) fn run(&self, files: Open, samples: u64, bytes: u64) -> Result<Option<[u8; 16]>> {
-        let Open { staging, journal, data, offsets, keys, ahead, checksums, upload, .. } = files;
+        let Open { staging, journal, data, spools, upload, .. } = files;
+        let Spools { offsets, keys, ahead, checksums } = spools;
         let (options, sync) = (self.options, self.options.durable);
         let shown = |e: Error| e.shown_at(self.path);
         let storage = &options.storage;

@@ -156,7 +156,7 @@ impl WriterOptions {
         }
         for (key, range) in whole_samples(bytes) {
             let sum = writer.checksum(&bytes[range.start as usize..range.end as usize]);
-            writer.note(key, writer.key_set.hash(key), start + range.end, sum)?;
+            writer.note(key, start + range.end, sum)?;
         }
         Ok(writer)
     }

@@ -226,3 +226,24 @@ fn a_changed_row_copies_other_blocks_where_they_are_intact() {
     }
     assert_eq!(store.array().verify().unwrap().problems, []);
 }
+
+/// Where only the newest version is kept, a new shape is one new file, and one that goes.
+#[test]
+fn a_new_shape_of_an_unversioned_array_costs_no_chunk_and_no_table() {
+    let storage = MemoryStorage::new();
+    let create = options(&storage).chunk_shape([100]).superchunk(4).versioned(false);
+    let mut store = create.create(root(), DType::of::<u32>(), &[0]).unwrap();
+    store.append(&(&Array1::from_iter(1..=100_000_u32)).into(), "all").unwrap();
+    for shape in [200_000, 300_000] {
+        let meter = Meter::new(&storage);
+        store.resize(&[shape], "longer").unwrap();
+        let cost = meter.cost();
+        let sizes = root().join("meta/sizes");
+        assert_eq!(cost.written.keys().collect::<Vec<_>>(), [&sizes]);
+        assert!(cost.read.keys().all(|path| path.parent() == Some(&root().join("meta"))));
+        assert_eq!(store.versions().unwrap().len(), 1);
+    }
+    drop(store);
+    let report = options(&storage).open(root()).unwrap().verify().unwrap();
+    assert_eq!((report.problems, report.stale), (vec![], vec![]));
+}

@@ -82,6 +82,12 @@ impl Run<'_> {
             let array = ChunkedArray::open(self.path)?;
             timed(|| array.get::<f32>(300).map(drop))
         })?;
+        self.tell("kiste", "get it again", || {
+            let array = ChunkedArray::open(self.path)?;
+            // A large block is kept when it is needed for the second time.
+            (0..2).try_for_each(|_| array.get::<f32>(300).map(drop))?;
+            timed(|| array.get::<f32>(300).map(drop))
+        })?;
         self.tell("kiste", "get 64 rows", || {
             let array = ChunkedArray::open(self.path)?;
             timed(|| (256..320_usize).try_for_each(|row| array.get::<f32>(row).map(drop)))

@@ -5,6 +5,8 @@
 //! the whole chunk; short runs have loops of their own. Large transfers are divided among threads,
 //! each with a part of the destination for itself.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::array::grid::{Group, Touch};
@@ -280,9 +282,28 @@ impl<'a> Program<'a> {
 
     /// The range of bytes of the source chunk that is touched.
     fn touched(&self, cursor: &Cursor) -> (usize, usize) {
+        self.extent(cursor, |start, lane| (start.0, lane.from))
+    }
+
+    /// Calls `with` for each move with the range of bytes of its slot that is written to.
+    pub(crate) fn each_written(&self, moves: &[Move], mut with: impl FnMut(&Move, Range<usize>)) {
+        let mut cursor = self.cursor();
+        for one in moves {
+            self.seek(&mut cursor, one.at);
+            let (start, end) = self.extent(&cursor, |start, lane| (start.1, lane.to));
+            with(one, start..end);
+        }
+    }
+
+    /// From the first byte to the last at one end.
+    fn extent(
+        &self,
+        cursor: &Cursor,
+        which: impl Fn(&(isize, isize), &Lane) -> (isize, isize),
+    ) -> (usize, usize) {
         let (mut low, mut high) = (0, self.item as isize);
         for (ready, &position) in self.groups.iter().zip(&cursor.positions) {
-            let (first, last) = ready.ends(position, |start, lane| (start.0, lane.from));
+            let (first, last) = ready.ends(position, &which);
             low += first;
             high += last;
         }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kiste::ErrorKind;
-use kiste::array::{ArrayStore, ChunkedArray};
+use kiste::array::{ArrayOptions, ArrayStore, At, ChunkedArray};
 use kiste::format::chunked::segment;
-use kiste::storage::MemoryStorage;
+use kiste::storage::{LocalStorage, MemoryStorage};
 use kiste::value::DType;
 use ndarray::{Array1, Array2};
 
@@ -190,4 +191,59 @@ fn the_blocks_that_are_read_are_verified() {
     }
     assert!(found.0 > found.1 && found.1 > 0, "{found:?}");
     whole(&options(&storage).open(root()).unwrap()).unwrap();
+}
+
+/// Of a changed row only its block is compressed; the others are copied, compressed as they are, unless their
+/// chunk was damaged after it was read.
+#[test]
+fn a_changed_row_copies_other_blocks_where_they_are_intact() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, file) = (dir.path().join("array"), dir.path().join("array/data/__1__.bin"));
+    let mut content = Array2::from_shape_fn((512, 512), |(i, j)| (i * 3 + j % 19) as f32 / 8.0);
+    let options = ArrayOptions::default()
+        .storage(Arc::new(LocalStorage::positioned()))
+        .chunk_shape([512, 512])
+        .durable(false);
+    let mut store = options.create(&path, DType::of::<f32>(), &[0, 512]).unwrap();
+    store.append(&(&content).into(), "all").unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    for at in (600..whole.len()).step_by(whole.len() / 20) {
+        let mut staged = store.stage_at(At::Version(2)).unwrap();
+        staged.set_scalar(300, at as f32).unwrap();
+        content.row_mut(300).fill(at as f32);
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        std::fs::write(&file, damaged).unwrap();
+        store.commit(&mut staged, "a row").unwrap();
+        assert_eq!(store.array().get::<f32>(..).unwrap(), content.clone().into_dyn(), "{at}");
+        std::fs::write(&file, &whole).unwrap();
+        // As intact as it was, it is of use.
+        let mut staged = store.stage_at(At::Version(2)).unwrap();
+        staged.set_scalar(300, at as f32 + 0.5).unwrap();
+        content.row_mut(300).fill(at as f32 + 0.5);
+        store.commit(&mut staged, "a row").unwrap();
+        assert_eq!(store.array().get::<f32>(..).unwrap(), content.clone().into_dyn(), "{at}");
+    }
+    assert_eq!(store.array().verify().unwrap().problems, []);
+}
+
+/// Where only the newest version is kept, a new shape is one new file, and one that goes.
+#[test]
+fn a_new_shape_of_an_unversioned_array_costs_no_chunk_and_no_table() {
+    let storage = MemoryStorage::new();
+    let create = options(&storage).chunk_shape([100]).superchunk(4).versioned(false);
+    let mut store = create.create(root(), DType::of::<u32>(), &[0]).unwrap();
+    store.append(&(&Array1::from_iter(1..=100_000_u32)).into(), "all").unwrap();
+    for shape in [200_000, 300_000] {
+        let meter = Meter::new(&storage);
+        store.resize(&[shape], "longer").unwrap();
+        let cost = meter.cost();
+        let sizes = root().join("meta/sizes");
+        assert_eq!(cost.written.keys().collect::<Vec<_>>(), [&sizes]);
+        assert!(cost.read.keys().all(|path| path.parent() == Some(&root().join("meta"))));
+        assert_eq!(store.versions().unwrap().len(), 1);
+    }
+    drop(store);
+    let report = options(&storage).open(root()).unwrap().verify().unwrap();
+    assert_eq!((report.problems, report.stale), (vec![], vec![]));
 }

@@ -119,6 +119,7 @@ ROWS = put("rows.npy", npy(5))
 MORE_ROWS = put("more.npy", npy(4, start=100))
 PLAIN = put("plain.dat", bytes(range(256)) * 40)
 ARRAY = (ROWS, MORE_ROWS, "array create arr --dtype '<i4' --shape 5,3 --chunks 2,3", "array put arr --npy rows.npy")
+NEWEST_ONLY = (ROWS, "array create arr --dtype '<i4' --shape 5,3 --chunks 2,3 --unversioned", "array put arr --npy rows.npy")
 # Large enough for several writes and units, so that a kill leaves whole samples behind.
 LONG = put("long.jsonl", jsonl(300, 400))
 
@@ -206,6 +207,8 @@ SCENARIOS = [
     Scenario("array-put", "array put 'arr[1:4]' --value 9", "array", ("arr",), ARRAY),
     Scenario("array-append", "array append arr --npy more.npy", "array", ("arr",), ARRAY),
     Scenario("array-resize", "array resize arr 3,3", "array", ("arr",), ARRAY),
+    Scenario("array-resize-newest", "array resize arr 9,3", "array", ("arr",), NEWEST_ONLY),
+    Scenario("array-put-newest", "array put 'arr[1:4]' --value 9", "array", ("arr",), NEWEST_ONLY),
     Scenario("array-attrs", "array attrs arr unit=3", "array", ("arr",), ARRAY),
     Scenario("array-checkout", "array checkout arr 1", "array", ("arr",), ARRAY),
     Scenario("array-gc", "array gc arr --keep 1", "array", ("arr",),

@@ -67,6 +67,13 @@ fn main() -> Result<()> {
         let array = open()?;
         timed(&mut || Ok(drop(array.retrieve_array_subset::<Vec<f32>>(&row)?)))
     })?;
+    tell("get it again", &mut || {
+        let array = open()?;
+        for _ in 0..2 {
+            drop(array.retrieve_array_subset::<Vec<f32>>(&row)?);
+        }
+        timed(&mut || Ok(drop(array.retrieve_array_subset::<Vec<f32>>(&row)?)))
+    })?;
     tell("get 64 rows", &mut || {
         let array = open()?;
         timed(&mut || {

@@ -3,7 +3,7 @@
 //!
 //! Not here: whole blocks that a selection covers, which are decompressed to their destination.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
@@ -15,37 +15,33 @@ pub(crate) type Key = (u64, u32, u32);
 const OVERHEAD: usize = 64;
 
 /// Decompressed blocks, of at most about this many bytes.
-///
-/// When one half is full, the other, which was not used since, is dropped.
 pub(crate) struct BlockCache {
+    blocks: Mutex<Recent<Arc<Vec<u8>>>>,
+    /// Blocks that were asked for once, the last of them.
+    asked: Mutex<Recent<()>>,
     half: usize,
-    halves: Mutex<Halves>,
-    asked: Mutex<Asked>,
-}
-
-/// Blocks that were asked for once, the last of them.
-#[derive(Default)]
-struct Asked {
-    young: HashSet<Key, RandomState>,
-    old: HashSet<Key, RandomState>,
 }
 
 /// How many blocks that were asked for once are remembered, at least.
 const ASKED: usize = 4096;
 
-type Blocks = HashMap<Key, Arc<Vec<u8>>, RandomState>;
+type Values<V> = HashMap<Key, V, RandomState>;
 
-#[derive(Default)]
-struct Halves {
-    young: Blocks,
-    old: Blocks,
-    /// Bytes of the young ones.
-    bytes: usize,
+/// What was used last, in two halves. When one is full, the other, which was not used since, is dropped.
+struct Recent<V> {
+    young: Values<V>,
+    old: Values<V>,
+    /// What the young ones weigh, and may weigh at most.
+    weight: usize,
+    half: usize,
+    weigh: fn(&V) -> usize,
 }
 
 impl BlockCache {
     pub(crate) fn new(bytes: usize) -> BlockCache {
-        BlockCache { half: bytes / 2, halves: Mutex::default(), asked: Mutex::default() }
+        let half = bytes / 2;
+        let blocks = Mutex::new(Recent::new(half, |block: &Arc<Vec<u8>>| block.len() + OVERHEAD));
+        BlockCache { blocks, asked: Mutex::new(Recent::new(ASKED, |()| 1)), half }
     }
 
     /// Whether a block of this size would be kept.
@@ -56,31 +52,23 @@ impl BlockCache {
     /// Whether this block was asked for before, not too long ago.
     pub(crate) fn is_asked_again(&self, key: &Key) -> bool {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if asked.young.contains(key) || asked.old.contains(key) {
-            return true;
+        let again = asked.contains(key);
+        if !again {
+            asked.put(*key, ());
         }
-        if asked.young.len() >= ASKED {
-            asked.old = std::mem::take(&mut asked.young);
-        }
-        asked.young.insert(*key);
-        false
+        again
     }
 
     /// Whether a block is there.
     pub(crate) fn contains(&self, key: &Key) -> bool {
-        let halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
-        halves.young.contains_key(key) || halves.old.contains_key(key)
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
     }
 
     /// A block, if it is still there.
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<Vec<u8>>> {
-        let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = halves.young.get(key) {
-            return Some(found.clone());
-        }
-        let found = halves.old.remove(key)?;
-        let gone = halves.put(*key, found.clone(), self.half);
-        drop(halves);
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let (found, gone) = blocks.get(key)?;
+        drop(blocks);
         drop(gone);
         Some(found)
     }
@@ -88,26 +76,44 @@ impl BlockCache {
     /// Keeps a block.
     pub(crate) fn put(&self, key: Key, block: Arc<Vec<u8>>) {
         if self.keeps(block.len()) {
-            let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
-            let gone = halves.put(key, block, self.half);
-            drop(halves);
+            let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+            let gone = blocks.put(key, block);
+            drop(blocks);
             // Freeing many blocks takes a while; others need not wait for it.
             drop(gone);
         }
     }
 }
 
-impl Halves {
-    /// Adds a block to the young ones; returns the blocks to drop.
-    fn put(&mut self, key: Key, block: Arc<Vec<u8>>, most: usize) -> Blocks {
-        let len = block.len() + OVERHEAD;
-        let mut gone = Blocks::default();
-        if self.bytes + len > most {
-            gone = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
-            self.bytes = 0;
+impl<V: Clone> Recent<V> {
+    fn new(half: usize, weigh: fn(&V) -> usize) -> Recent<V> {
+        Recent { young: Values::default(), old: Values::default(), weight: 0, half, weigh }
+    }
+
+    fn contains(&self, key: &Key) -> bool {
+        self.young.contains_key(key) || self.old.contains_key(key)
+    }
+
+    /// A value, which is used by this, and the values to drop.
+    fn get(&mut self, key: &Key) -> Option<(V, Values<V>)> {
+        if let Some(found) = self.young.get(key) {
+            return Some((found.clone(), Values::default()));
         }
-        self.bytes += len;
-        self.young.insert(key, block);
+        let found = self.old.remove(key)?;
+        let gone = self.put(*key, found.clone());
+        Some((found, gone))
+    }
+
+    /// Adds a value to the young ones; returns the values to drop.
+    fn put(&mut self, key: Key, value: V) -> Values<V> {
+        let weight = (self.weigh)(&value);
+        let mut gone = Values::default();
+        if self.weight + weight > self.half {
+            gone = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+            self.weight = 0;
+        }
+        self.weight += weight;
+        self.young.insert(key, value);
         gone
     }
 }
@@ -127,8 +133,8 @@ mod tests {
         for slot in 1..1000 {
             cache.put((1, slot, 0), block(100));
             assert_eq!(cache.get(&(0, 0, 0)), Some(block(100)), "{slot}");
-            let halves = cache.halves.lock().unwrap();
-            assert!(halves.young.len() <= 10 && halves.old.len() <= 10);
+            let blocks = cache.blocks.lock().unwrap();
+            assert!(blocks.young.len() <= 10 && blocks.old.len() <= 10);
         }
         assert_eq!(cache.get(&(1, 999, 0)), Some(block(100)));
         assert_eq!(cache.get(&(1, 500, 0)), None);

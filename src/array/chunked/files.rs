@@ -102,11 +102,13 @@ impl Files {
         number_of: impl Fn(&str) -> Option<N>,
         is_beyond: impl Fn(&str) -> bool,
     ) -> Result<Vec<N>> {
-        let stat = self.storage.stat(dir)?;
-        if !stat.is_some_and(|stat| stat.is_dir()) {
+        let listed = self.storage.list(dir);
+        let found_any = listed.as_ref().is_ok_and(|files| !files.is_empty());
+        // Where a storage has no directories, one that is not there is empty.
+        if !found_any && !self.storage.stat(dir)?.is_some_and(|stat| stat.is_dir()) {
             return Err(Error::io(dir, io::ErrorKind::NotFound.into()));
         }
-        let files = self.storage.list(dir)?;
+        let files = listed?;
         let named = files.iter().filter_map(|path| Some((path, path.file_name()?.to_str()?)));
         let mut numbers = Vec::new();
         for (path, name) in named {

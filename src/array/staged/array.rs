@@ -13,7 +13,7 @@ use crate::array::plan::{
     SetItemPlan, SlabInfo, SlabKind,
 };
 use crate::array::selection::{Selection, invalid, product};
-use crate::array::staged::slab::{Slab, fits};
+use crate::array::staged::slab::{Copied, Slab, fits};
 use crate::array::staged::spill::{Budget, SlabStore};
 use crate::array::transfer::{BaseSlab, c_steps, fill};
 use crate::error::{Error, ErrorKind, Result};
@@ -459,14 +459,27 @@ impl StagedArray {
                 return Ok(Cow::Owned(bytes));
             }
         };
-        let inner = |(axis, range): (usize, std::ops::Range<usize>)| {
-            range.len() == self.chunk_shape()[axis]
-        };
-        let whole = self.layout.grid.region(cell).into_iter().enumerate().all(inner);
-        if !whole && !self.layout.slabs[place.slab as usize].padded {
+        if !self.layout.slabs[place.slab as usize].padded && !self.is_whole(cell) {
             self.pad(cell, bytes.to_mut());
         }
         Ok(bytes)
+    }
+
+    /// Of a staged chunk that was copied from a base slab: where from, and the bytes of what
+    /// [`chunk`](Self::chunk) returns that may have been written since. `None` where that is not known.
+    pub(crate) fn copied(&self, cell: usize) -> Option<&Copied> {
+        let place = self.layout.places[cell];
+        match &self.slabs[place.slab as usize] {
+            Slab::Staged(slots) if self.is_whole(cell) => slots.copied(place.slot as usize),
+            // Beyond the edge of the array is the fill value, whatever was there.
+            _ => None,
+        }
+    }
+
+    /// Whether no part of a chunk is beyond the edge of the array.
+    fn is_whole(&self, cell: usize) -> bool {
+        let lens = self.layout.grid.region(cell).into_iter().map(|range| range.len());
+        lens.eq(self.chunk_shape().iter().copied())
     }
 
     /// Puts the fill value where a chunk extends beyond the array.

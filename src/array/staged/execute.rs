@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::array::grid::Touch;
 use crate::array::operand::{Aimed, aim};
-use crate::array::plan::{End, GetItemPlan, Moves, Patch, SlabInfo, SlabKind};
+use crate::array::plan::{End, GetItemPlan, Move, Moves, Patch, Place, SlabInfo, SlabKind};
 use crate::array::staged::array::StagedArray;
 use crate::array::staged::slab::{Slab, Slots};
 use crate::array::staged::spill::can_be_spilled;
@@ -52,6 +52,8 @@ impl StagedArray {
         let moved = self.new_slabs(&patch).and_then(|()| self.run(moves, value));
         if let Err(error) = moved {
             self.slabs.truncate(before);
+            // Slots that the next plan gives away may be noted as copies.
+            self.slabs.iter_mut().for_each(Slab::forget_copies);
             return Err(error);
         }
         self.changed |= !patch.append.is_empty() || !patch.places.is_empty();
@@ -112,21 +114,27 @@ impl StagedArray {
             let some = &moves.moves[transfer.moves.clone()];
             let touch = &moves.touches[transfer.touch];
             let mut slots = self.take(number);
-            let bytes =
-                Arc::get_mut(&mut slots).expect("`take` copied it if it was shared").bytes_mut();
+            let to_slots = Arc::get_mut(&mut slots).expect("`take` copied it if it was shared");
             let done = match (transfer.from, value) {
                 (End::Slab(slab), _) => match &self.slabs[slab as usize] {
-                    Slab::Base(base) => stage(some, &**base, bytes, self.layout.slot_bytes),
+                    Slab::Base(base) => {
+                        let is_base = self.layout.slabs[slab as usize].kind == SlabKind::Base;
+                        for one in some {
+                            let from = is_base.then_some(Place { slab, slot: one.from });
+                            to_slots.note_copy(one.to, from);
+                        }
+                        stage(some, &**base, to_slots.bytes_mut(), self.layout.slot_bytes)
+                    }
                     _ => {
                         let from = Side { steps: &nothing, chunked: true };
-                        let source = Source::Flat(&self.fill, 0);
-                        self.program(touch, &from, &to).to_slots(some, source, bytes)
+                        let program = self.program(touch, &from, &to);
+                        write(&program, some, Source::Flat(&self.fill, 0), to_slots)
                     }
                 },
                 (_, Some(value)) => {
                     let from = Side { steps: &value.steps, chunked: false };
-                    let source = Source::Flat(&value.bytes, value.start);
-                    self.program(touch, &from, &to).to_slots(some, source, bytes)
+                    let program = self.program(touch, &from, &to);
+                    write(&program, some, Source::Flat(&value.bytes, value.start), to_slots)
                 }
                 (_, None) => Ok(()),
             };
@@ -148,4 +156,12 @@ impl StagedArray {
         }
         slots
     }
+}
+
+/// Writes to chunks, and notes where.
+fn write(program: &Program<'_>, some: &[Move], from: Source<'_>, slots: &mut Slots) -> Result<()> {
+    if slots.takes_notes() {
+        program.each_written(some, |one, bytes| slots.note_written(one.to, bytes));
+    }
+    program.to_slots(some, from, slots.bytes_mut())
 }

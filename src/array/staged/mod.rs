@@ -9,4 +9,5 @@ mod convert;
 mod testing;
 
 pub use array::{ChunkState, StagedArray};
+pub(crate) use slab::Copied;
 pub use spill::{SlabStore, SpillDir};

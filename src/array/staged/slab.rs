@@ -1,8 +1,10 @@
 //! Slabs in memory: chunks side by side.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
+use crate::array::plan::Place;
 use crate::array::transfer::BaseSlab;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::prefer_huge_pages;
@@ -18,12 +20,37 @@ pub(crate) enum Slab {
     Staged(Arc<Slots>),
 }
 
+impl Slab {
+    /// Forgets what its chunks are copies of, where they are this array's alone.
+    pub(crate) fn forget_copies(&mut self) {
+        if let Slab::Staged(slots) = self {
+            if let Some(slots) = Arc::get_mut(slots) {
+                slots.copies.clear();
+            }
+        }
+    }
+}
+
 /// Chunks side by side, where elements of any type may begin.
 pub(crate) struct Slots {
     memory: Vec<u128>,
     /// Bytes of one chunk.
     size: usize,
+    /// What is known of each chunk; nothing where chunks are small.
+    copies: Vec<Option<Copied>>,
 }
+
+/// A chunk that was copied from a base slab.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Copied {
+    /// Where it was.
+    pub(crate) from: Place,
+    /// The bytes that may have been written since: all others are as they were there.
+    pub(crate) written: Range<usize>,
+}
+
+/// Of chunks of this size and smaller ones no part is worth knowing. Tests want it of all.
+const WORTH_NOTING: usize = if cfg!(test) { 0 } else { 64 << 10 };
 
 impl Slots {
     /// Room for this many chunks. The memory is zero, and not committed until it is written.
@@ -33,13 +60,14 @@ impl Slots {
             let message = format!("{slots} chunks of {size} bytes are more than fit in memory");
             Error::new(ErrorKind::Limit, message)
         })?;
-        Ok(Slots::zeroed(bytes.div_ceil(size_of::<u128>()), size))
+        let copies = if size > WORTH_NOTING { vec![None; slots as usize] } else { Vec::new() };
+        Ok(Slots::zeroed(bytes.div_ceil(size_of::<u128>()), size, copies))
     }
 
-    fn zeroed(words: usize, size: usize) -> Slots {
+    fn zeroed(words: usize, size: usize, copies: Vec<Option<Copied>>) -> Slots {
         let mut memory = vec![0_u128; words];
         prefer_huge_pages(&mut memory);
-        Slots { memory, size }
+        Slots { memory, size, copies }
     }
 
     /// All chunks, and padding that fills the last word.
@@ -65,10 +93,37 @@ impl Slots {
 
     /// A copy of the first `used` chunks, with the same capacity.
     pub(crate) fn copy(&self, used: u32) -> Slots {
-        let mut copy = Slots::zeroed(self.memory.len(), self.size);
+        let mut copy = Slots::zeroed(self.memory.len(), self.size, self.copies.clone());
         let used = used as usize * self.size;
         copy.bytes_mut()[..used].copy_from_slice(&self.bytes()[..used]);
         copy
+    }
+
+    /// What a chunk is a copy of, as far as that was noted.
+    pub(crate) fn copied(&self, slot: usize) -> Option<&Copied> {
+        self.copies.get(slot)?.as_ref()
+    }
+
+    /// Whether anything is noted of these chunks.
+    pub(crate) fn takes_notes(&self) -> bool {
+        !self.copies.is_empty()
+    }
+
+    /// Notes what a chunk is a copy of.
+    pub(crate) fn note_copy(&mut self, slot: u32, from: Option<Place>) {
+        if let Some(copy) = self.copies.get_mut(slot as usize) {
+            *copy = from.map(|from| Copied { from, written: 0..0 });
+        }
+    }
+
+    /// Notes that these bytes of a chunk were written.
+    pub(crate) fn note_written(&mut self, slot: u32, bytes: Range<usize>) {
+        if let Some(Some(Copied { written, .. })) = self.copies.get_mut(slot as usize) {
+            *written = match (*written).is_empty() {
+                true => bytes,
+                false => written.start.min(bytes.start)..written.end.max(bytes.end),
+            };
+        }
     }
 }
 

@@ -391,6 +391,7 @@ fn random_value<T: Element>(random: &mut Random, shape: &[usize], make: fn(u64) 
 struct Seen {
     failed: usize,
     spilled: usize,
+    copied: usize,
 }
 
 /// Operations in sequence, each compared; also those that must fail and change nothing.
@@ -515,6 +516,9 @@ fn operate<T: Element>(seed: u64, nd: usize, steps: usize, make: fn(u64) -> T) -
         assert_eq!(array.shape(), model.array.shape(), "{name}");
         assert_eq!(array.get::<T>(..).unwrap(), model.array, "{name}");
         check_chunks(&array, &model, &name);
+        if let Some(disk) = &disk {
+            seen.copied += check_copies(&array, disk, &name);
+        }
     }
     drop((array, frozen));
     assert_eq!(
@@ -541,6 +545,22 @@ fn check_chunks<T: Element>(array: &StagedArray, model: &Model<T>, name: &str) {
     }
 }
 
+/// A chunk that is known to be a copy is one, but for what was written. Returns how many are, in part.
+fn check_copies(array: &StagedArray, disk: &Disk, name: &str) -> usize {
+    let copied = (0..array.grid().len()).filter_map(|cell| Some((cell, array.copied(cell)?)));
+    let mut partly = 0;
+    for (cell, copied) in copied {
+        assert_eq!(copied.from.slab, 1, "{name}");
+        let there = &disk.bytes[copied.from.slot as usize * disk.size..][..disk.size];
+        let chunk = array.chunk(cell).unwrap();
+        let written = copied.written.clone();
+        assert_eq!(chunk[..written.start], there[..written.start], "{name}: chunk {cell}");
+        assert_eq!(chunk[written.end..], there[written.end..], "{name}: chunk {cell}");
+        partly += usize::from(written.len() < disk.size);
+    }
+    partly
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes there")]
 fn random_operations_agree_with_a_plain_array() {
@@ -562,10 +582,12 @@ fn random_operations_agree_with_a_plain_array() {
             };
             all.failed += seen.failed;
             all.spilled += seen.spilled;
+            all.copied += seen.copied;
         }
     }
     assert!(all.failed > 100, "{} operations failed half-way", all.failed);
     assert!(all.spilled > 100, "{} times there was a spilled slab", all.spilled);
+    assert!(all.copied > 100, "{} times a chunk was a copy in part", all.copied);
 }
 
 /// The results of NumPy itself, for selections of every kind.

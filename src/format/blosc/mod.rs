@@ -384,6 +384,29 @@ impl Scratch {
         bytes: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<usize, EncodeError> {
+        self.compress_again(params, (before, None), bytes, out)
+    }
+
+    /// As [`compress_changed`](Self::compress_changed), of a chunk that was decompressed before: outside this
+    /// range the bytes are still those that were in it, so that nothing is decompressed to see that.
+    pub(crate) fn compress_changed_in(
+        &mut self,
+        params: &Params,
+        before: &[u8],
+        bytes: &[u8],
+        changed: Range<usize>,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, EncodeError> {
+        self.compress_again(params, (before, Some(changed)), bytes, out)
+    }
+
+    fn compress_again(
+        &mut self,
+        params: &Params,
+        before: (&[u8], Option<Range<usize>>),
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<usize, EncodeError> {
         params.check(bytes.len())?;
         match patch::compress_changed(params, before, bytes, out, self) {
             Some(len) => Ok(len),

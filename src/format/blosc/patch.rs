@@ -3,7 +3,10 @@
 //!
 //! Blocks are compressed each on its own, so the chunk is the one that compressing all of it makes, as far as
 //! the earlier one was made by the same codecs. Nothing is assumed of that one: a block is used only if what
-//! was copied decompresses to the very bytes.
+//! was copied decompresses to the very bytes, or if the caller has decompressed it and knows which bytes have
+//! changed since.
+
+use std::ops::Range;
 
 use super::header::{HEADER, Header, WORD, to_bytes};
 use super::validate::{block, whole};
@@ -14,9 +17,10 @@ use super::{Params, Scratch};
 const GIVE_UP: usize = 8;
 
 /// Appends the chunk of these bytes; `None` if nothing of the earlier chunk is of use, and nothing was appended.
+/// With the earlier chunk come the bytes that may have changed, where that is known.
 pub(super) fn compress_changed(
     params: &Params,
-    before: &[u8],
+    (before, changed): (&[u8], Option<Range<usize>>),
     bytes: &[u8],
     out: &mut Vec<u8>,
     scratch: &mut Scratch,
@@ -28,7 +32,7 @@ pub(super) fn compress_changed(
         return None;
     }
     let start = out.len();
-    let end = put_blocks(params, before, &old, bytes, out, scratch);
+    let end = put_blocks(params, (before, &old, changed), bytes, out, scratch);
     if end.is_none() {
         out.truncate(start);
     }
@@ -37,8 +41,7 @@ pub(super) fn compress_changed(
 
 fn put_blocks(
     params: &Params,
-    before: &[u8],
-    old: &Header,
+    (before, old, known): (&[u8], &Header, Option<Range<usize>>),
     bytes: &[u8],
     out: &mut Vec<u8>,
     scratch: &mut Scratch,
@@ -51,9 +54,11 @@ fn put_blocks(
         let at = out.len();
         let word = start + HEADER + WORD * index;
         out[word..word + WORD].copy_from_slice(&((at - start) as u32).to_le_bytes());
-        if changed * GIVE_UP <= blocks || changed <= same {
+        let range = old.block(index);
+        let is_known = known.as_ref().map(|c| c.end <= range.start || range.end <= c.start);
+        if is_known.unwrap_or(changed * GIVE_UP <= blocks || changed <= same) {
             out.extend_from_slice(block(before, old, index).ok()?.bytes);
-            if scratch.holds(&out[start..], old, index, content) {
+            if is_known == Some(true) || scratch.holds(&out[start..], old, index, content) {
                 same += 1;
                 continue;
             }

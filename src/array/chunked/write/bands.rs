@@ -240,11 +240,16 @@ impl<'a> Bands<'a> {
         let selection: Selection = parts.collect();
         staged.write(selection, &(self.read)(self.done..self.done + count)?)?;
         let top = (band * self.height) as u64;
+        let across: usize = self.grid.counts()[1..].iter().product();
         for (cell, state) in staged.changes().enumerate() {
             let new = match state? {
                 ChunkState::Base(_) => continue,
                 ChunkState::Fill => NewChunk::Fill,
-                ChunkState::Staged(bytes) => NewChunk::Bytes(bytes.into_owned().into()),
+                ChunkState::Staged(bytes) => {
+                    // Above are the chunks of the base with the same numbers.
+                    let base = band * self.height * across + cell;
+                    NewChunk::staged(bytes.into_owned().into(), staged.copied(cell), base)
+                }
             };
             let mut at = coordinates(staged.grid().coordinates(cell));
             at[0] += top;

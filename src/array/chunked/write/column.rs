@@ -4,6 +4,7 @@
 //! wait for a superchunk to fill, or for the end.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -242,8 +243,11 @@ impl<'a> ColumnWriter<'a> {
                     // Of a chunk of several blocks some may be as they were.
                     let place = before.filter(|_| content.len() > BLOCK);
                     let file = place.and_then(|place| Some((self.superchunk(&place)?, place)));
-                    let old = file.as_ref().and_then(|(file, place)| file.packed(place).ok());
-                    let old = old.as_deref().unwrap_or_default();
+                    let old = file.as_ref().and_then(|(file, place)| {
+                        let known = self.changed(new).filter(|_| file.is_intact(place));
+                        Some((file.packed(place).ok()?, known))
+                    });
+                    let old = old.as_ref().map(|(old, known)| (&old[..], known.clone()));
                     pack(&self.params, &self.content, content, old, scratch, packed)
                 };
                 let packed = first.then(pack).transpose()?;
@@ -284,7 +288,7 @@ impl<'a> ColumnWriter<'a> {
     ) -> Option<&'b [u8]> {
         let bytes = match new {
             NewChunk::Fill => return None,
-            NewChunk::Bytes(bytes) => bytes,
+            NewChunk::Bytes(bytes) | NewChunk::Changed(bytes, _) => bytes,
             NewChunk::Of(chunks, cell) => chunks.chunk(*cell, chunk),
         };
         let leaf = &self.base.columns[self.column].leaf;
@@ -295,6 +299,14 @@ impl<'a> ColumnWriter<'a> {
         field.resize(bytes.len() / item * leaf.size, 0);
         columns::take_out(bytes, item, leaf.offset, leaf.size, field);
         Some(field)
+    }
+
+    /// The bytes of the column's part of a chunk that may have changed; `None` where that is not known.
+    fn changed(&self, new: &NewChunk<'_>) -> Option<Range<usize>> {
+        let NewChunk::Changed(_, bytes) = new else { return None };
+        let leaf = &self.base.columns[self.column].leaf;
+        let item = self.base.dtype.item_size();
+        Some(bytes.start / item * leaf.size..bytes.end.div_ceil(item) * leaf.size)
     }
 
     fn is_fill(&self, content: &[u8]) -> bool {
@@ -368,12 +380,13 @@ impl<'a> ColumnWriter<'a> {
     }
 }
 
-/// A chunk compressed, with what follows it in a file. `before` is what it replaces, or nothing.
+/// A chunk compressed, with what follows it in a file. `before` is what it replaces, if anything, with the bytes
+/// that may have changed since, where that is known.
 fn pack(
     params: &Params,
     content: &Content,
     bytes: &[u8],
-    before: &[u8],
+    before: Option<(&[u8], Option<Range<usize>>)>,
     scratch: &mut Scratch,
     buffer: &mut Vec<u8>,
 ) -> std::result::Result<Vec<u8>, blosc::EncodeError> {
@@ -385,7 +398,13 @@ fn pack(
         scratch.compress(params, bytes, &mut packed)?;
     } else {
         buffer.clear();
-        scratch.compress_changed(params, before, bytes, buffer)?;
+        match before {
+            Some((before, Some(changed))) => {
+                scratch.compress_changed_in(params, before, bytes, changed, buffer)?
+            }
+            Some((before, None)) => scratch.compress_changed(params, before, bytes, buffer)?,
+            None => scratch.compress(params, bytes, buffer)?,
+        };
         packed.reserve_exact(content.slot_len(buffer.len()) as usize);
         packed.extend_from_slice(buffer);
     }

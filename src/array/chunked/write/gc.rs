@@ -34,13 +34,7 @@ pub(super) fn collect(
     for path in unneeded(directory, newest.core(), &needed)? {
         expect_own(&directory.files, &path)?;
     }
-    if !go.is_empty() {
-        // A summary of a version that is gone would look damaged.
-        directory.renew_summaries(&newest.core().version, &newest.core().dtype);
-        directory.sync_dir(&directory.files.path(names::META))?;
-    }
-    remove(directory, &versions, &mut removed)?;
-    directory.sync_dir(&directory.files.path(names::VERSIONS))?;
+    remove_versions(directory, newest.core(), &versions, &mut removed)?;
     removed.versions = go;
     if compact {
         Compaction { directory, numbers, newest, removed: &mut removed }.run(&mut stay)?;
@@ -48,6 +42,32 @@ pub(super) fn collect(
     }
     remove(directory, &unneeded(directory, newest.core(), &needed)?, &mut removed)?;
     Ok(removed)
+}
+
+/// As [`collect`] of all but the newest version, right after a commit that left the tables of chunks as they
+/// were: no other files can have become unneeded.
+pub(super) fn remove_older(directory: &Directory, newest: &OpenVersion) -> Result<()> {
+    let mut numbers = directory.files.version_numbers()?;
+    numbers.retain(|number| *number < newest.version.version);
+    let paths: Vec<PathBuf> =
+        numbers.into_iter().map(|number| directory.files.version_path(number)).collect();
+    remove_versions(directory, newest, &paths, &mut Removed::default())
+}
+
+/// Removes the files of versions.
+fn remove_versions(
+    directory: &Directory,
+    newest: &OpenVersion,
+    paths: &[PathBuf],
+    removed: &mut Removed,
+) -> Result<()> {
+    if !paths.is_empty() {
+        // A summary of a version that is gone would look damaged.
+        directory.renew_summaries(&newest.version, &newest.dtype);
+        directory.sync_dir(&directory.files.path(names::META))?;
+    }
+    remove(directory, paths, removed)?;
+    directory.sync_dir(&directory.files.path(names::VERSIONS))
 }
 
 /// The versions that stay, and the numbers of those that go.

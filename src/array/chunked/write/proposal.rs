@@ -2,11 +2,14 @@
 //! a new shape, new attributes) makes one of these.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use serde_json::{Map, Value};
 
 use crate::array::chunked::version::OpenVersion;
 use crate::array::chunked::write::array_chunks::ArrayChunks;
+use crate::array::plan::Place;
+use crate::array::staged::Copied;
 use crate::error::Result;
 
 /// A version to be.
@@ -29,15 +32,30 @@ pub(super) enum NewChunk<'a> {
     Fill,
     /// These bytes: the whole chunk, the fill value beyond the edge of the array.
     Bytes(Cow<'a, [u8]>),
+    /// The same, where all bytes outside this range are those that the base was read to have.
+    Changed(Cow<'a, [u8]>, Range<usize>),
     /// The chunk of this number of an array in memory.
     Of(&'a ArrayChunks<'a>, usize),
 }
 
-impl NewChunk<'_> {
+impl<'a> NewChunk<'a> {
+    /// A staged chunk. `base` is its number in the base, which is the first slab above the full one.
+    pub(super) fn staged(
+        bytes: Cow<'a, [u8]>,
+        copied: Option<&Copied>,
+        base: usize,
+    ) -> NewChunk<'a> {
+        let here = |from: &Place| from.slab == 1 && from.slot as usize == base;
+        match copied.filter(|copied| here(&copied.from)) {
+            Some(copied) => NewChunk::Changed(bytes, copied.written.clone()),
+            None => NewChunk::Bytes(bytes),
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         match self {
             NewChunk::Fill => 0,
-            NewChunk::Bytes(bytes) => bytes.len(),
+            NewChunk::Bytes(bytes) | NewChunk::Changed(bytes, _) => bytes.len(),
             NewChunk::Of(chunks, _) => chunks.chunk_len(),
         }
     }

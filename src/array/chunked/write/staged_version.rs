@@ -132,12 +132,23 @@ impl StagedVersion {
                 SlabKind::Full if !self.shrunk => return None,
                 SlabKind::Full => NewChunk::Fill,
                 SlabKind::Staged | SlabKind::Spilled => match self.array.chunk(change.cell) {
-                    Ok(bytes) => NewChunk::Bytes(bytes),
+                    Ok(bytes) => {
+                        let copied = self.array.copied(change.cell);
+                        NewChunk::staged(bytes, copied, self.cell_of_base(change.cell))
+                    }
                     Err(e) => return Some(Err(e)),
                 },
             };
             Some(Ok((coordinates(self.array.grid().coordinates(change.cell)), new)))
         })
+    }
+
+    /// The number that a chunk has in the base, or one that no chunk has.
+    fn cell_of_base(&self, cell: usize) -> usize {
+        let (at, grid) = (self.array.grid().coordinates(cell), self.base.grid());
+        let inside = at.iter().zip(grid.counts()).all(|(i, count)| i < count);
+        let cell = at.iter().zip(grid.steps()).map(|(i, step)| i * step).sum();
+        if inside { cell } else { usize::MAX }
     }
 
     /// The version that the changes are made to.

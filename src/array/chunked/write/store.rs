@@ -291,11 +291,17 @@ impl ArrayStore {
         let info = VersionInfo::of(&version);
         // From here on the files may belong to a version, even if publishing reports an error.
         made.clear();
+        let same_tables = version.columns == newest.columns;
         self.publish(version)?;
         if !self.newest.core().version.storage.versioned {
-            self.directory.files.forget_superchunks();
             // The version is committed; the next commit removes what this cannot.
-            let _ = self.collect(&Keep::Newest(1), false);
+            let _ = match same_tables {
+                true => gc::remove_older(&self.directory, self.newest.core()),
+                false => {
+                    self.directory.files.forget_superchunks();
+                    self.collect(&Keep::Newest(1), false).map(drop)
+                }
+            };
         }
         Ok(info)
     }

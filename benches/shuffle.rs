@@ -50,7 +50,7 @@ fn main() -> Res<()> {
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
     let has = |word: &str| std::env::args().any(|a| a == word);
     let mut states = vec![(State::Cached, "cached"), (State::Evicted, "evicted")];
-    if has("cached") || has("evicted") {
+    if states.iter().any(|(_, name)| has(name)) {
         states.retain(|(_, name)| has(name));
     }
     let sync = has("sync");
@@ -143,12 +143,22 @@ impl Bench {
         let out = self.dir.path().join("out");
         let watch = Memory::watch("VmRSS:");
         let (cpu, written) = (cpu(), written());
-        let seconds = seconds(|| shuffle(&self.path, &out, self.memory, digests, self.sync))?;
+        let seconds = seconds(|| self.shuffle_to(&out, digests))?;
         let cpu = self::cpu() - cpu;
         let written = (self::written() - written) as f64 / self.bytes as f64;
         let memory = watch.growth();
         fs::remove_dir_all(&out)?;
         Ok(Shuffled { seconds, cpu, written, memory })
+    }
+
+    fn shuffle_to(&self, dir: &Path, digests: bool) -> Res<()> {
+        let reader = DatasetReader::open(&self.path)?;
+        let order = Shuffle::new(reader.len() as u64, 42).order(0)?;
+        let options = Writer::options().digests(digests).durable(self.sync);
+        let mut writer = options.create(dir.join("shuffled.msgpack"))?;
+        rearrange::external_shuffle(&reader, &*order, self.memory, &mut writer, |_| Ok(()))?;
+        writer.finish()?;
+        Ok(())
     }
 }
 
@@ -182,16 +192,6 @@ fn write(path: &Path, samples: usize, bytes: usize) -> Res<()> {
         let key = format!("n{:08}_{i}", i * 7919 % 1000);
         writer.write(&Sample { key: &key, label: i as u64, payload: &noise[i..i + bytes] })?;
     }
-    writer.finish()?;
-    Ok(())
-}
-
-fn shuffle(from: &Path, dir: &Path, memory: u64, digests: bool, sync: bool) -> Res<()> {
-    let reader = DatasetReader::open(from)?;
-    let order = Shuffle::new(reader.len() as u64, 42).order(0)?;
-    let options = Writer::options().digests(digests).durable(sync);
-    let mut writer = options.create(dir.join("shuffled.msgpack"))?;
-    rearrange::external_shuffle(&reader, &*order, memory, &mut writer, |_| Ok(()))?;
     writer.finish()?;
     Ok(())
 }

@@ -60,17 +60,30 @@ impl NamePattern {
 
     /// Whether a name matches it.
     pub fn matches(&self, name: &str) -> bool {
-        let (mut rest, mut part) = (name.chars(), 0);
+        let (mut rest, mut parts) = (name.chars(), &self.0[..]);
+        // What comes after the last star can only be at the end, and most names do not end like this.
+        if let Some(last) = parts.iter().rposition(|part| matches!(part, Part::Any)) {
+            let (before, after) = parts.split_at(last + 1);
+            let mut ends = after.iter().rev();
+            if !ends.all(|one| rest.next_back().is_some_and(|c| one.matches(c))) {
+                return false;
+            }
+            parts = before;
+        }
+        let mut part = 0;
         // Where to continue after a mismatch: the last star, and what is behind its reach.
         let mut star = None;
         loop {
-            if let Some(Part::Any) = self.0.get(part) {
+            if let Some(Part::Any) = parts.get(part) {
                 part += 1;
+                if part == parts.len() {
+                    return true;
+                }
                 star = Some((part, rest.clone()));
                 continue;
             }
-            let Some(c) = rest.next() else { return part == self.0.len() };
-            if self.0.get(part).is_some_and(|one| one.matches(c)) {
+            let Some(c) = rest.next() else { return part == parts.len() };
+            if parts.get(part).is_some_and(|one| one.matches(c)) {
                 part += 1;
                 continue;
             }
@@ -349,5 +362,53 @@ fn join(base: &str, name: &str) -> String {
         "" => name.to_string(),
         _ if base.ends_with('/') => format!("{base}{name}"),
         _ => format!("{base}/{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All texts of up to so many of these characters.
+    fn texts(of: &[char], most: usize) -> Vec<String> {
+        let mut all = vec![String::new()];
+        let mut from = 0;
+        for _ in 0..most {
+            let longer =
+                all[from..].iter().flat_map(|text| of.iter().map(move |c| format!("{text}{c}")));
+            let longer: Vec<String> = longer.collect();
+            from = all.len();
+            all.extend(longer);
+        }
+        all
+    }
+
+    fn plainly(parts: &[Part], name: &str) -> bool {
+        let mut rest = name.chars();
+        match parts {
+            [] => name.is_empty(),
+            [Part::Any, after @ ..] => {
+                plainly(after, name) || rest.next().is_some() && plainly(parts, rest.as_str())
+            }
+            [one, after @ ..] => {
+                rest.next().is_some_and(|c| one.matches(c)) && plainly(after, rest.as_str())
+            }
+        }
+    }
+
+    #[test]
+    fn patterns_match_as_their_parts_say() {
+        let names = texts(&['a', 'b', 'ä'], 5);
+        for pattern in texts(&['a', 'ä', '*', '?'], 5)
+            .iter()
+            .map(String::as_str)
+            .chain(["*[!a]b", "[ab]*ä[b]"])
+        {
+            let pattern = NamePattern::new(pattern);
+            for name in &names {
+                let expected = plainly(&pattern.0, name);
+                assert_eq!(pattern.matches(name), expected, "{pattern:?} {name:?}");
+            }
+        }
     }
 }

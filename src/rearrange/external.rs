@@ -13,12 +13,11 @@
 //! is, follows from the order and the offsets. Buckets are scratch files of the writer, so what a
 //! dead process leaves of them is removed with the rest of its unfinished dataset.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::thread;
 
+use super::direct::Direct;
+use super::in_order::{changed, in_order, slice};
 use super::spill::Spill;
 use super::{FEW, STRIDE, damaged};
 use crate::dataset::DatasetReader;
@@ -26,19 +25,14 @@ use crate::dataset::Writer;
 use crate::dataset::staging::Scratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::Order;
-use crate::storage::{CachedFile, Source};
+use crate::storage::{CachedFile, Source, prefer_huge_pages, prefetch};
 
 /// What a sample of the current bucket takes in memory on top of its bytes: where it is.
 const ENTRY: u64 = size_of::<Place>() as u64 + 16;
 /// More files than this may not be opened in one process everywhere.
 const MAX_BUCKETS: usize = 512;
-/// Bytes of samples that are read from the page cache before they are written, and how many times that may wait.
-const CHUNK: usize = 1 << 20;
-const CHUNKS: usize = 2;
-/// One in this many samples may have to be fetched before the rest is shuffled in two passes.
-const RARE: u64 = 64;
-/// The most of the dataset that pass 1 looks at in one go.
-const WINDOW: u64 = 8 << 20;
+/// Samples after the one that is written, the first bytes of which are asked for: they are anywhere in a bucket.
+const SOON: usize = 8;
 
 /// Writes all samples in this order: the same dataset as [`copy`](super::copy) makes of the same
 /// order, byte for byte, but no more than about `memory` bytes of samples are in memory at a time,
@@ -49,7 +43,7 @@ const WINDOW: u64 = 8 << 20;
 /// this order.
 ///
 /// On Linux, samples of a dataset of one file on a disk are read directly for as long as they are in the page cache,
-/// which takes none of that memory and no room on the disk, up to the first one of more than 1 MiB and 1/32 of the
+/// which takes none of that memory and no room on the disk, up to the first one of more than 1 MiB and 1/48 of the
 /// memory. For the others there are bucket files, nearly as large as they are together, where the new dataset is
 /// being written, until each has been used.
 ///
@@ -68,141 +62,55 @@ pub fn external_shuffle(
     writer: &mut Writer,
     mut progress: impl FnMut(u64) -> Result<()>,
 ) -> Result<()> {
-    let mut plan = Plan::new(reader, order, memory)?;
-    if plan.buckets.len() <= 1 {
+    check(reader, order)?;
+    let (samples, all) = (reader.len() as u64, reader.data_len());
+    let all = all.saturating_add(samples * ENTRY);
+    if samples <= 1 || all <= memory {
         let indices = order.iter().map(|index| index as usize);
         return super::copy(reader, indices, writer, |moved| progress(2 * moved));
     }
-    if let Some(file) = reader.data().and_then(CachedFile::of) {
-        let direct = Direct { reader, order, file, largest: largest(memory) };
-        let moved = direct.run(writer, |moved| progress(2 * moved))?;
-        plan.skip(reader, order, moved)?;
+    if all / (MAX_BUCKETS as u64 / 2 - 1) > memory {
+        // Maybe too much for any plan, which is said before anything is written.
+        Plan::new(reader, order, memory, 0)?;
     }
-    in_two_passes(reader, order, memory, plan, writer, &mut progress)?;
-    progress(2 * reader.len() as u64)
-}
-
-/// Reads samples from the page cache.
-struct Direct<'a> {
-    reader: &'a DatasetReader,
-    order: &'a dyn Order,
-    file: CachedFile,
-    /// Bytes of a sample, at most.
-    largest: u64,
-}
-
-/// The most bytes a sample may have to be read directly: with one chunk that is read, one that is written and those
-/// that wait, it is an eighth of the memory, or 4 MiB.
-fn largest(memory: u64) -> u64 {
-    (memory / 8 / (CHUNKS as u64 + 2)).max(CHUNK as u64)
-}
-
-/// Samples that were read: their bytes without gaps.
-#[derive(Default)]
-struct Chunk {
-    indices: Vec<u64>,
-    ends: Vec<usize>,
-    bytes: Vec<u8>,
-}
-
-impl Direct<'_> {
-    /// Writes samples for as long as they are in memory, but for a few, and none is too large. Returns how many these
-    /// are. Another thread reads them.
-    fn run(&self, writer: &mut Writer, mut progress: impl FnMut(u64) -> Result<()>) -> Result<u64> {
-        thread::scope(|scope| {
-            let (chunks, received) = sync_channel(CHUNKS);
-            let (give_back, free) = channel();
-            let thread = thread::Builder::new().name("kiste-read".into());
-            let thread = thread.spawn_scoped(scope, move || {
-                if let Err(error) = self.read(&chunks, &free) {
-                    // The other side has ended, or hears it.
-                    let _ = chunks.send(Err(error));
-                }
-            });
-            thread.map_err(|e| Error::os("starting the thread that reads", e))?;
-            let mut moved = 0;
-            for chunk in received {
-                let chunk: Chunk = chunk?;
-                moved = self.write(&chunk, writer, moved, &mut progress)?;
-                // There may be nothing left to read.
-                let _ = give_back.send(chunk);
-            }
-            Ok(moved)
-        })
+    let moved = directly(reader, order, memory, writer, &mut progress)?;
+    if moved < samples {
+        let plan = Plan::new(reader, order, memory, moved)?;
+        in_two_passes(reader, order, memory, plan, writer, &mut progress)?;
     }
+    progress(2 * samples)
+}
 
-    fn write(
-        &self,
-        chunk: &Chunk,
-        writer: &mut Writer,
-        mut moved: u64,
-        progress: &mut impl FnMut(u64) -> Result<()>,
-    ) -> Result<u64> {
-        let mut start = 0;
-        for (&index, &end) in chunk.indices.iter().zip(&chunk.ends) {
-            let (index, sample) = (index as usize, &chunk.bytes[start..end]);
-            self.reader.check_read(index, sample)?;
-            writer.write_packed(sample).map_err(|error| damaged(self.reader, index, error))?;
-            (start, moved) = (end, moved + 1);
-            if moved % FEW as u64 == 0 {
-                progress(moved)?;
-            }
+/// Refuses an order that is not one of all samples, each once.
+fn check(reader: &DatasetReader, order: &dyn Order) -> Result<()> {
+    if order.len() != reader.len() as u64 {
+        let message = format!("an order of {} for {} samples", order.len(), reader.len());
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    let mut seen = vec![0_u64; reader.len().div_ceil(64)];
+    for index in order.iter() {
+        let (word, bit) = ((index / 64) as usize, 1 << (index % 64));
+        let is_new = index < order.len() && seen[word] & bit == 0;
+        if !is_new {
+            let message = "the order does not have each sample once";
+            return Err(Error::new(ErrorKind::Invalid, message));
         }
-        Ok(moved)
+        seen[word] |= bit;
     }
+    Ok(())
+}
 
-    /// Reads samples for as long as they are in memory, but for a few, and none is too large.
-    fn read(&self, chunks: &SyncSender<Result<Chunk>>, free: &Receiver<Chunk>) -> Result<()> {
-        let (mut position, mut fetched) = (0, 0);
-        while position < self.order.len() {
-            let mut chunk = free.try_recv().unwrap_or_default();
-            let goes_on = self.read_chunk(&mut chunk, position, &mut fetched)?;
-            position += chunk.indices.len() as u64;
-            if chunks.send(Ok(chunk)).is_err() || !goes_on {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads samples from a position on. Returns whether those after them may be read as well.
-    fn read_chunk(&self, chunk: &mut Chunk, position: u64, fetched: &mut u64) -> Result<bool> {
-        chunk.indices.clear();
-        chunk.ends.clear();
-        let positions = position..self.order.len().min(position + STRIDE as u64);
-        self.order.fill(positions, &mut chunk.indices);
-        let mut end = 0;
-        for at in 0..chunk.indices.len() {
-            let range = self.reader.byte_range(chunk.indices[at] as usize)?;
-            let start = end;
-            let len = range.end - range.start;
-            if len > self.largest {
-                chunk.indices.truncate(at);
-                return Ok(false);
-            }
-            end += len as usize;
-            if end > CHUNK && at > 0 {
-                chunk.indices.truncate(at);
-                return Ok(true);
-            }
-            if chunk.bytes.len() < end {
-                let more = end.max(CHUNK) - chunk.bytes.len();
-                chunk.bytes.reserve_exact(more);
-                chunk.bytes.resize(end.max(CHUNK), 0);
-            }
-            let sample = &mut chunk.bytes[start..end];
-            if !self.file.read_if_cached(sample, range.start) {
-                *fetched += 1;
-                if *fetched > 1 + (position + at as u64) / RARE {
-                    chunk.indices.truncate(at);
-                    return Ok(false);
-                }
-                self.file.read(sample, range.start)?;
-            }
-            chunk.ends.push(end);
-        }
-        Ok(true)
-    }
+/// Writes samples from the page cache. Returns how many these are.
+fn directly(
+    reader: &DatasetReader,
+    order: &dyn Order,
+    memory: u64,
+    writer: &mut Writer,
+    progress: &mut impl FnMut(u64) -> Result<()>,
+) -> Result<u64> {
+    let Some(file) = reader.data().and_then(CachedFile::of) else { return Ok(0) };
+    let direct = Direct::new(reader, order, &file, memory);
+    direct.run(writer, |moved| progress(2 * moved))
 }
 
 /// Writes the samples of a plan.
@@ -257,7 +165,7 @@ struct Plan {
     bucket_of: Vec<u16>,
 }
 
-/// The bucket of a sample that has been written.
+/// The bucket of a sample that has been written already.
 const NOWHERE: u16 = u16::MAX;
 
 /// A stretch of the output.
@@ -273,53 +181,36 @@ impl Bucket {
 }
 
 impl Plan {
-    fn new(reader: &DatasetReader, order: &dyn Order, memory: u64) -> Result<Plan> {
-        if order.len() != reader.len() as u64 {
-            let message = format!("an order of {} for {} samples", order.len(), reader.len());
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
+    /// For the samples from a position on.
+    fn new(reader: &DatasetReader, order: &dyn Order, memory: u64, start: u64) -> Result<Plan> {
         let mut bucket_of = vec![NOWHERE; reader.len()];
         let mut buckets: Vec<Bucket> = Vec::new();
-        for (position, index) in order.iter().enumerate() {
-            let (position, index) = (position as u64, index as usize);
-            if bucket_of.get(index) != Some(&NOWHERE) {
-                let message = "the order does not have each sample once";
-                return Err(Error::new(ErrorKind::Invalid, message));
+        let (mut indices, mut lengths) = (Vec::new(), Vec::new());
+        for first in (start..order.len()).step_by(STRIDE) {
+            indices.clear();
+            order.fill(first..order.len().min(first + STRIDE as u64), &mut indices);
+            // Looked up together, so that one does not wait for the other.
+            lengths.clear();
+            for &index in &indices {
+                let range = reader.byte_range(index as usize)?;
+                lengths.push(range.end - range.start);
             }
-            let range = reader.byte_range(index)?;
-            let bytes = range.end - range.start;
-            let full = buckets.last().is_none_or(|last| last.memory() + bytes + ENTRY > memory);
-            if full && buckets.len() == MAX_BUCKETS {
-                return Err(too_little(reader, memory));
+            for ((position, &index), &bytes) in (first..).zip(&indices).zip(&lengths) {
+                let full = buckets.last().is_none_or(|last| last.memory() + bytes + ENTRY > memory);
+                if full && buckets.len() == MAX_BUCKETS {
+                    return Err(too_little(reader, memory));
+                }
+                if full {
+                    buckets.push(Bucket { positions: position..position, bytes: 0 });
+                }
+                if let Some(last) = buckets.last_mut() {
+                    last.positions.end += 1;
+                    last.bytes += bytes;
+                }
+                bucket_of[index as usize] = buckets.len() as u16 - 1;
             }
-            if full {
-                buckets.push(Bucket { positions: position..position, bytes: 0 });
-            }
-            if let Some(last) = buckets.last_mut() {
-                last.positions.end += 1;
-                last.bytes += bytes;
-            }
-            bucket_of[index] = buckets.len() as u16 - 1;
         }
         Ok(Plan { buckets, bucket_of })
-    }
-
-    /// Takes out the samples of the first positions, which have been written.
-    fn skip(&mut self, reader: &DatasetReader, order: &dyn Order, written: u64) -> Result<()> {
-        let is_over = |bucket: &&Bucket| bucket.positions.end <= written;
-        let over = self.buckets.iter().take_while(is_over).count();
-        self.buckets.drain(..over);
-        let Some(first) = self.buckets.first_mut() else { return Ok(()) };
-        for index in order.range(first.positions.start..written) {
-            let range = reader.byte_range(index as usize)?;
-            first.bytes -= range.end - range.start;
-            self.bucket_of[index as usize] = NOWHERE;
-        }
-        first.positions.start = written;
-        for bucket in self.bucket_of.iter_mut().filter(|bucket| **bucket != NOWHERE) {
-            *bucket = bucket.checked_sub(over as u16).unwrap_or(NOWHERE);
-        }
-        Ok(())
     }
 }
 
@@ -343,78 +234,29 @@ fn scatter(
     progress: &mut impl FnMut(u64) -> Result<()>,
 ) -> Result<Vec<u8>> {
     let mut held = Vec::with_capacity(plan.buckets[0].bytes as usize);
+    prefer_huge_pages(held.spare_capacity_mut());
     let bytes = plan.buckets[1..].iter().map(|bucket| bucket.bytes).sum();
     let spill = Spill { files: plan.buckets.len() - 1, bytes, memory: memory / 8 };
     spill.run(
         |file| scratch.create(file + 1),
         |files| {
-            let mut window = Window { reader, bytes: Cow::Borrowed(&[]), range: 0..0 };
             let mut moved = 0;
-            for (index, &bucket) in plan.bucket_of.iter().enumerate() {
-                if bucket == NOWHERE {
-                    continue;
-                }
-                let sample = window.sample(index)?;
-                match usize::from(bucket).checked_sub(1) {
-                    Some(file) => files.append(file, sample)?,
-                    None => held.extend_from_slice(sample),
-                }
-                moved += 1;
-                if moved % FEW as u64 == 0 {
-                    progress(moved)?;
-                }
-            }
-            window.release();
-            Ok(())
+            let bucket_of = &plan.bucket_of;
+            in_order(
+                reader,
+                |index| bucket_of[index] != NOWHERE,
+                |index, sample| {
+                    match usize::from(bucket_of[index]).checked_sub(1) {
+                        Some(file) => files.append(file, sample)?,
+                        None => held.extend_from_slice(sample),
+                    }
+                    moved += 1;
+                    if moved % FEW as u64 == 0 { progress(moved) } else { Ok(()) }
+                },
+            )
         },
     )?;
     Ok(held)
-}
-
-/// The part of the dataset that pass 1 is at. What is behind it is no longer in memory, what comes
-/// next is being fetched.
-struct Window<'a> {
-    reader: &'a DatasetReader,
-    bytes: Cow<'a, [u8]>,
-    range: Range<u64>,
-}
-
-impl<'a> Window<'a> {
-    /// The bytes of a sample, none of which comes before the last one.
-    fn sample(&mut self, index: usize) -> Result<&[u8]> {
-        let Some(data) = self.reader.data() else {
-            // Of many files: each is read where it is.
-            self.bytes = self.reader.get_raw(index)?;
-            return Ok(&self.bytes);
-        };
-        let range = self.reader.byte_range(index)?;
-        if range.end > self.range.end {
-            self.move_to(data, range.clone())?;
-        }
-        let start = range.start.wrapping_sub(self.range.start);
-        let sample = slice(&self.bytes, start, range.end - range.start)
-            .ok_or_else(|| changed(self.reader.path()))?;
-        self.reader.check_read(index, sample)?;
-        Ok(sample)
-    }
-
-    /// Lets go of these bytes, and of those before them: a page that is touched at the start of a
-    /// window may have brought neighbours from before it, up to megabytes.
-    fn release(&self) {
-        if let Some(data) = self.reader.data() {
-            data.release(self.range.start.saturating_sub(WINDOW)..self.range.end);
-        }
-    }
-
-    /// Begins at this range, and has all of it.
-    fn move_to(&mut self, data: &'a Source, range: Range<u64>) -> Result<()> {
-        self.release();
-        let most = range.start.saturating_add(WINDOW).min(self.reader.data_len());
-        self.range = range.start..range.end.max(most);
-        self.bytes = data.read(self.range.clone())?;
-        data.will_need(self.range.end..self.range.end.saturating_add(WINDOW));
-        Ok(())
-    }
 }
 
 /// Pass 2, of one bucket.
@@ -427,7 +269,11 @@ fn gather(
     writer: &mut Writer,
     mut progress: impl FnMut(u64) -> Result<()>,
 ) -> Result<()> {
-    for (at, place) in places(reader, order, bucket)?.into_iter().enumerate() {
+    let places = places(reader, order, bucket)?;
+    for (at, place) in places.iter().enumerate() {
+        if let Some(soon) = places.get(at + SOON) {
+            slice(bytes, soon.start, soon.len).into_iter().for_each(prefetch);
+        }
         let sample = slice(bytes, place.start, place.len).ok_or_else(|| changed(path))?;
         writer.write_packed(sample).map_err(|error| {
             let index = order.index_at(bucket.positions.start + at as u64) as usize;
@@ -461,16 +307,6 @@ fn places(reader: &DatasetReader, order: &dyn Order, bucket: &Bucket) -> Result<
         start += len;
     }
     Ok(places)
-}
-
-/// `None` where these bytes are not there.
-fn slice(bytes: &[u8], start: u64, len: u64) -> Option<&[u8]> {
-    let (start, len) = (usize::try_from(start).ok()?, usize::try_from(len).ok()?);
-    bytes.get(start..start.checked_add(len)?)
-}
-
-fn changed(path: &Path) -> Error {
-    Error::new(ErrorKind::Damaged, "the file was changed meanwhile").at(path)
 }
 
 #[cfg(test)]
@@ -521,7 +357,7 @@ mod tests {
             super::super::copy(&reader, indices.iter().copied(), writer, |_| Ok(())).unwrap();
         });
         let memory = 12_000;
-        let ends = Plan::new(&reader, &*order, memory).unwrap().buckets;
+        let ends = Plan::new(&reader, &*order, memory, 0).unwrap().buckets;
         assert!((5..20).contains(&ends.len()), "{}", ends.len());
         let ends = ends.iter().map(|bucket| bucket.positions.end);
         for done in ends.flat_map(|end| [end - 1, end, end + 1]).chain([0, 1]) {
@@ -530,8 +366,7 @@ mod tests {
             let found = written(&to, 300, |writer| {
                 let first = indices[..done as usize].iter().copied();
                 super::super::copy(&reader, first, writer, |_| Ok(())).unwrap();
-                let mut plan = Plan::new(&reader, &*order, memory).unwrap();
-                plan.skip(&reader, &*order, done).unwrap();
+                let plan = Plan::new(&reader, &*order, memory, done).unwrap();
                 let progress = |moved| {
                     assert!((last..=600).contains(&moved), "{last}, {moved}");
                     last = moved;
@@ -540,6 +375,33 @@ mod tests {
                 in_two_passes(&reader, &*order, memory, plan, writer, progress).unwrap();
             });
             assert!(found == expected, "{done} samples first");
+        }
+    }
+
+    #[test]
+    fn an_order_of_other_samples_is_refused() {
+        struct Of(Vec<u64>);
+        impl Order for Of {
+            fn len(&self) -> u64 {
+                self.0.len() as u64
+            }
+            fn index_at(&self, position: u64) -> u64 {
+                self.0[position as usize]
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let reader = dataset(&dir.path().join("from"));
+        let all = 0..300_u64;
+        let twice = all.clone().map(|i| if i == 200 { 100 } else { i }).collect();
+        let beyond = all.clone().map(|i| if i == 200 { 300 } else { i }).collect();
+        let far = all.clone().map(|i| if i == 200 { u64::MAX } else { i }).collect();
+        for indices in [twice, beyond, far, (0..299).collect(), (0..301).collect()] {
+            let options = Writer::options().durable(false).overwrite(true);
+            let mut writer = options.create(dir.path().join("to")).unwrap();
+            let shuffled = external_shuffle(&reader, &Of(indices), 12_000, &mut writer, |_| Ok(()));
+            assert_eq!(shuffled.unwrap_err().kind(), ErrorKind::Invalid);
+            assert!(writer.is_empty());
+            writer.abort().unwrap();
         }
     }
 
@@ -573,14 +435,12 @@ mod tests {
         let memory = 4_000_000;
         let mut lengths = vec![300_000; 60];
         indices.iter().skip(4).step_by(10).for_each(|&index| lengths[index] = 1_200_000);
-        assert!(largest(memory) < 1_200_000);
         let mapped = dataset_of(&from, lengths);
         let expected = written(&to, 60, |writer| {
             super::super::copy(&mapped, indices.iter().copied(), writer, |_| Ok(())).unwrap();
         });
         if let Some(file) = mapped.data().and_then(CachedFile::of) {
-            let largest = largest(memory);
-            let direct = Direct { reader: &mapped, order: &*order, file, largest };
+            let direct = Direct::new(&mapped, &*order, &file, memory);
             let options = Writer::options().durable(false).overwrite(true);
             let mut writer = options.create(&to).unwrap();
             let moved = direct.run(&mut writer, |_| Ok(())).unwrap();
@@ -588,7 +448,7 @@ mod tests {
             writer.abort().unwrap();
         }
         // Directly up to the first of them; and all in two passes, the first of which has threads that write.
-        let buckets = Plan::new(&mapped, &*order, memory).unwrap().buckets;
+        let buckets = Plan::new(&mapped, &*order, memory, 0).unwrap().buckets;
         let spilled: u64 = buckets[1..].iter().map(|bucket| bucket.bytes).sum();
         assert!(spilled > FEW_BYTES, "{spilled}");
         let options = DatasetReader::options().storage(Arc::new(LocalStorage::positioned()));
@@ -604,10 +464,11 @@ mod tests {
     #[test]
     fn samples_in_the_page_cache_are_written_directly() {
         let dir = tempfile::tempdir().unwrap();
-        let reader = dataset(&dir.path().join("from"));
-        let order = Shuffle::new(300, 5).order(0).unwrap();
+        // Of several units for each thread that reads.
+        let reader = dataset_of(&dir.path().join("from"), (0..5000).map(|i| i * 7 % 600));
+        let order = Shuffle::new(5000, 5).order(0).unwrap();
         let Some(file) = reader.data().and_then(CachedFile::of) else { return };
-        let direct = Direct { reader: &reader, order: &*order, file, largest: 1000 };
+        let direct = Direct::new(&reader, &*order, &file, 12_000);
         let to = dir.path().join("to");
         let mut writer = Writer::options().durable(false).create(&to).unwrap();
         let moved = direct.run(&mut writer, |_| Ok(())).unwrap();
@@ -615,7 +476,7 @@ mod tests {
         assert_eq!(writer.len(), moved);
         writer.finish().unwrap();
         let made = DatasetReader::open(&to).unwrap();
-        assert!(made.len() as u64 == moved && moved <= 300, "{moved}");
+        assert!(made.len() as u64 == moved && moved <= 5000, "{moved}");
         for position in 0..made.len() {
             let index = order.index_at(position as u64) as usize;
             assert_eq!(made.get_raw(position).unwrap(), reader.get_raw(index).unwrap());

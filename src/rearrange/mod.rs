@@ -30,6 +30,8 @@ mod diff;
 mod draw;
 mod expression;
 mod spill;
+mod direct;
+mod in_order;
 mod external;
 mod interleave;
 mod labels;

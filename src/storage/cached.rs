@@ -34,6 +34,11 @@ impl CachedFile {
     pub(crate) fn read(&self, buffer: &mut [u8], at: u64) -> Result<()> {
         super::local::read_exact_at(&self.file, buffer, at).map_err(|e| Error::io(&self.path, e))
     }
+
+    /// Announces that it will be read from front to back. Only advice, so it never fails.
+    pub(crate) fn sequential(&self) {
+        read::sequential(&self.file);
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -41,6 +46,7 @@ mod read {
     use std::fs::File;
     use std::io::IoSliceMut;
 
+    use rustix::fs::{Advice, fadvise};
     use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
     pub(super) const TELLS: bool = true;
@@ -56,6 +62,10 @@ mod read {
             }
         }
     }
+
+    pub(super) fn sequential(file: &File) {
+        let _ = fadvise(file, 0, None, Advice::Sequential);
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -67,6 +77,8 @@ mod read {
     pub(super) fn without_waiting(_: &File, _: &mut [u8], _: u64) -> bool {
         false
     }
+
+    pub(super) fn sequential(_: &File) {}
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -660,6 +660,17 @@ impl Source {
         }
     }
 
+    /// Fills the buffer with the bytes from here on.
+    pub(crate) fn read_into(&self, buffer: &mut [u8], at: u64) -> Result<()> {
+        match self {
+            Source::Mapped(_) => {
+                buffer.copy_from_slice(&self.read(at..at.saturating_add(buffer.len() as u64))?);
+                Ok(())
+            }
+            Source::Positioned(file) => file.read_exact_at(buffer, at),
+        }
+    }
+
     #[cold]
     fn beyond_end(&self) -> Error {
         Error::io(self.path(), beyond_end())

@@ -107,8 +107,43 @@ fn with_the_accelerator_a_look_up_reads_a_handful_of_bytes() {
         let bytes = |cost: &BTreeMap<String, (usize, u64)>| cost.values().map(|c| c.1).sum::<u64>();
         assert!(bytes(&first) < 600, "{n}: {first:?}");
         assert!(bytes(&second) < 300, "{n}: {second:?}");
-        assert!(!first.contains_key(".filter") && !first.contains_key(".keys"), "{first:?}");
+        let others = [".filter", ".keys", ".key_hashes"];
+        assert!(!others.iter().any(|file| first.contains_key(*file)), "{first:?}");
     }
+}
+
+#[test]
+fn the_hashes_are_read_for_keys_that_the_accelerator_lacks() {
+    let (storage, reader) = opened(20_000, true);
+    assert_eq!(reader.find("absent").unwrap(), None);
+    assert!(cost(&storage).contains_key(".key_hashes"));
+    // Made from other hashes, it leads to samples with other keys; or it is no table at all.
+    let lookup = SideFile::Lookup.path(&dataset());
+    let other = written(20_001, true).get(&lookup).unwrap();
+    let noise = vec![7; other.len()];
+    for wrong in [other, noise] {
+        storage.put(&lookup, wrong);
+        let reader = open_in(&storage, &dataset()).unwrap();
+        for i in [0, 3, 19_999] {
+            assert_eq!(reader.find(&format!("{i:06}")).unwrap(), Some(i));
+        }
+        assert_eq!(reader.find("020000").unwrap(), None);
+    }
+    // One of as many other samples.
+    let other = MemoryStorage::new();
+    let options = Writer::options().storage(Arc::new(other.clone())).lookup(true);
+    let mut writer = options.create(dataset()).unwrap();
+    for i in 0..20_000 {
+        let key = format!("{:06}", i + 1);
+        writer.write_raw_unchecked(&key, &packed(&key, i % 100)).unwrap();
+    }
+    writer.finish().unwrap();
+    storage.put(&lookup, other.get(&lookup).unwrap());
+    let reader = open_in(&storage, &dataset()).unwrap();
+    for i in [0, 3, 19_999] {
+        assert_eq!(reader.find(&format!("{i:06}")).unwrap(), Some(i));
+    }
+    assert_eq!(reader.find("020000").unwrap(), None);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
+use crate::format::dataset::key_hashes::Salt;
 use crate::format::dataset::{Digest, SideFile, filter, lookup};
 use crate::format::md5::Md5;
 use crate::storage::{Source, Storage};
@@ -15,21 +16,36 @@ use super::super::index::{self, read_digests};
 use super::hashes::Hashes;
 use super::open::OpenDataset;
 
-/// An open `.lookup` that was made from these hashes.
+/// An open `.lookup`, of as many samples as there are.
 pub(super) struct Lookup {
     pub(super) shape: lookup::Shape,
+    header: lookup::Header,
     pub(super) source: Source,
     /// All of a remote file, once enough keys were looked for that this is cheaper.
     whole: OnceLock<Vec<u8>>,
 }
 
 impl Lookup {
-    pub(super) fn open(files: &OpenDataset, hashes: &Hashes) -> Result<Option<Lookup>> {
+    pub(super) fn open(files: &OpenDataset) -> Result<Option<Lookup>> {
         let Some(source) = files.side_file(SideFile::Lookup)? else { return Ok(None) };
         let header = source.read(0..source.len().min(lookup::HEADER as u64))?;
         // Damaged, or of another dataset, as after Python rewrote this one: all that is in it can
         // be had without it, and verifying tells.
         let Ok(header) = lookup::Header::parse(&header, source.len()) else { return Ok(None) };
+        let shape = header.shape();
+        if shape.count() != files.len as u64 {
+            return Ok(None);
+        }
+        Ok(Some(Lookup { shape, header, source, whole: OnceLock::new() }))
+    }
+
+    /// The salt of the hashes that it was made from.
+    pub(super) fn salt(&self) -> &Salt {
+        &self.header.source().salt
+    }
+
+    /// Whether it was made from these hashes.
+    pub(super) fn is_of(&self, hashes: &Hashes) -> Result<bool> {
         let last = hashes.len().saturating_sub(1);
         let now = lookup::Source {
             count: hashes.len() as u64,
@@ -37,10 +53,7 @@ impl Lookup {
             first: if hashes.len() > 0 { hashes.get(0)? } else { 0 },
             last: if hashes.len() > 0 { hashes.get(last)? } else { 0 },
         };
-        if header.check_source(&now).is_err() {
-            return Ok(None);
-        }
-        Ok(Some(Lookup { shape: header.shape(), source, whole: OnceLock::new() }))
+        Ok(self.header.check_source(&now).is_ok())
     }
 
     pub(super) fn is_mapped(&self) -> bool {

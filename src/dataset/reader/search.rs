@@ -89,6 +89,8 @@ pub(super) struct Search {
     hashes: OnceLock<Hashes>,
     filter: OnceLock<Option<Filter>>,
     lookup: OnceLock<Option<Lookup>>,
+    /// Whether it was made from the hashes.
+    lookup_is_right: OnceLock<bool>,
     /// Whether the accelerator was found to be wrong, so that this does without.
     lookup_is_wrong: AtomicBool,
     table: OnceLock<(lookup::Shape, Vec<u32>)>,
@@ -101,7 +103,27 @@ pub(super) struct Search {
 
 impl Search {
     pub(super) fn find(&self, files: &OpenDataset, key: &str) -> Result<Option<usize>> {
-        self.find_after(files, key, Asked::No)
+        match self.find_first(files, key)? {
+            Some(index) => Ok(Some(index)),
+            None => self.find_after(files, key, Asked::No),
+        }
+    }
+
+    /// As long as no hashes were needed: the key in `.lookup` alone, which has their salt. That file may be damaged
+    /// or stale, so only a sample that has the key counts.
+    fn find_first(&self, files: &OpenDataset, key: &str) -> Result<Option<usize>> {
+        if files.data.is_remote() || self.hashes.get().is_some() {
+            return Ok(None);
+        }
+        let Some(lookup) = self.any_lookup(files)? else { return Ok(None) };
+        let slots = Slots::File(lookup);
+        let mut candidates = slots.shape().probe(key_hashes::hash(lookup.salt(), key.as_bytes()));
+        while let Ok(Some(index)) = candidates.next_candidate(|slot| slots.at(slot)) {
+            if matches!(files.has_key(index as usize, key), Ok(true)) {
+                return Ok(Some(index as usize));
+            }
+        }
+        Ok(None)
     }
 
     /// The same for a sample that will be read: a remote one is fetched whole, in the round in which
@@ -414,13 +436,26 @@ impl Search {
     }
 
     fn lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
+        let Some(lookup) = self.any_lookup(files)? else { return Ok(None) };
+        let is_right = match self.lookup_is_right.get() {
+            Some(is_right) => *is_right,
+            None => {
+                let is_right = lookup.is_of(self.hashes(files)?)?;
+                *self.lookup_is_right.get_or_init(|| is_right)
+            }
+        };
+        Ok(is_right.then_some(lookup))
+    }
+
+    /// An accelerator that may have been made from other hashes.
+    fn any_lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
         if self.lookup_is_wrong.load(Relaxed) {
             return Ok(None);
         }
         match self.lookup.get() {
             Some(lookup) => Ok(lookup.as_ref()),
             None => {
-                let lookup = Lookup::open(files, self.hashes(files)?)?;
+                let lookup = Lookup::open(files)?;
                 Ok(self.lookup.get_or_init(|| lookup).as_ref())
             }
         }

@@ -66,10 +66,10 @@ impl Pipeline {
     #[inline]
     pub(super) fn keep(&mut self) -> Result<()> {
         if self.block.len() > self.room {
-            self.keep_more()
-        } else {
-            Ok(self.kept = self.block.len())
+            return self.keep_more();
         }
+        self.kept = self.block.len();
+        Ok(())
     }
 
     /// The same for one with which the block is longer than it is to be.

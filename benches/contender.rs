@@ -434,6 +434,26 @@ fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
                 pass.sum == workload.check(indices.iter().copied())
             })
         }
+        // Not an operation of the harness: beside its "get_key".
+        "get_key_batch" => {
+            let indices = workload.indices(args.count)?;
+            let keys = workload.lines("keys.txt")?;
+            let reader = open()?;
+            reader.prepare_keys()?;
+            reader.find(&keys[0])?;
+            let clock = Clock::start();
+            for batch in indices.chunks(args.batch) {
+                let batch: Vec<&String> = batch.iter().map(|index| &keys[*index]).collect();
+                let found = reader.find_many(&batch)?;
+                let found = found.into_iter().collect::<Option<Vec<usize>>>().ok_or("absent")?;
+                for raw in reader.get_raw_many(&found)? {
+                    pass.take(&raw)?;
+                }
+            }
+            clock.stop(pass.items, pass.bytes, || {
+                pass.sum == workload.check(indices.iter().copied())
+            })
+        }
         "get_key" => {
             let indices = workload.indices(args.count)?;
             let keys = workload.lines("keys.txt")?;

@@ -6,8 +6,8 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use crate::format::dataset::filter;
 use crate::format::dataset::key_hashes::Salt;
+use crate::format::dataset::{filter, lookup};
 
 use super::build::HashMany;
 
@@ -15,13 +15,14 @@ use super::build::HashMany;
 const BATCH: (usize, usize) = (1 << 12, 1 << 18);
 /// Batches that wait for the thread.
 const QUEUE: usize = 4;
-/// The most keys whose hashes are kept in memory, which takes 24 bytes each. The others are hashed at the end.
+/// The most keys whose hashes are kept in memory, which takes 32 bytes each. The others are hashed at the end.
 const MOST: usize = 1 << 21;
 
-/// The hashes of the first keys of a dataset, under the first salt and for the filter.
+/// The hashes of the first keys of a dataset: under the first salt, for `.lookup`, and for the filter.
 #[derive(Default)]
 pub(crate) struct Hashed {
     pub(super) hashes: Vec<u64>,
+    pub(super) places: Vec<u64>,
     pub(super) pairs: Vec<filter::Pair>,
 }
 
@@ -114,16 +115,17 @@ fn start(hash_many: HashMany) -> State {
 
 fn hash_all(batches: &Receiver<Batch>, hash_many: HashMany) -> Hashed {
     let salt = Salt::of_try(0);
-    let Hashed { mut hashes, mut pairs } = Hashed::default();
+    let Hashed { mut hashes, mut places, mut pairs } = Hashed::default();
     for batch in batches {
         let keys: Vec<&[u8]> = batch.keys().collect();
         let first = hashes.len();
         hashes.resize(first + keys.len(), 0);
         pairs.resize(first + keys.len(), (0, 0));
         hash_many(&salt, &keys, &mut hashes[first..]);
+        places.extend(keys.iter().map(|key| lookup::hash(key)));
         filter::pair_many(&keys, &mut pairs[first..]);
     }
-    Hashed { hashes, pairs }
+    Hashed { hashes, places, pairs }
 }
 
 impl Batch {
@@ -146,11 +148,13 @@ mod tests {
     }
 
     fn check(keys: &[String], hashed: &Hashed) {
-        assert_eq!(hashed.hashes.len(), hashed.pairs.len());
+        let Hashed { hashes, places, pairs } = hashed;
+        assert_eq!((hashes.len(), hashes.len()), (places.len(), pairs.len()));
         let salt = Salt::of_try(0);
-        for ((key, hash), pair) in keys.iter().zip(&hashed.hashes).zip(&hashed.pairs) {
+        for (i, (key, hash)) in keys.iter().zip(hashes).enumerate() {
             assert_eq!(*hash, key_hashes::hash(&salt, key.as_bytes()), "{key}");
-            assert_eq!(*pair, filter::pair(key.as_bytes()), "{key}");
+            assert_eq!(places[i], lookup::hash(key.as_bytes()), "{key}");
+            assert_eq!(pairs[i], filter::pair(key.as_bytes()), "{key}");
         }
     }
 

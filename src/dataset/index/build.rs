@@ -11,12 +11,13 @@ use rayon::prelude::*;
 use super::super::staging::Staging;
 use super::ahead::Hashed;
 use super::by_hash::{EachPart, by_hash};
+use super::collision::collision;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::key_hashes::{self, Salt};
-use crate::format::dataset::{Digests, SideFile, filter, keys, lookup};
+use crate::format::dataset::{Digests, SideFile, crc, filter, keys, lookup};
 use crate::format::md5::Md5;
-use crate::storage::{Source, Storage};
+use crate::storage::{Sink, Source, Storage};
 
 /// Keys that are hashed at a time.
 const BATCH: usize = 1 << 16;
@@ -60,49 +61,52 @@ pub(crate) fn build(
         let there = format!("{} bytes for them", body.bytes.len());
         return Err(body.damaged(FormatError::new(0, format!("{count} keys"), there)));
     }
-    let (hashes, filter) = hash_all(&body, wanted.filter, hash_many, ahead)?;
-    let (filter, hashes) = rayon::join(
-        || filter.map_or(Ok(()), |filter| filter.write(staging, sync)),
-        || write_by_hash(staging, &body, hashes, wanted, sync, hash_many),
-    );
-    filter.and(hashes)
+    let (Hashes { mut hashes, places }, filter) = hash_all(&body, wanted, hash_many, ahead)?;
+    let by_hash = || -> Result<()> {
+        let table =
+            || if wanted.lookup { write_slots(staging, &places).map(Some) } else { Ok(None) };
+        let (table, md5_of) = rayon::join(table, || {
+            write_key_hashes(staging, &body, &mut hashes, wanted, sync, hash_many)
+        });
+        let of = md5_of?;
+        match table? {
+            Some(table) => table.finish(of, sync),
+            None => Ok(()),
+        }
+    };
+    let filter = || filter.map_or(Ok(()), |filter| filter.write(staging, sync));
+    let (filter, by_hash) = rayon::join(filter, by_hash);
+    filter.and(by_hash)
 }
 
-/// Writes `.key_hashes` and `.lookup`, with the first salt that makes all hashes different. `hashes` are those of the
-/// first salt of all.
-fn write_by_hash(
+/// Writes `.key_hashes` with the first salt that makes all hashes different. `hashes` are those of the first salt of
+/// all.
+fn write_key_hashes(
     staging: &Staging,
     body: &KeyList<'_>,
-    mut hashes: Vec<u64>,
+    hashes: &mut [u64],
     wanted: Wanted,
     sync: bool,
     hash_many: HashMany,
-) -> Result<()> {
+) -> Result<Belongs> {
     let mut salt = Salt::of_try(0);
     let mut tries = 0;
     loop {
-        // Written before they are known to be good: the test for collisions sorts them in place,
-        // which spares eight bytes a key, and practically never finds one.
+        // Written before they are known to be good: they practically always are.
         if wanted.key_hashes {
-            write_hashes(staging, &salt, &hashes, sync)?;
+            write_hashes(staging, &salt, hashes, sync)?;
         }
-        let collision = match wanted.lookup {
-            true => write_lookup(staging, salt, &hashes, sync)?,
-            false => collision(&mut hashes),
+        let Some(collision) = collision(hashes) else {
+            return Ok(Belongs::to(salt, hashes, wanted.lookup));
         };
-        let Some(collision) = collision else { return Ok(()) };
         body.refuse_duplicate(&salt, collision, hash_many)?;
         tries += 1;
         if tries == key_hashes::MAX_TRIES {
             let message = format!("key hashes still collide after {tries} salts");
             return Err(Error::new(ErrorKind::Limit, message).at(body.path));
         }
-        for (made, file) in
-            [(wanted.key_hashes, SideFile::KeyHashes), (wanted.lookup, SideFile::Lookup)]
-        {
-            if made {
-                staging.discard(file)?;
-            }
+        if wanted.key_hashes {
+            staging.discard(SideFile::KeyHashes)?;
         }
         salt = Salt::of_try(tries);
         body.for_batches(0, |first, batch| {
@@ -133,28 +137,42 @@ impl Filter {
     }
 }
 
-/// Hashes all keys under the first salt, and fills the filter meanwhile: while one core sets the
-/// bits of one batch, the others hash the next.
+/// The hashes of all keys.
+struct Hashes {
+    /// Under the first salt.
+    hashes: Vec<u64>,
+    /// For `.lookup`, if it is wanted.
+    places: Vec<u64>,
+}
+
+/// Hashes all keys, and fills the filter meanwhile: while one core sets the bits of one batch, the others hash the
+/// next.
 fn hash_all(
     body: &KeyList<'_>,
-    with_filter: bool,
+    wanted: Wanted,
     hash_many: HashMany,
     ahead: Hashed,
-) -> Result<(Vec<u64>, Option<Filter>)> {
+) -> Result<(Hashes, Option<Filter>)> {
+    let with_filter = wanted.filter;
     let salt = Salt::of_try(0);
-    let Hashed { mut hashes, pairs } = ahead;
+    let Hashed { mut hashes, mut places, pairs } = ahead;
     let done = hashes.len();
     hashes.resize(body.count as usize, 0);
+    places.resize(if wanted.lookup { body.count as usize } else { 0 }, 0);
     let params = filter::Params::for_len(body.count);
     let bits = vec![0; if with_filter { params.body_len() as usize } else { 0 }];
     let mut filter = Filter { params, bits, left: if with_filter { pairs } else { Vec::new() } };
     let mut next = Vec::new();
     body.for_batches(done, |first, batch| {
-        let target = &mut hashes[first..first + batch.len()];
+        let range = first..first + batch.len();
+        let (target, places) = (&mut hashes[range.clone()], places.get_mut(range));
         rayon::join(
             || filter.insert_left(),
             || {
                 hash_batch(&salt, &batch, target, hash_many);
+                if let Some(places) = places {
+                    place_batch(&batch, places);
+                }
                 if with_filter {
                     next.resize(batch.len(), (0, 0));
                     let tasks = batch.par_chunks(TASK).zip(next.par_chunks_mut(TASK));
@@ -165,12 +183,19 @@ fn hash_all(
         std::mem::swap(&mut filter.left, &mut next);
         Ok(())
     })?;
-    Ok((hashes, with_filter.then_some(filter)))
+    Ok((Hashes { hashes, places }, with_filter.then_some(filter)))
 }
 
 fn hash_batch(salt: &Salt, batch: &[&[u8]], out: &mut [u64], hash_many: HashMany) {
     let tasks = batch.par_chunks(TASK).zip(out.par_chunks_mut(TASK));
     tasks.for_each(|(keys, out)| hash_many(salt, keys, out));
+}
+
+fn place_batch(batch: &[&[u8]], out: &mut [u64]) {
+    let tasks = batch.par_chunks(TASK).zip(out.par_chunks_mut(TASK));
+    tasks.for_each(|(keys, out)| {
+        out.iter_mut().zip(keys).for_each(|(out, key)| *out = lookup::hash(key));
+    });
 }
 
 fn write_hashes(staging: &Staging, salt: &Salt, hashes: &[u64], sync: bool) -> Result<()> {
@@ -188,92 +213,102 @@ fn write_hashes(staging: &Staging, salt: &Salt, hashes: &[u64], sync: bool) -> R
     Ok(())
 }
 
-/// The value of two equal hashes, if there are any. Sorts them.
-fn collision(hashes: &mut [u64]) -> Option<u64> {
-    hashes.par_sort_unstable();
-    key_hashes::duplicate(hashes)
+/// What a `.lookup` says of the `.key_hashes` that it belongs to.
+struct Belongs {
+    source: lookup::Source,
+    md5: [u8; 16],
 }
 
-/// The content of `.lookup` for these hashes.
-pub(crate) fn lookup_file(salt: Salt, hashes: &[u64]) -> Result<Vec<u8>> {
+impl Belongs {
+    /// The MD5 takes a while, and is left out unless it is wanted.
+    fn to(salt: Salt, hashes: &[u64], with_md5: bool) -> Belongs {
+        let mut md5 = Md5::new();
+        if with_md5 {
+            md5.update(&salt.0);
+            each_encoded(hashes, &mut |_, bytes| md5.update(bytes));
+        }
+        let source = lookup::Source {
+            count: hashes.len() as u64,
+            salt,
+            first: hashes.first().copied().unwrap_or_default(),
+            last: hashes.last().copied().unwrap_or_default(),
+        };
+        Belongs { source, md5: md5.finish() }
+    }
+}
+
+/// The content of `.lookup` for these keys, which have these hashes in `.key_hashes`.
+pub(crate) fn lookup_file<K: AsRef<[u8]>>(
+    salt: Salt,
+    hashes: &[u64],
+    keys: impl IntoIterator<Item = K>,
+) -> Result<Vec<u8>> {
+    let places: Vec<u64> = keys.into_iter().map(|key| lookup::hash(key.as_ref())).collect();
     let mut bytes = vec![0; lookup::HEADER];
-    let (header, _) = place(salt, hashes, |slots| {
+    let (shape, checksum) = place(&places, |slots| {
         bytes.extend_from_slice(slots);
         Ok(())
     })?;
+    let Belongs { source, md5 } = Belongs::to(salt, hashes, true);
+    let header = lookup::Header::new(shape, source, md5, checksum)?;
     bytes[..lookup::HEADER].copy_from_slice(&header.encode());
     Ok(bytes)
 }
 
-/// Writes `.lookup`. Returns a hash that occurs twice, if one does.
-fn write_lookup(staging: &Staging, salt: Salt, hashes: &[u64], sync: bool) -> Result<Option<u64>> {
-    let mut sink = staging.create(SideFile::Lookup)?;
-    sink.append(&[0; lookup::HEADER])?;
-    let (header, twice) = place(salt, hashes, |slots| sink.append(slots))?;
-    sink.write_at(&header.encode(), 0)?;
-    if sync {
-        sink.sync()?;
-    }
-    Ok(twice)
+/// A staged `.lookup` without its header.
+struct Slots {
+    sink: Box<dyn Sink>,
+    shape: lookup::Shape,
+    checksum: u32,
 }
 
-/// Passes the slots of `.lookup` on, in order, and returns what goes before them; and a hash that occurs twice, if
-/// one does.
-fn place(
-    salt: Salt,
-    hashes: &[u64],
-    mut put: impl FnMut(&[u8]) -> Result<()> + Send,
-) -> Result<(lookup::Header, Option<u64>)> {
-    let encoded = |part: &mut EachPart<'_>| {
-        let mut bytes = Vec::new();
-        for (i, hashes) in hashes.chunks(ENCODED).enumerate() {
-            bytes.clear();
-            hashes.iter().for_each(|hash| bytes.extend_from_slice(&key_hashes::encode(*hash)));
-            part(i * ENCODED, &bytes);
-        }
+fn write_slots(staging: &Staging, places: &[u64]) -> Result<Slots> {
+    let mut sink = staging.create(SideFile::Lookup)?;
+    sink.append(&[0; lookup::HEADER])?;
+    let (shape, checksum) = place(places, |slots| sink.append(slots))?;
+    Ok(Slots { sink, shape, checksum })
+}
+
+impl Slots {
+    fn finish(mut self, of: Belongs, sync: bool) -> Result<()> {
+        let header = lookup::Header::new(self.shape, of.source, of.md5, self.checksum)?;
+        self.sink.write_at(&header.encode(), 0)?;
+        if sync { self.sink.sync() } else { Ok(()) }
+    }
+}
+
+/// Calls `with` on all hashes as they are in `.key_hashes`, part by part, with the index of each part's first.
+fn each_encoded(hashes: &[u64], with: &mut EachPart<'_>) {
+    let mut bytes = Vec::new();
+    for (i, hashes) in hashes.chunks(ENCODED).enumerate() {
+        bytes.clear();
+        hashes.iter().for_each(|hash| bytes.extend_from_slice(&key_hashes::encode(*hash)));
+        with(i * ENCODED, &bytes);
+    }
+}
+
+/// Passes the slots of `.lookup` on, in order, and returns what they are like and their CRC-32C.
+fn place(places: &[u64], mut put: impl FnMut(&[u8]) -> Result<()>) -> Result<(lookup::Shape, u32)> {
+    let mut placer = lookup::Placer::new(places.len() as u64)?;
+    let (mut taken, mut bytes, mut checksum) = (Vec::new(), Vec::new(), crc::checksum(&[]));
+    let mut put = |slots: &mut Vec<u32>| {
+        bytes.clear();
+        slots.drain(..).for_each(|slot| bytes.extend_from_slice(&lookup::encode(slot)));
+        checksum = crc::extend(checksum, &bytes);
+        put(&bytes)
+    };
+    let scan = |part: &mut EachPart<'_>| {
+        each_encoded(places, part);
         Ok(())
     };
-    let slots = || -> Result<(lookup::Shape, Option<u64>)> {
-        let mut placer = lookup::Placer::new(hashes.len() as u64)?;
-        let (mut taken, mut bytes) = (Vec::new(), Vec::new());
-        let mut put = |slots: &mut Vec<u32>| {
-            bytes.clear();
-            slots.drain(..).for_each(|slot| bytes.extend_from_slice(&lookup::encode(slot)));
-            put(&bytes)
-        };
-        let (mut last, mut twice) = (None, None);
-        by_hash(hashes.len(), encoded, |sorted| {
-            for &(hash, index) in sorted {
-                // The first, as the search without `.lookup` finds.
-                if last.replace(hash) == Some(hash) && twice.is_none() {
-                    twice = Some(hash);
-                }
-                placer.push(hash, index)?;
-            }
-            placer.take(&mut taken);
-            put(&mut taken)
-        })?;
-        let (shape, mut rest) = placer.finish()?;
-        put(&mut rest)?;
-        Ok((shape, twice))
-    };
-    let digest = || {
-        let mut digest = lookup::SourceDigest::new();
-        digest.update(&salt.0);
-        encoded(&mut |_, bytes| {
-            digest.update(bytes);
-        })
-        .map(|()| digest.finish())
-    };
-    let (placed, digest) = rayon::join(slots, digest);
-    let ((shape, twice), digest) = (placed?, digest?);
-    let source = lookup::Source {
-        count: hashes.len() as u64,
-        salt,
-        first: hashes.first().copied().unwrap_or_default(),
-        last: hashes.last().copied().unwrap_or_default(),
-    };
-    Ok((lookup::Header::new(shape, source, digest)?, twice))
+    by_hash(places.len(), scan, |sorted| {
+        sorted.iter().try_for_each(|&(hash, index)| placer.push(hash, index))?;
+        placer.take(&mut taken);
+        put(&mut taken)
+    })?;
+    let (shape, mut rest) = placer.finish()?;
+    put(&mut rest)?;
+    Ok((shape, checksum))
 }
 
 /// The keys of a `.keys` file, after its header.

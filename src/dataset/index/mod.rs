@@ -23,6 +23,7 @@ mod ahead;
 mod by_hash;
 mod build;
 mod checksums;
+mod collision;
 mod remote;
 
 pub(crate) use ahead::{Ahead, Hashed};

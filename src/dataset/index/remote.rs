@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::SideFile;
 use crate::format::dataset::key_hashes::{self, SALT, Salt};
+use crate::format::dataset::keys;
 use crate::storage::{self, Storage};
 
 pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
@@ -65,7 +66,16 @@ fn put_lookup(storage: &Arc<dyn Storage>, path: &Path, lookup: &Path, samples: u
     let salt = Salt::parse(salt).map_err(at)?;
     let hashes: Vec<u64> =
         (0..count as usize).map_while(|index| key_hashes::entry(entries, index)).collect();
-    let content = lookup_file(salt, &hashes)?;
+    let keys_path = SideFile::Keys.path(path);
+    let at = |error: FormatError| Error::from(error).at(&keys_path);
+    let list = storage.open(&keys_path)?;
+    let list = list.read(0..list.len())?;
+    let keys = keys::Keys::parse(&list).map_err(at)?.collect::<Result<Vec<_>, _>>().map_err(at)?;
+    if keys.len() as u64 != samples {
+        let (expected, found) = (format!("{samples} keys"), keys.len().to_string());
+        return Err(at(FormatError::new(0, expected, found)));
+    }
+    let content = lookup_file(salt, &hashes, keys)?;
     let mut sink = match file.write_id() {
         Some(write) => storage.create_of_write(lookup, write)?,
         None => storage.create(lookup)?,

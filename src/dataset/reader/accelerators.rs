@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
-use crate::format::dataset::key_hashes::Salt;
-use crate::format::dataset::{Digest, SideFile, filter, lookup};
+use crate::format::dataset::{Digest, SideFile, crc, filter, lookup};
 use crate::format::md5::Md5;
 use crate::storage::{Source, Storage};
 
@@ -23,7 +22,16 @@ pub(super) struct Lookup {
     pub(super) source: Source,
     /// All of a remote file, once enough keys were looked for that this is cheaper.
     whole: OnceLock<Vec<u8>>,
+    /// Whether it is whole and of these keys by `.md5`, so that a key that it lacks is absent.
+    pub(super) trusted: AtomicBool,
+    /// What keys that it lacks have taken so far, in nanoseconds or so.
+    doubt: AtomicU64,
 }
+
+/// What it takes to learn from other files that a key is absent.
+const SECOND_WITNESS: u64 = 100;
+/// Bytes that are compared with their checksum in the same unit.
+const COMPARED: u64 = 4;
 
 impl Lookup {
     pub(super) fn open(files: &OpenDataset) -> Result<Option<Lookup>> {
@@ -36,15 +44,37 @@ impl Lookup {
         if shape.count() != files.len as u64 {
             return Ok(None);
         }
-        Ok(Some(Lookup { shape, header, source, whole: OnceLock::new() }))
+        let (trusted, doubt) = (AtomicBool::new(false), AtomicU64::new(0));
+        Ok(Some(Lookup { shape, header, source, whole: OnceLock::new(), trusted, doubt }))
     }
 
-    /// The salt of the hashes that it was made from.
-    pub(super) fn salt(&self) -> &Salt {
-        &self.header.source().salt
+    /// Counts a key that it lacks. Says whether these have taken as long as comparing all bytes would.
+    pub(super) fn is_doubted(&self) -> bool {
+        let doubt = self.doubt.fetch_add(SECOND_WITNESS, Relaxed);
+        let is_due = doubt > self.source.len() / COMPARED;
+        if is_due {
+            self.doubt.store(0, Relaxed);
+        }
+        is_due
     }
 
-    /// Whether it was made from these hashes.
+    /// Whether it is of the `.key_hashes` with this MD5.
+    pub(super) fn has_md5(&self, of_hashes: &Digest) -> bool {
+        self.header.md5() == of_hashes
+    }
+
+    /// Whether all slots are as they were written.
+    pub(super) fn is_whole(&self) -> Result<bool> {
+        let mut checksum = crc::checksum(&[]);
+        let range = lookup::HEADER as u64..self.source.len();
+        self.source.scan::<()>(range, 1 << 20, |part, _| {
+            checksum = crc::extend(checksum, part);
+            None
+        })?;
+        Ok(checksum == self.header.checksum())
+    }
+
+    /// Whether it is of these hashes.
     pub(super) fn is_of(&self, hashes: &Hashes) -> Result<bool> {
         let last = hashes.len().saturating_sub(1);
         let now = lookup::Source {
@@ -69,13 +99,13 @@ impl Lookup {
         Ok(())
     }
 
-    /// Fetches the slots where the searches for these hashes go.
-    pub(super) fn fetch_runs(&self, hashes: &[u64]) -> Result<()> {
+    /// Fetches the slots where the searches for these keys go.
+    pub(super) fn fetch_runs(&self, keys: &[&str]) -> Result<()> {
         if self.whole.get().is_some() {
             return Ok(());
         }
-        let run = |&hash: &u64| slot_bytes(&lookup_run(&self.shape, hash));
-        self.source.fetch(&hashes.iter().map(run).collect::<Vec<_>>())
+        let run = |key: &&str| slot_bytes(&lookup_run(&self.shape, key));
+        self.source.fetch(&keys.iter().map(run).collect::<Vec<_>>())
     }
 
     #[inline]
@@ -93,9 +123,9 @@ impl Lookup {
 /// Slots that are fetched for a search: hardly ever are that many taken in a row.
 const RUN: u64 = 128;
 
-/// The slots where the search for a hash begins.
-pub(super) fn lookup_run(shape: &lookup::Shape, hash: u64) -> Range<u64> {
-    let first = shape.home_of(hash);
+/// The slots where the search for a key begins.
+pub(super) fn lookup_run(shape: &lookup::Shape, key: &str) -> Range<u64> {
+    let first = shape.home_of(lookup::hash(key.as_bytes()));
     first..shape.slots().min(first + RUN)
 }
 

@@ -8,10 +8,10 @@
 use std::borrow::Cow;
 
 use crate::error::Result;
-use crate::format::dataset::key_hashes;
+use crate::format::dataset::{key_hashes, lookup};
 
 use super::open::OpenDataset;
-use super::search::{Asked, Search, Slots, Wanted, first};
+use super::search::{Asked, Quick, Search, Slots, Wanted, first};
 
 /// Keys of a group. What they touch has to fit in the first level of the cache.
 const GROUP: usize = 32;
@@ -29,6 +29,25 @@ impl Search {
     ) -> Result<Vec<Option<usize>>> {
         let mut found = Vec::with_capacity(keys.len());
         let Some(key) = keys.first() else { return Ok(found) };
+        if let Some(lookup) = self.quick_lookup(files)? {
+            let mut hashed = Vec::new();
+            for part in keys.chunks(GROUP) {
+                hashed.clear();
+                hashed.extend(part.iter().map(|key| lookup::hash(key.as_ref().as_bytes())));
+                if lookup.is_mapped() {
+                    touch(files, &Slots::File(lookup), &hashed);
+                }
+                for (key, &hash) in part.iter().zip(&hashed) {
+                    let key = key.as_ref();
+                    found.push(match self.find_quickly(files, lookup, key, hash)? {
+                        Quick::Found(index) => Some(index),
+                        Quick::Absent => None,
+                        Quick::Unclear => self.find_after(files, key, Asked::No)?,
+                    });
+                }
+            }
+            return Ok(found);
+        }
         let hashes = self.hashes_for(files, key.as_ref())?;
         let is_remote = files.data.is_remote();
         if is_remote {
@@ -46,35 +65,29 @@ impl Search {
             group.extend(part.iter().map(AsRef::as_ref));
             hashed.resize(part.len(), 0);
             key_hashes::hash_many(&hashes.salt, &group, &mut hashed);
-            match is_remote {
-                true => self.fetch_all(files, &hashed)?,
-                false => self.touch(files, &hashed)?,
+            let wanted: Vec<Wanted<'_>> =
+                group.iter().zip(&hashed).map(|(&key, &hash)| Wanted { key, hash }).collect();
+            match self.slots(files)? {
+                Some(slots) if is_remote => fetch(files, &slots, &wanted)?,
+                Some(slots) if slots.are_mapped() => touch(files, &slots, &hashed),
+                _ => {}
             }
-            for (&key, &hash) in group.iter().zip(&hashed) {
-                found.push(self.find_wanted(files, hashes, Wanted { key, hash }, Asked::No)?);
+            for wanted in wanted {
+                found.push(self.find_wanted(files, hashes, wanted, Asked::No)?);
             }
         }
         Ok(found)
     }
+}
 
-    /// Fetches what the look-ups of these hashes will read, down to what shows the keys of the samples:
-    /// each step is a round trip, which they share.
-    fn fetch_all(&self, files: &OpenDataset, wanted: &[u64]) -> Result<()> {
-        let Some(slots) = self.slots(files)? else { return Ok(()) };
-        if let Slots::File(lookup) = slots {
-            lookup.fetch_runs(wanted)?;
-        }
-        let samples = wanted.iter().filter_map(|&hash| first(&slots, hash));
-        files.fetch_heads(&samples.collect::<Vec<_>>())
+/// Fetches what the look-ups of these keys will read, down to what shows the keys of the samples: each step is a
+/// round trip, which they share.
+fn fetch(files: &OpenDataset, slots: &Slots<'_>, wanted: &[Wanted<'_>]) -> Result<()> {
+    if let Slots::File(lookup) = slots {
+        lookup.fetch_runs(&wanted.iter().map(|wanted| wanted.key).collect::<Vec<_>>())?;
     }
-
-    /// Reads what the look-ups of these hashes will read, as far as it is mapped.
-    fn touch(&self, files: &OpenDataset, wanted: &[u64]) -> Result<()> {
-        if let Some(slots) = self.slots(files)?.filter(Slots::are_mapped) {
-            touch_mapped(files, &slots, wanted);
-        }
-        Ok(())
-    }
+    let samples = wanted.iter().filter_map(|&wanted| first(slots, slots.hash(wanted)));
+    files.fetch_heads(&samples.collect::<Vec<_>>())
 }
 
 impl OpenDataset {
@@ -93,8 +106,8 @@ impl OpenDataset {
     }
 }
 
-/// Reads step by step what the look-ups will read. What is damaged is not noticed here.
-fn touch_mapped(files: &OpenDataset, slots: &Slots<'_>, wanted: &[u64]) {
+/// Reads step by step what the look-ups by these hashes will read, from memory. What is damaged is not noticed here.
+fn touch(files: &OpenDataset, slots: &Slots<'_>, wanted: &[u64]) {
     let shape = slots.shape();
     // The compiler leaves out a read whose result is not used.
     let mut sum = 0;

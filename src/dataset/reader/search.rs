@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::key_hashes::{self, Salt};
-use crate::format::dataset::{Digests, SideFile, lookup};
+use crate::format::dataset::{Digest, Digests, SideFile, lookup};
 use crate::format::md5::Md5;
 use crate::storage::{Source, fetch_together};
 
@@ -43,6 +43,14 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// What the accelerator alone says of a key.
+pub(super) enum Quick {
+    Found(usize),
+    Absent,
+    /// Other files have to tell.
+    Unclear,
+}
+
 /// Whether the filter was asked about a key before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -51,7 +59,7 @@ pub(super) enum Asked {
     Yes,
 }
 
-/// From the home slot of a hash to indices: a table in memory, or `.lookup`.
+/// From the home slot of a key to indices: a table in memory by the hashes in `.key_hashes`, or `.lookup` by its own.
 pub(super) enum Slots<'a> {
     Table(lookup::Shape, &'a [u32]),
     File(&'a Lookup),
@@ -62,6 +70,15 @@ impl Slots<'_> {
         match self {
             Slots::Table(shape, _) => *shape,
             Slots::File(lookup) => lookup.shape,
+        }
+    }
+
+    /// The hash by which these are searched.
+    #[inline]
+    pub(super) fn hash(&self, wanted: Wanted<'_>) -> u64 {
+        match self {
+            Slots::Table(..) => wanted.hash,
+            Slots::File(_) => lookup::hash(wanted.key.as_bytes()),
         }
     }
 
@@ -103,27 +120,57 @@ pub(super) struct Search {
 
 impl Search {
     pub(super) fn find(&self, files: &OpenDataset, key: &str) -> Result<Option<usize>> {
-        match self.find_first(files, key)? {
-            Some(index) => Ok(Some(index)),
-            None => self.find_after(files, key, Asked::No),
+        if let Some(lookup) = self.quick_lookup(files)? {
+            match self.find_quickly(files, lookup, key, lookup::hash(key.as_bytes()))? {
+                Quick::Found(index) => return Ok(Some(index)),
+                Quick::Absent => return Ok(None),
+                Quick::Unclear => {}
+            }
+        }
+        self.find_after(files, key, Asked::No)
+    }
+
+    /// The accelerator, where it answers alone: not in the rounds of remote files. As long as no hashes were needed, it
+    /// may be that of others.
+    #[inline]
+    pub(super) fn quick_lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
+        match (files.data.is_remote(), self.hashes.get()) {
+            (true, _) => Ok(None),
+            (false, None) => self.any_lookup(files),
+            (false, Some(_)) => self.lookup(files),
         }
     }
 
-    /// As long as no hashes were needed: the key in `.lookup` alone, which has their salt. That file may be damaged
-    /// or stale, so only a sample that has the key counts.
-    fn find_first(&self, files: &OpenDataset, key: &str) -> Result<Option<usize>> {
-        if files.data.is_remote() || self.hashes.get().is_some() {
-            return Ok(None);
-        }
-        let Some(lookup) = self.any_lookup(files)? else { return Ok(None) };
-        let slots = Slots::File(lookup);
-        let mut candidates = slots.shape().probe(key_hashes::hash(lookup.salt(), key.as_bytes()));
-        while let Ok(Some(index)) = candidates.next_candidate(|slot| slots.at(slot)) {
-            if matches!(files.has_key(index as usize, key), Ok(true)) {
-                return Ok(Some(index as usize));
+    /// The key in `.lookup` alone. That file may be damaged or stale, so only a sample that has the key counts, and
+    /// what it lacks is absent only if it is trusted.
+    #[inline]
+    pub(super) fn find_quickly(
+        &self,
+        files: &OpenDataset,
+        lookup: &Lookup,
+        key: &str,
+        hash: u64,
+    ) -> Result<Quick> {
+        let mut candidates = lookup.shape.probe(hash);
+        let mut is_absent = lookup.trusted.load(Relaxed);
+        loop {
+            match candidates.next_candidate(|slot| lookup.slot(slot)) {
+                Ok(Some(index)) => {
+                    if matches!(files.has_key(index as usize, key), Ok(true)) {
+                        return Ok(Quick::Found(index as usize));
+                    }
+                    // It hardly ever is another sample with the same tag, or it is this one and damaged.
+                    is_absent = false;
+                }
+                Ok(None) if is_absent => return Ok(Quick::Absent),
+                // The way round says what is wrong, and does without the file if that is all.
+                Ok(None) | Err(_) => break,
             }
         }
-        Ok(None)
+        if !lookup.trusted.load(Relaxed) && lookup.is_doubted() {
+            self.trust_lookup(files)?;
+        }
+        Ok(Quick::Unclear)
     }
 
     /// The same for a sample that will be read: a remote one is fetched whole, in the round in which
@@ -134,20 +181,25 @@ impl Search {
         }
         let hashes = self.hashes_for(files, key)?;
         let wanted = Wanted::new(hashes, key);
-        self.fetch(files, &[wanted.hash])?;
+        self.fetch(files, wanted)?;
         let candidate = match self.slots(files)? {
-            Some(slots) => first(&slots, wanted.hash),
+            Some(slots) => first(&slots, slots.hash(wanted)),
             None => hashes.search(0, wanted.hash)?,
         };
         files.fetch(candidate.as_slice())?;
         self.find_wanted(files, hashes, wanted, Asked::No)
     }
 
-    fn find_after(&self, files: &OpenDataset, key: &str, asked: Asked) -> Result<Option<usize>> {
+    pub(super) fn find_after(
+        &self,
+        files: &OpenDataset,
+        key: &str,
+        asked: Asked,
+    ) -> Result<Option<usize>> {
         let hashes = self.hashes_for(files, key)?;
         let wanted = Wanted::new(hashes, key);
         if files.data.is_remote() {
-            self.fetch(files, &[wanted.hash])?;
+            self.fetch(files, wanted)?;
         }
         self.find_wanted(files, hashes, wanted, asked)
     }
@@ -194,31 +246,25 @@ impl Search {
         if keys as u64 / 2 > TABLE_COST { self.build(files, hashes) } else { Ok(()) }
     }
 
-    /// Fetches what the look-ups of these hashes will read, in two rounds: the slots of `.lookup`, and the
-    /// offsets of the samples in them. The samples themselves are the third. Without `.lookup`
-    /// all hashes are fetched, once.
-    pub(super) fn fetch(&self, files: &OpenDataset, wanted: &[u64]) -> Result<()> {
+    /// Fetches what the look-up of a key will read, in two rounds: slots of `.lookup`, and the offset of the sample in
+    /// them. The sample itself is the third. Without `.lookup` all hashes are fetched, once.
+    fn fetch(&self, files: &OpenDataset, wanted: Wanted<'_>) -> Result<()> {
         let Some(slots @ Slots::File(lookup)) = self.slots(files)? else { return Ok(()) };
-        lookup.fetch_runs(wanted)?;
-        let samples = wanted.iter().filter_map(|&hash| first(&slots, hash));
-        files.fetch_offsets(&samples.collect::<Vec<_>>())
+        lookup.fetch_runs(&[wanted.key])?;
+        files.fetch_offsets(first(&slots, slots.hash(wanted)).as_slice())
     }
 
     /// Before the first look-up the salt is compared by the first sample: it is fetched together with
     /// the slots, unless opening fetched it.
     fn fetch_first(&self, files: &OpenDataset, key: &str) -> Result<()> {
         let open = |file| files.side_file(file);
-        let (Some(hashes), Some(lookup)) = (open(SideFile::KeyHashes)?, open(SideFile::Lookup)?)
-        else {
-            return Ok(());
-        };
+        let Some(lookup) = open(SideFile::Lookup)? else { return Ok(()) };
         let header = lookup.read(0..lookup.len().min(lookup::HEADER as u64))?;
         let Ok(header) = lookup::Header::parse(&header, lookup.len()) else { return Ok(()) };
-        if files.len == 0 || hashes.len() < 8 {
+        if files.len == 0 {
             return Ok(());
         }
-        let salt = Salt(<[u8; 8]>::try_from(&*hashes.read(0..8)?).unwrap_or_default());
-        let slots = lookup_run(&header.shape(), key_hashes::hash(&salt, key.as_bytes()));
+        let slots = lookup_run(&header.shape(), key);
         let first = files.head(0)?;
         fetch_together(&[(&lookup, vec![slot_bytes(&slots)]), (&files.data, vec![first])], false)
     }
@@ -227,6 +273,13 @@ impl Search {
         if files.data.is_remote() {
             // The filter takes as many rounds as the look-up.
             return Ok(self.find(files, key)?.is_some());
+        }
+        if let Some(lookup) = self.quick_lookup(files)? {
+            match self.find_quickly(files, lookup, key, lookup::hash(key.as_bytes()))? {
+                Quick::Found(_) => return Ok(true),
+                Quick::Absent => return Ok(false),
+                Quick::Unclear => {}
+            }
         }
         let Some(filter) = self.filter(files)? else { return Ok(self.find(files, key)?.is_some()) };
         if filter.contains(key)? {
@@ -244,7 +297,7 @@ impl Search {
         if let Some(filter) = self.filter(files)? {
             self.trust_filter(files, filter)?;
         }
-        Ok(())
+        self.trust_lookup(files)
     }
 
     /// Looks only at the hashes, and at the samples whose hash is right.
@@ -389,6 +442,21 @@ impl Search {
         Ok(())
     }
 
+    /// Trusts the accelerator if it is whole and `.md5` says that it is of these keys, so that it alone says of a key that
+    /// it is absent.
+    #[inline(never)]
+    fn trust_lookup(&self, files: &OpenDataset) -> Result<()> {
+        let Some(lookup) = self.lookup(files)? else { return Ok(()) };
+        if lookup.trusted.load(Relaxed) {
+            return Ok(());
+        }
+        let Some(of_hashes) = recorded_digest(files, SideFile::KeyHashes)? else { return Ok(()) };
+        let is_right = lookup.has_md5(&of_hashes) && lookup.is_whole()? && has_some(files, lookup);
+        lookup.trusted.store(is_right, Relaxed);
+        self.lookup_is_wrong.fetch_or(!is_right, Relaxed);
+        Ok(())
+    }
+
     /// The same, for the look-up of this key.
     pub(super) fn hashes_for(&self, files: &OpenDataset, key: &str) -> Result<&Hashes> {
         if files.data.is_remote() && self.hashes.get().is_none() {
@@ -462,7 +530,7 @@ impl Search {
     }
 }
 
-/// The sample that most likely has this hash. What is damaged is not noticed here.
+/// The sample that most likely is there by this hash. What is damaged is not noticed here.
 #[inline]
 pub(super) fn first(slots: &Slots<'_>, hash: u64) -> Option<usize> {
     let index = slots.shape().probe(hash).next_candidate(|slot| slots.at(slot));
@@ -486,14 +554,33 @@ fn lacks(files: &OpenDataset, hashes: &Hashes, index: usize, wanted: Wanted<'_>)
     error.with_index(index as u64).with_key(wanted.key)
 }
 
-/// Compares a file with its digest. `false` where there is none.
-fn has_its_digest(files: &OpenDataset, file: SideFile, source: &Source) -> Result<bool> {
+/// The digest of a file by `.md5`, if that has one.
+fn recorded_digest(files: &OpenDataset, file: SideFile) -> Result<Option<Digest>> {
     let path = file.path(&files.path);
-    let Some(digests) = files.side_file(SideFile::Md5)? else { return Ok(false) };
+    let Some(digests) = files.side_file(SideFile::Md5)? else { return Ok(None) };
     let text = digests.read(0..digests.len())?;
     let digests = Digests::parse(&text).map_err(|e| Error::from(e).at(digests.path()))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let Some(expected) = digests.get(&name).copied() else { return Ok(false) };
+    Ok(digests.get(&name).copied())
+}
+
+/// Whether an accelerator leads to some of the samples: it and the digests may both be of another dataset.
+fn has_some(files: &OpenDataset, lookup: &Lookup) -> bool {
+    (0..files.len).step_by(files.len / 32 + 1).all(|index| {
+        // A sample that cannot be read is another matter.
+        let Ok(key) = files.key(index) else { return true };
+        let mut candidates = lookup.shape.probe(lookup::hash(key.as_bytes()));
+        let slots = std::iter::from_fn(|| {
+            candidates.next_candidate(|slot| lookup.slot(slot)).ok().flatten()
+        });
+        slots.into_iter().any(|found| found as usize == index)
+    })
+}
+
+/// Compares a file with its digest. `false` where there is none.
+fn has_its_digest(files: &OpenDataset, file: SideFile, source: &Source) -> Result<bool> {
+    let path = file.path(&files.path);
+    let Some(expected) = recorded_digest(files, file)? else { return Ok(false) };
     let mut md5 = Md5::new();
     index::digest_into(&mut md5, source, 0..source.len())?;
     if md5.finish() != expected {
@@ -524,7 +611,7 @@ fn probe(
     slots: &Slots<'_>,
     wanted: Wanted<'_>,
 ) -> Result<Option<usize>> {
-    let mut candidates = slots.shape().probe(wanted.hash);
+    let mut candidates = slots.shape().probe(slots.hash(wanted));
     while let Some(index) = candidates.next_candidate(|slot| slots.at(slot))? {
         let index = index as usize;
         match files.has_key(index, wanted.key) {

@@ -45,7 +45,7 @@ impl Files<'_> {
                 problems.push(problem.bytes(at..at + 8));
             }
         }
-        self.check_lookup(&salt, &hashes, problems)?;
+        self.check_lookup(&salt, &hashes, listed, problems)?;
         find_duplicates(&SideFile::Keys.path(&self.path), listed, &hashes, problems);
         Ok(())
     }
@@ -54,14 +54,15 @@ impl Files<'_> {
         &self,
         salt: &Salt,
         hashes: &[u64],
+        listed: &[&[u8]],
         problems: &mut Vec<VerifyProblem>,
     ) -> Result<()> {
         let Some((path, file)) = self.open(SideFile::Lookup)? else { return Ok(()) };
         let bytes = file.read(0..file.len())?;
-        let expected = index::lookup_file(*salt, hashes)?;
+        let expected = index::lookup_file(*salt, hashes, listed)?;
         if *bytes != expected[..] {
             let at = bytes.iter().zip(&expected).take_while(|(a, b)| a == b).count() as u64;
-            let message = "differs from what the hashes give";
+            let message = "differs from what the keys give";
             problems.push(VerifyProblem::new(&path, message).bytes(at..bytes.len() as u64));
         }
         Ok(())

@@ -1,6 +1,6 @@
-//! `.lookup`: a hash table over `.key_hashes`, so that a key is found without a scan. Ours alone.
+//! `.lookup`: a hash table of the keys, so that one is found without a scan of `.key_hashes`. Ours alone.
 //!
-//! The table holds the samples sorted by hash, with gaps: each is in its home slot, the position of
+//! The table holds the samples sorted by [`hash`], with gaps: each is in its home slot, the position of
 //! its hash among all possible hashes, or in the next free slot after it. So a search starts at the
 //! home slot and ends at an empty slot.
 //!
@@ -8,11 +8,11 @@
 //! are its tag: the lowest bits of its hash. So the search leaves out nearly all samples with another hash
 //! without a look at it: at a million samples the tags of one in 4,096 agree.
 //!
-//! A table in memory has the same layout: [`Placer`] builds it, [`Shape::probe`] searches it, and
-//! neither depends on where the slots are stored. A file also has a [`Header`], which identifies
-//! its `.key_hashes`.
+//! A table in memory has the same layout, by the hashes in `.key_hashes`: [`Placer`] builds it, [`Shape::probe`]
+//! searches it, and neither depends on which hashes these are or where the slots are stored. A file also has a
+//! [`Header`], which identifies its `.key_hashes`.
 
-use blake2s_simd::State;
+use twox_hash::XxHash3_64;
 
 use super::blake2s;
 use super::key_hashes::Salt;
@@ -23,8 +23,9 @@ pub(crate) const MAGIC: [u8; 8] = *b"KISTELUP";
 
 /// The version that is written, and the only one that is read.
 ///
-/// The slots of version 1 had no tags. No release wrote it.
-pub(crate) const VERSION: u32 = 2;
+/// The slots of version 1 had no tags, and those of version 2 were placed by the hashes in `.key_hashes`. No release
+/// wrote them.
+pub(crate) const VERSION: u32 = 3;
 
 /// Bytes before the slots.
 pub const HEADER: usize = 128;
@@ -37,6 +38,14 @@ pub const EMPTY: u32 = u32::MAX;
 
 /// The most samples: each needs an index below [`EMPTY`].
 pub(crate) const MAX_COUNT: u64 = u32::MAX as u64;
+
+/// The hash of a key by which a file is sorted: XXH3 of 64 bits.
+///
+/// Not the one in `.key_hashes`, which takes longer than everything else in a look-up together.
+#[inline]
+pub(crate) fn hash(key: &[u8]) -> u64 {
+    XxHash3_64::oneshot(key)
+}
 
 /// The dimensions of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -244,10 +253,9 @@ impl Placer {
     }
 }
 
-/// What binds a table to the `.key_hashes` that it was made from.
+/// What binds a table to the `.key_hashes` of the same keys.
 ///
-/// All but the digest is compared when a dataset is opened, by reading both ends of the file; the
-/// digest is for full verification.
+/// It is compared when a dataset is opened, by reading both ends of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source {
     /// The number of hashes.
@@ -265,18 +273,23 @@ pub struct Source {
 pub struct Header {
     shape: Shape,
     source: Source,
-    digest: [u8; 32],
+    md5: [u8; 16],
+    checksum: u32,
 }
 
 impl Header {
-    /// The header of a table that was made from this source, the digest of which is
-    /// [`SourceDigest`]'s.
-    pub fn new(shape: Shape, source: Source, digest: [u8; 32]) -> Result<Header, FormatError> {
+    /// The header of a table that belongs to this source with this MD5, and whose slots have this CRC-32C.
+    pub fn new(
+        shape: Shape,
+        source: Source,
+        md5: [u8; 16],
+        checksum: u32,
+    ) -> Result<Header, FormatError> {
         if shape.count != source.count {
             let expected = format!("{} samples", source.count);
             return Err(FormatError::new(16, expected, shape.count.to_string()));
         }
-        Ok(Header { shape, source, digest })
+        Ok(Header { shape, source, md5, checksum })
     }
 
     /// The dimensions of the table.
@@ -284,19 +297,25 @@ impl Header {
         self.shape
     }
 
-    /// What the table was made from.
+    /// What the table belongs to.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// The BLAKE2s-256 of the whole `.key_hashes` that the table was made from.
-    pub fn digest(&self) -> &[u8; 32] {
-        &self.digest
+    /// The MD5 of the whole `.key_hashes` that the table belongs to: where `.md5` says the same, the table is of these
+    /// keys.
+    pub fn md5(&self) -> &[u8; 16] {
+        &self.md5
+    }
+
+    /// The CRC-32C of all bytes behind the header.
+    pub fn checksum(&self) -> u32 {
+        self.checksum
     }
 
     /// The bytes of the header.
     pub fn encode(&self) -> [u8; HEADER] {
-        let Header { shape, source, digest } = self;
+        let Header { shape, source, md5, checksum } = self;
         let words = [
             u64::from_be_bytes(MAGIC),
             u64::from(VERSION) << 32,
@@ -311,7 +330,8 @@ impl Header {
         for (place, word) in header.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_be_bytes());
         }
-        header[64..96].copy_from_slice(digest);
+        header[64..80].copy_from_slice(md5);
+        header[80..84].copy_from_slice(&checksum.to_be_bytes());
         let check = check_of(&header);
         header[CHECK..].copy_from_slice(&check);
         header
@@ -345,16 +365,17 @@ impl Header {
         let shape = Shape { count, home, total };
         let salt = Salt(word().to_be_bytes());
         let source = Source { count, salt, first: word(), last: word() };
-        let digest = std::array::from_fn(|i| bytes[64 + i]);
+        let md5 = std::array::from_fn(|i| bytes[64 + i]);
+        let checksum = u32::from_be_bytes(std::array::from_fn(|i| bytes[80 + i]));
         check_shape(&shape, file_len)?;
-        let header = Header { shape, source, digest };
+        let header = Header { shape, source, md5, checksum };
         if header.encode() != *bytes {
             return Err(FormatError::new(12, "zeros where nothing is defined", "something else"));
         }
         Ok(header)
     }
 
-    /// Checks that the table was made from this `.key_hashes`, as far as its ends tell.
+    /// Checks that the table belongs to this `.key_hashes`, as far as its ends tell.
     pub fn check_source(&self, now: &Source) -> Result<(), FormatError> {
         let then = &self.source;
         let stale = |position, what: &str| {
@@ -417,39 +438,11 @@ pub fn slot(slots: &[u8], i: u64) -> Option<u32> {
     slots.get(at..)?.first_chunk().copied().map(u32::from_be_bytes)
 }
 
-/// Digests a `.key_hashes` file, piece by piece, for [`Header::new`] or to verify
-/// [`Header::digest`].
-#[derive(Debug, Clone)]
-pub(crate) struct SourceDigest(State);
-
-impl SourceDigest {
-    /// The digest of nothing yet.
-    pub(crate) fn new() -> SourceDigest {
-        SourceDigest(State::new())
-    }
-
-    /// Takes the next bytes of the file, the salt included.
-    pub(crate) fn update(&mut self, bytes: &[u8]) -> &mut SourceDigest {
-        self.0.update(bytes);
-        self
-    }
-
-    /// The digest of all bytes so far.
-    pub(crate) fn finish(&self) -> [u8; 32] {
-        *self.0.finalize().as_array()
-    }
-}
-
-impl Default for SourceDigest {
-    fn default() -> SourceDigest {
-        SourceDigest::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::dataset::{golden, key_hashes};
+    use crate::format::dataset::{crc, golden, key_hashes};
+    use crate::format::md5::Md5;
 
     #[test]
     fn walks_to_candidates() -> Result<(), Box<dyn std::error::Error>> {
@@ -476,12 +469,12 @@ mod tests {
     #[test]
     fn header_round_trips() -> Result<(), Box<dyn std::error::Error>> {
         use crate::format::dataset::key_hashes::Salt;
-        use crate::format::dataset::lookup::{Header, Placer, Source, SourceDigest};
+        use crate::format::dataset::lookup::{Header, Placer, Source};
 
         let salt = Salt::of_try(0);
         let source = Source { count: 0, salt, first: 0, last: 0 };
         let (shape, _) = Placer::new(0)?.finish()?;
-        let header = Header::new(shape, source, SourceDigest::new().update(&salt.0).finish())?;
+        let header = Header::new(shape, source, [7; 16], 5)?;
         let bytes = header.encode();
         assert_eq!(Header::parse(&bytes, shape.file_len())?, header);
         assert!(header.check_source(&source).is_ok());
@@ -676,19 +669,19 @@ mod tests {
         assert_eq!(Placer::new(MAX_COUNT).is_ok(), usize::BITS >= 64);
     }
 
-    /// The whole file for these hashes.
-    fn file(salt: Salt, hashes: &[u64]) -> Vec<u8> {
+    /// The whole file for samples with these hashes in `.key_hashes`, placed by the other ones.
+    fn file(salt: Salt, key_hashes: &[u64], hashes: &[u64]) -> Vec<u8> {
         let (shape, slots) = place(hashes);
-        let mut digest = SourceDigest::new();
-        digest.update(&salt.0);
-        for &hash in hashes {
-            digest.update(&key_hashes::encode(hash));
+        let mut md5 = Md5::new();
+        md5.update(&salt.0);
+        for &hash in key_hashes {
+            md5.update(&key_hashes::encode(hash));
         }
-        let ends = [hashes.first(), hashes.last()].map(|end| end.copied().unwrap_or_default());
+        let slots: Vec<u8> = slots.into_iter().flat_map(encode).collect();
+        let ends = [key_hashes.first(), key_hashes.last()].map(|end| end.copied().unwrap_or(0));
         let source = Source { count: shape.count(), salt, first: ends[0], last: ends[1] };
-        let header = Header::new(shape, source, digest.finish()).unwrap();
-        let mut file = header.encode().to_vec();
-        file.extend(slots.into_iter().flat_map(encode));
+        let header = Header::new(shape, source, md5.finish(), crc::checksum(&slots)).unwrap();
+        let file = [&header.encode()[..], &slots].concat();
         assert_eq!(file.len() as u64, shape.file_len());
         file
     }
@@ -698,12 +691,17 @@ mod tests {
         for set in golden::datasets() {
             let source = set.file(".key_hashes");
             let salt = Salt::parse(&source).unwrap();
-            let hashes: Vec<u64> = set.hashes.iter().map(|hash| golden::hex_u64(hash)).collect();
-            let file = file(salt, &hashes);
+            let key_hashes: Vec<u64> =
+                set.hashes.iter().map(|hash| golden::hex_u64(hash)).collect();
+            let hashes: Vec<u64> = set.keys.iter().map(|key| hash(key.as_bytes())).collect();
+            let file = file(salt, &key_hashes, &hashes);
             let header = Header::parse(&file, file.len() as u64).unwrap();
-            assert_eq!(*header.digest(), SourceDigest::new().update(&source).finish());
+            let mut md5 = Md5::new();
+            md5.update(&source);
+            assert_eq!(*header.md5(), md5.finish());
+            assert_eq!(header.checksum(), crc::checksum(&file[HEADER..]));
             for (i, key) in set.keys.iter().enumerate() {
-                let mut probe = header.shape().probe(key_hashes::hash(&salt, key.as_bytes()));
+                let mut probe = header.shape().probe(hash(key.as_bytes()));
                 let slot_at =
                     |at| slot(&file[HEADER..], at).ok_or(FormatError::new(at, "a slot", "none"));
                 let found = std::iter::from_fn(|| probe.next_candidate(slot_at).unwrap());
@@ -713,26 +711,55 @@ mod tests {
     }
 
     #[test]
+    fn the_hash_is_frozen() {
+        // As Python's xxhash makes them: of each way that the function takes by the length.
+        let text = "0123456789abcdef".repeat(20);
+        let lengths = [0, 1, 3, 4, 8, 9, 16, 17, 128, 129, 240, 241, 320];
+        let hashes = lengths.map(|len| hash(&text.as_bytes()[..len]));
+        assert_eq!(
+            hashes,
+            [
+                0x2d06800538d394c2,
+                0x1982e3a7bb241055,
+                0x8ed2b2f360965d90,
+                0x8aa92da18edb594b,
+                0x1808e40d6723f646,
+                0x3b5293ce9b5bd7d7,
+                0x64439946d8fa212d,
+                0xc92e2385daf36034,
+                0x2a34ce5f2f590a81,
+                0xf2d92824ceccb3bb,
+                0x29b2c4184ec07ca9,
+                0x6796b9cafbbb535e,
+                0x40c383cc89d2f624,
+            ]
+        );
+    }
+
+    #[test]
     fn bytes_are_frozen() {
-        let file = file(Salt::of_try(0), &[3 << 62 | 0xab_cdef, 1, 1 << 63 | 0xffff_ffff]);
+        let key_hashes = [3 << 62 | 0xab_cdef, 1, 1 << 63 | 0xffff_ffff];
+        let file =
+            file(Salt::of_try(0), &key_hashes, &[7, 3 << 62 | 0x1234, 1 << 63 | 0xffff_ffff]);
         let hex: String = file.iter().map(|byte| format!("{byte:02x}")).collect();
-        // As Python's hashlib makes them.
+        // As Python's hashlib and google-crc32c make them.
         let wanted = [
             "4b495354454c5550",
-            "0000000200000000",
+            "0000000300000000",
             "0000000000000003",
             "0000000000000005",
             "0000000000000005",
             "652e530edee5893b",
             "c000000000abcdef",
             "80000000ffffffff",
-            "5ce9e9ac18d1a28513effaae314efc58d223f9e4bf6fb7439ca05e1f727c622a",
-            "000000000000000000000000000000000000000000000000",
-            "c1f440f54c3b6bed",
-            "00000005",
+            "748d414a3dda6275c64773d67be727d5",
+            "742089d2",
+            "000000000000000000000000000000000000000000000000000000000000000000000000",
+            "6749fb9ca099a4ef",
+            "0000001c",
             "ffffffff",
             "fffffffe",
-            "02af37bc",
+            "000048d1",
             "ffffffff",
         ];
         assert_eq!(hex, wanted.concat());
@@ -740,7 +767,7 @@ mod tests {
 
     #[test]
     fn every_change_of_the_header_is_seen() {
-        let file = file(Salt::of_try(0), &[3, 1, 2]);
+        let file = file(Salt::of_try(0), &[3, 1, 2], &[9, 8, 7]);
         let len = file.len() as u64;
         Header::parse(&file[..HEADER], len).unwrap();
         for end in 0..HEADER {
@@ -766,7 +793,7 @@ mod tests {
         let parse = |count: u64, home: u64, total: u64| {
             let source = Source { count, salt: Salt([0; 8]), first: 0, last: 0 };
             let shape = Shape { count, home, total };
-            let header = Header { shape, source, digest: [0; 32] };
+            let header = Header { shape, source, md5: [0; 16], checksum: 0 };
             let len = total.wrapping_mul(4).wrapping_add(128);
             Header::parse(&header.encode(), len).is_ok()
         };
@@ -778,7 +805,7 @@ mod tests {
 
     #[test]
     fn another_source_is_seen() {
-        let file = file(Salt::of_try(0), &[3, 1, 2]);
+        let file = file(Salt::of_try(0), &[3, 1, 2], &[9, 8, 7]);
         let header = Header::parse(&file, file.len() as u64).unwrap();
         let same = Source { count: 3, salt: Salt::of_try(0), first: 3, last: 2 };
         assert_eq!(header.source(), &same);
@@ -791,6 +818,6 @@ mod tests {
         ] {
             assert!(header.check_source(&other).is_err());
         }
-        assert!(Header::new(header.shape(), Source { count: 4, ..same }, [0; 32]).is_err());
+        assert!(Header::new(header.shape(), Source { count: 4, ..same }, [0; 16], 0).is_err());
     }
 }

@@ -44,7 +44,7 @@ mod tests {
         assert_eq!((key_hashes::SALT, key_hashes::ENTRY, key_hashes::MAX_TRIES), (8, 8, 1000));
         assert_eq!(key_hashes::Salt::of_try(0).0, *b"\x65\x2e\x53\x0e\xde\xe5\x89\x3b");
         assert_eq!((filter::MAGIC, filter::HEADER), (*b"SIMPBLOO", 32));
-        assert_eq!((lookup::MAGIC, lookup::VERSION), (*b"KISTELUP", 2));
+        assert_eq!((lookup::MAGIC, lookup::VERSION), (*b"KISTELUP", 3));
         assert_eq!((lookup::HEADER, lookup::SLOT), (128, 4));
         assert_eq!((crc::MAGIC, crc::VERSION), (*b"KISTECRC", 1));
         assert_eq!((crc::HEADER, crc::ENTRY, crc::MAX_COUNT), (64, 4, 0xffff_ffff));

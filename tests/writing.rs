@@ -589,6 +589,26 @@ fn large_datasets_have_the_accelerator_by_themselves() {
     }
 }
 
+#[test]
+fn the_accelerator_is_made_of_the_hashes_that_are_there() {
+    // Their salt is not the one that a writer takes.
+    let (storage, path) = golden_in_memory("salt");
+    indexing(&storage).lookup(true).build(&path).unwrap();
+    assert!(indexing(&storage).build(&path).unwrap().made.is_empty());
+    let verify = Verify::of(&path).storage(Arc::new(storage.clone()));
+    assert!(verify.run().unwrap().is_good());
+    // Of equal hashes there is none.
+    let hashes = SideFile::KeyHashes.path(&path);
+    let mut bytes = storage.get(&hashes).unwrap();
+    bytes.copy_within(8..16, 16);
+    storage.put(&hashes, bytes);
+    let before = snapshot(&storage);
+    let error = indexing(&storage).lookup(true).build(&path).unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Damaged, Some(&*hashes)));
+    assert!(error.message().contains("twice"), "{error}");
+    assert!(snapshot(&storage) == before);
+}
+
 /// Packs some of itself, and then no more.
 struct Stops(&'static str);
 

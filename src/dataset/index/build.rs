@@ -206,7 +206,12 @@ pub(crate) fn lookup_file(salt: Salt, hashes: &[u64]) -> Result<Vec<u8>> {
 }
 
 /// Writes `.lookup`. Returns a hash that occurs twice, if one does.
-fn write_lookup(staging: &Staging, salt: Salt, hashes: &[u64], sync: bool) -> Result<Option<u64>> {
+pub(super) fn write_lookup(
+    staging: &Staging,
+    salt: Salt,
+    hashes: &[u64],
+    sync: bool,
+) -> Result<Option<u64>> {
     let mut sink = staging.create(SideFile::Lookup)?;
     sink.append(&[0; lookup::HEADER])?;
     let (header, twice) = place(salt, hashes, |slots| sink.append(slots))?;

@@ -23,6 +23,7 @@ mod ahead;
 mod by_hash;
 mod build;
 mod checksums;
+mod lookup;
 mod remote;
 
 pub(crate) use ahead::{Ahead, Hashed};
@@ -274,7 +275,7 @@ impl<'a> Rebuild<'a> {
         let wanted = Wanted {
             key_hashes: self.makes(SideFile::KeyHashes),
             filter: self.makes(SideFile::Filter),
-            lookup: self.makes(SideFile::Lookup),
+            lookup: self.makes(SideFile::Lookup) && self.makes(SideFile::KeyHashes),
         };
         if wanted.key_hashes || wanted.filter || wanted.lookup {
             let keys_path = self.current(staging, SideFile::Keys);
@@ -292,6 +293,9 @@ impl<'a> Rebuild<'a> {
                 Hashed::default(),
             )?;
         }
+        if self.makes(SideFile::Lookup) && !wanted.lookup {
+            self.stage_lookup(staging)?;
+        }
         let md5 = match self.makes(SideFile::Crc) {
             true => self.stage_checksums(staging, passes)?,
             false => None,
@@ -300,6 +304,22 @@ impl<'a> Rebuild<'a> {
             self.stage_digests(staging, md5, passes)?;
         }
         Ok(())
+    }
+
+    /// `.lookup` of the hashes that there are: their salt may be another one than a writer would take.
+    fn stage_lookup(&self, staging: &Staging) -> Result<()> {
+        let storage = &self.options.storage;
+        let path = SideFile::KeyHashes.path(self.path);
+        let file = storage.open(&path)?;
+        let samples = samples(&**storage, self.path)?;
+        let (salt, hashes) = lookup::read_hashes(&file, samples).map_err(|e| e.at(&path))?;
+        match build::write_lookup(staging, salt, &hashes, self.options.durable)? {
+            None => Ok(()),
+            Some(hash) => {
+                let message = format!("expected different hashes, found {hash:016x} twice");
+                Err(Error::new(ErrorKind::Damaged, message).at(path))
+            }
+        }
     }
 
     /// `.crc`, and the MD5 of the data if it is of use: from one pass over the data.

@@ -9,11 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::writer::Place;
+use super::lookup::read_hashes;
 use super::{IndexOptions, Indexed, lookup_file, samples};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::FormatError;
 use crate::format::dataset::SideFile;
-use crate::format::dataset::key_hashes::{self, SALT, Salt};
 use crate::storage::{self, Storage};
 
 pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
@@ -53,18 +52,8 @@ pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
 /// Makes the file where there is none, as one of the write that made the others.
 fn put_lookup(storage: &Arc<dyn Storage>, path: &Path, lookup: &Path, samples: u64) -> Result<()> {
     let hashes_path = SideFile::KeyHashes.path(path);
-    let at = |error: FormatError| Error::from(error).at(&hashes_path);
     let file = storage.open(&hashes_path)?;
-    let bytes = file.read(0..file.len())?;
-    let count = key_hashes::count(file.len()).map_err(at)?;
-    if count != samples {
-        let (expected, found) = (format!("{samples} hashes"), count.to_string());
-        return Err(at(FormatError::new(SALT, expected, found)));
-    }
-    let (salt, entries) = bytes.split_at(SALT as usize);
-    let salt = Salt::parse(salt).map_err(at)?;
-    let hashes: Vec<u64> =
-        (0..count as usize).map_while(|index| key_hashes::entry(entries, index)).collect();
+    let (salt, hashes) = read_hashes(&file, samples).map_err(|error| error.at(&hashes_path))?;
     let content = lookup_file(salt, &hashes)?;
     let mut sink = match file.write_id() {
         Some(write) => storage.create_of_write(lookup, write)?,

@@ -36,7 +36,7 @@ pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
     }
     let samples = samples(&*storage, &path)?;
     let lookup = SideFile::Lookup.path(&path);
-    if !options.lookup || storage.stat(&lookup)?.is_some() {
+    if options.lookup != Some(true) || storage.stat(&lookup)?.is_some() {
         return Ok(Indexed { samples, made: Vec::new() });
     }
     let place = Place::take(&storage, &path)?;

@@ -13,18 +13,32 @@ use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 use crate::{file, interrupt};
 
-/// What is written of a dataset, and how.
+/// Whether there is to be .lookup.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Writing {
-    /// Leave out the digests: faster for large samples ("kiste index" can make them later)
-    #[arg(long)]
-    no_md5: bool,
+pub(crate) struct Lookup {
     /// Write .lookup, with which keys are found at once, for few samples too [default: from 65,536 samples on]
     #[arg(long, overrides_with = "no_lookup")]
     lookup: bool,
     /// Never write .lookup
     #[arg(long)]
     no_lookup: bool,
+}
+
+impl Lookup {
+    /// `None` if the number of samples decides.
+    pub(crate) fn asked(&self) -> Option<bool> {
+        (self.lookup || self.no_lookup).then_some(self.lookup)
+    }
+}
+
+/// What is written of a dataset, and how.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Writing {
+    /// Leave out the digests: faster for large samples ("kiste index" can make them later)
+    #[arg(long)]
+    no_md5: bool,
+    #[command(flatten)]
+    lookup: Lookup,
     /// Also write .crc, with which verify names the samples that are damaged
     #[arg(long)]
     crc: bool,
@@ -35,17 +49,13 @@ pub(crate) struct Writing {
 
 impl Writing {
     pub(crate) fn options(&self) -> WriterOptions {
-        let options = Writer::options().digests(!self.no_md5).lookup(self.lookup());
+        let options = Writer::options().digests(!self.no_md5).lookup(self.lookup.asked());
         options.checksums(self.crc).durable(!self.no_sync)
-    }
-
-    fn lookup(&self) -> Option<bool> {
-        (self.lookup || self.no_lookup).then_some(self.lookup)
     }
 
     /// The conversion with these options.
     pub(crate) fn apply(&self, conversion: Conversion) -> Conversion {
-        let conversion = conversion.digests(!self.no_md5).lookup(self.lookup());
+        let conversion = conversion.digests(!self.no_md5).lookup(self.lookup.asked());
         conversion.checksums(self.crc).durable(!self.no_sync)
     }
 }

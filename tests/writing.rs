@@ -549,20 +549,24 @@ fn the_accelerator_changes_no_answer() {
     assert!(snapshot(&with) == snapshot(&in_one_go));
 }
 
+/// The number of samples from which on a dataset has the accelerator by itself.
+const LARGE: u64 = 1 << 16;
+
+fn write_keys(writer: &mut Writer, range: std::ops::Range<u64>) {
+    for i in range {
+        let key = key_of(i);
+        let packed = [&b"\x81\xa3key"[..], &[0xa0 | key.len() as u8], key.as_bytes()].concat();
+        writer.write_raw_unchecked(&key, &packed).unwrap();
+    }
+}
+
 #[test]
 fn large_datasets_have_the_accelerator_by_themselves() {
     let lookup = SideFile::Lookup.path(&dataset());
-    let write = |writer: &mut Writer, range: std::ops::Range<u64>| {
-        for i in range {
-            let key = key_of(i);
-            let packed = [&b"\x81\xa3key"[..], &[0xa0 | key.len() as u8], key.as_bytes()].concat();
-            writer.write_raw_unchecked(&key, &packed).unwrap();
-        }
-    };
-    let large = 1 << 16;
+    let large = LARGE;
     let has = |options: WriterOptions, storage: &MemoryStorage, n: u64| {
         let mut writer = options.create(dataset()).unwrap();
-        write(&mut writer, 0..n);
+        write_keys(&mut writer, 0..n);
         writer.finish().unwrap();
         storage.get(&lookup).is_some()
     };
@@ -583,10 +587,119 @@ fn large_datasets_have_the_accelerator_by_themselves() {
         }
         let mut writer = options(storage).lookup(yes).append(dataset()).unwrap();
         let len = writer.len();
-        write(&mut writer, len..len + 1);
+        write_keys(&mut writer, len..len + 1);
         writer.finish().unwrap();
         assert_eq!(storage.get(&lookup).is_some(), expected, "{len}");
     }
+}
+
+fn keys_alone(range: std::ops::Range<u64>) -> MemoryStorage {
+    let storage = MemoryStorage::new();
+    let mut writer = options(&storage).durable(false).create(dataset()).unwrap();
+    write_keys(&mut writer, range);
+    writer.finish().unwrap();
+    storage
+}
+
+#[test]
+fn large_datasets_get_the_accelerator_when_they_are_indexed() {
+    let path = |file: SideFile| file.path(&dataset());
+    let lookup = path(SideFile::Lookup);
+    let storage = keys_alone(0..LARGE);
+    let whole = snapshot(&storage);
+    let own = storage.get(&lookup).unwrap();
+    let made = |options: IndexOptions| options.durable(false).build(dataset()).unwrap().made;
+    let default = || indexing(&storage);
+
+    // As Python leaves it: all but this is there.
+    storage.remove(&lookup).unwrap();
+    assert!(made(default().lookup(false)).is_empty());
+    assert_eq!(made(default()), [&*lookup]);
+    assert!(snapshot(&storage) == whole);
+    assert!(made(default()).is_empty());
+    // The number of samples follows from the data; what was there, from nothing.
+    let [offsets, keys, hashes, filter, md5] = SideFile::WRITTEN.map(path);
+    for there in [false, true] {
+        for file in [&offsets, &keys, &hashes, &filter, &md5] {
+            storage.remove(file).unwrap();
+        }
+        if !there {
+            storage.remove(&lookup).unwrap();
+        }
+        let all = [&offsets, &keys, &hashes, &filter, &lookup, &md5].map(Clone::clone);
+        assert_eq!(made(default()), all);
+        assert!(snapshot(&storage) == whole);
+    }
+    made(default().force(true));
+    assert!(snapshot(&storage) == whole);
+
+    // That of other samples, and what is none.
+    let other = keys_alone(LARGE..2 * LARGE).get(&lookup).unwrap();
+    for stale in [other, own[..own.len() - 4].to_vec(), b"?".to_vec()] {
+        storage.put(&lookup, stale);
+        assert_eq!(made(default()), [&*lookup]);
+        assert!(snapshot(&storage) == whole);
+    }
+
+    // Nothing is left that is of other hashes than there are.
+    made(default().lookup(false));
+    assert!(snapshot(&storage) == whole);
+    storage.remove(&hashes).unwrap();
+    assert_eq!(made(default().lookup(false)), [&*hashes, &*md5]);
+    let mut without = whole.clone();
+    without.remove(&lookup);
+    assert!(snapshot(&storage) == without);
+    made(default().force(true).lookup(false));
+    assert!(snapshot(&storage) == without);
+
+    // Where it cannot be made, it is said that nobody has to.
+    let writer = options(&storage).append(dataset()).unwrap();
+    let error = default().build(dataset()).unwrap_err();
+    assert!(error.message().contains("only .lookup was to be made, which is optional"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    writer.abort().unwrap();
+    assert!(snapshot(&storage) == without);
+}
+
+#[test]
+fn small_datasets_get_the_accelerator_on_request() {
+    let lookup = SideFile::Lookup.path(&dataset());
+    let storage = keys_alone(0..LARGE - 1);
+    let build = |options: IndexOptions| options.durable(false).build(dataset()).unwrap().made;
+    assert!(build(indexing(&storage)).is_empty());
+    build(indexing(&storage).force(true));
+    assert!(storage.get(&lookup).is_none());
+    assert_eq!(build(indexing(&storage).lookup(true)), [&*lookup]);
+    let whole = snapshot(&storage);
+    // It stays, and is made anew with the hashes.
+    assert!(build(indexing(&storage)).is_empty());
+    storage.remove(&SideFile::KeyHashes.path(&dataset())).unwrap();
+    storage.put(&lookup, "?");
+    build(indexing(&storage));
+    assert!(snapshot(&storage) == whole);
+    build(indexing(&storage).lookup(true));
+    assert!(snapshot(&storage) == whole);
+}
+
+#[test]
+fn the_accelerator_is_made_of_the_hashes_that_are_there() {
+    // Their salt is not the one that a writer takes.
+    let (storage, path) = golden_in_memory("salt");
+    indexing(&storage).lookup(true).build(&path).unwrap();
+    assert!(indexing(&storage).build(&path).unwrap().made.is_empty());
+    let verify = Verify::of(&path).storage(Arc::new(storage.clone()));
+    assert!(verify.run().unwrap().is_good());
+    // Of hashes of other keys there is none.
+    let hashes = SideFile::KeyHashes.path(&path);
+    let mut bytes = storage.get(&hashes).unwrap();
+    bytes.copy_within(8..16, 16);
+    storage.put(&hashes, bytes);
+    let before = snapshot(&storage);
+    let error = indexing(&storage).lookup(true).build(&path).unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Damaged, Some(&*hashes)));
+    assert!(error.message().contains("the hash of"), "{error}");
+    assert_eq!(error.index(), Some(1));
+    assert!(snapshot(&storage) == before);
 }
 
 /// Packs some of itself, and then no more.

@@ -7,13 +7,14 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
+use crate::rearrange::Lookup;
 use crate::{file, interrupt};
 
 /// Make missing side files from the data
 ///
 /// The data file alone is enough; the index of datadings before 3.1 is used where there is one. The
-/// files are those that were written with the dataset, byte for byte. Of a dataset at a URL only a
-/// missing .lookup is made.
+/// files are those that were written with the dataset, byte for byte. A .lookup that is there stays
+/// if it fits. Of a dataset at a URL only a missing .lookup is made, and that only with --lookup.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -23,9 +24,8 @@ pub(crate) struct Args {
     /// Rebuild all side files, also those that are there
     #[arg(long, short)]
     force: bool,
-    /// Also make .lookup, with which keys are found at once [default: only where there is one to rebuild]
-    #[arg(long)]
-    lookup: bool,
+    #[command(flatten)]
+    lookup: Lookup,
     /// Also make .crc, a checksum of each sample, with which verify names those that are damaged
     #[arg(long)]
     crc: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   kiste index train.msgpack
-  kiste index --lookup huge.msgpack
+  kiste index --lookup s3://bucket/train.msgpack
   kiste index --crc train.msgpack
   kiste cat --raw a.msgpack b.msgpack > both.msgpack && kiste index both.msgpack";
 
@@ -73,7 +73,7 @@ impl Args {
         }
         let progress = output.progress_bytes(format!("indexing {}", file::shown(path)), None);
         interrupt::writing(path);
-        let options = IndexOptions::default().force(self.force).lookup(self.lookup);
+        let options = IndexOptions::default().force(self.force).lookup(self.lookup.asked());
         let options = options.checksums(self.crc).digests(!self.no_md5);
         Ok(options.build_with(path, &|done, of| progress.reaches_of(done, of))?)
     }

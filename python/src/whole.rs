@@ -39,14 +39,15 @@ pub(crate) fn verify<'py>(
     Ok(dict)
 }
 
-/// Makes the side files that are missing, or all of them with `force=True`.
+/// Makes the side files that are missing, or all of them with `force=True`. `lookup` says whether
+/// there is to be `.lookup`; by default large datasets get it.
 #[pyfunction]
-#[pyo3(signature = (path, *, force=false, lookup=false, checksums=false))]
+#[pyo3(signature = (path, *, force=false, lookup=None, checksums=false))]
 pub(crate) fn index(
     py: Python<'_>,
     path: PathBuf,
     force: bool,
-    lookup: bool,
+    lookup: Option<bool>,
     checksums: bool,
 ) -> PyResult<()> {
     let options = kiste::index::IndexOptions::default();

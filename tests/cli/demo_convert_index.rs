@@ -207,6 +207,53 @@ fn index_makes_what_is_missing_and_says_so() {
 }
 
 #[test]
+fn index_makes_the_accelerator_of_large_datasets() {
+    let dir = scratch();
+    let input: String = (0..1 << 16).map(|i| format!("{{\"key\":\"{i}\"}}\n")).collect();
+    run_with(&dir, ["convert", "-", "big.msgpack", "--no-sync"], input.as_bytes()).exits(0);
+    let (whole, lookup) = (snapshot(dir.path()), dir.path().join("big.msgpack.lookup"));
+    let index =
+        |options: &[&str]| run(&dir, [&["index", "big.msgpack"], options].concat()).exits(0).err;
+    let nothing = "big.msgpack: 65,536 samples, nothing was missing\n";
+    assert_eq!(index(&[]), nothing);
+    fs::remove_file(&lookup).unwrap();
+    assert_eq!(index(&["--no-lookup"]), nothing);
+    assert!(index(&[]).contains("made .lookup\n"));
+    assert!(snapshot(dir.path()) == whole);
+    assert_eq!(index(&[]), nothing);
+    assert_eq!(index(&["--no-lookup"]), nothing);
+    // From the data alone.
+    for file in files_of(&dir.path().join("big.msgpack")).iter().skip(1) {
+        fs::remove_file(file).unwrap();
+    }
+    assert!(index(&[]).contains("made .offsets .keys .key_hashes .filter .lookup .md5"));
+    assert!(snapshot(dir.path()) == whole);
+    index(&["--force", "--lookup", "--no-lookup"]);
+    assert!(!lookup.exists());
+    run(&dir, ["verify", "big.msgpack"]).quietly();
+}
+
+#[test]
+fn index_makes_the_accelerator_of_small_datasets_on_request() {
+    let dir = with_words();
+    let before = snapshot(dir.path());
+    let index =
+        |options: &[&str]| run(&dir, [&["index", "words.msgpack"], options].concat()).exits(0).err;
+    index(&["--force"]);
+    assert_eq!(snapshot(dir.path()), before);
+    assert!(index(&["--no-lookup", "--lookup"]).contains("made .lookup\n"));
+    let with = snapshot(dir.path());
+    run_with(&dir, ["convert", "-", "words.msgpack", "--force", "--lookup"], WORDS.as_bytes());
+    assert_eq!(snapshot(dir.path()), with);
+    assert!(index(&[]).contains("nothing was missing"));
+    index(&["--lookup"]);
+    index(&["--force"]);
+    assert_eq!(snapshot(dir.path()), with);
+    index(&["--force", "--no-lookup"]);
+    assert_eq!(snapshot(dir.path()), before);
+}
+
+#[test]
 fn legacy_datasets_are_read_and_indexed_as_python_does() {
     /// All but this is too deep for a dynamic value.
     #[derive(serde::Deserialize)]

@@ -201,3 +201,24 @@ fn a_lookup_is_put_next_to_a_dataset_at_a_url() {
     assert!(error.contains("a writer is at work"), "{error}");
     assert!(both.server.object("/d/new.msgpack.lookup").is_none());
 }
+
+#[test]
+fn a_lookup_is_uploaded_only_on_request() {
+    let both = Both::new();
+    let path = both.path("large.msgpack");
+    let mut writer = Writer::options().durable(false).lookup(false).create(&path).unwrap();
+    for index in 0..1 << 16 {
+        let key = key(index);
+        let packed = [&b"\x81\xa3key"[..], &[0xa0 | key.len() as u8], key.as_bytes()].concat();
+        writer.write_raw_unchecked(&key, &packed).unwrap();
+    }
+    writer.finish().unwrap();
+    both.server.upload(path.as_ref(), "/d");
+    let before = both.server.names();
+    both.runs(&["index", "s3://d/large.msgpack"]);
+    both.runs(&["index", "--no-lookup", "s3://d/large.msgpack"]);
+    assert_eq!(both.server.names(), before);
+    both.runs(&["index", &path]);
+    both.runs(&["index", "--lookup", "s3://d/large.msgpack"]);
+    both.assert_same("large.msgpack");
+}

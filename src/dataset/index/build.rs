@@ -186,7 +186,7 @@ fn hash_all(
     Ok((Hashes { hashes, places }, with_filter.then_some(filter)))
 }
 
-fn hash_batch(salt: &Salt, batch: &[&[u8]], out: &mut [u64], hash_many: HashMany) {
+pub(super) fn hash_batch(salt: &Salt, batch: &[&[u8]], out: &mut [u64], hash_many: HashMany) {
     let tasks = batch.par_chunks(TASK).zip(out.par_chunks_mut(TASK));
     tasks.for_each(|(keys, out)| hash_many(salt, keys, out));
 }

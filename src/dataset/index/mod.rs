@@ -24,6 +24,7 @@ mod by_hash;
 mod build;
 mod checksums;
 mod collision;
+mod lookup;
 mod remote;
 
 pub(crate) use ahead::{Ahead, Hashed};
@@ -36,13 +37,14 @@ pub(crate) use checksums::{
     Checksums, Found, checksum_of, checksum_of_offsets, damaged, open_checksums, recorded_md5,
     stale,
 };
+pub(crate) use lookup::wants_lookup;
 
 /// Which side files to make.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct IndexOptions {
     force: bool,
-    lookup: bool,
+    lookup: Option<bool>,
     checksums: bool,
     digests: bool,
     durable: bool,
@@ -54,7 +56,7 @@ impl Default for IndexOptions {
         let storage = Arc::new(LocalStorage::mapped());
         IndexOptions {
             force: false,
-            lookup: false,
+            lookup: None,
             checksums: false,
             digests: true,
             durable: true,
@@ -80,9 +82,14 @@ impl IndexOptions {
         self
     }
 
-    /// Also makes `.lookup`. Default: only if there is one that must be rebuilt.
-    pub fn lookup(mut self, yes: bool) -> Self {
-        self.lookup = yes;
+    /// Makes the accelerator `.lookup` ([`WriterOptions::lookup`](crate::WriterOptions::lookup)): `true` always, also in
+    /// place of one that is there, `false` never. `None` leaves it to the dataset, which is the default: where there is
+    /// none it is made from 65,536 samples on, and one that is there is rebuilt if it is not of these key hashes. At a URL
+    /// `None` makes none.
+    ///
+    /// Where the key hashes are rebuilt, so is a `.lookup` that is there; with `false` it is removed.
+    pub fn lookup(mut self, yes: impl Into<Option<bool>>) -> Self {
+        self.lookup = yes.into();
         self
     }
 
@@ -115,7 +122,7 @@ impl IndexOptions {
     }
 
     /// Makes the side files of a dataset, and publishes all of them or none. Of a dataset at a URL only a
-    /// missing `.lookup` is made, and everything else must be there.
+    /// missing `.lookup` is made, if [it is asked for](Self::lookup), and everything else must be there.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -148,15 +155,17 @@ impl IndexOptions {
         if storage::is_url(path) {
             return remote::build(&self, path);
         }
-        if Rebuild::plan(&self, path)?.make.is_empty() {
+        let planned = Rebuild::plan(&self, path)?;
+        if planned.make.is_empty() {
             let samples = samples(&*self.storage, path)?;
             return Ok(Indexed { samples, made: Vec::new() });
         }
-        let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
+        let staging = Staging::begin(self.storage.clone(), path, self.durable);
+        let staging = staging.map_err(|error| planned.cannot_begin(error))?;
         // What there is counts from here on: another writer may have finished before this.
         let stage = || -> Result<(Rebuild<'_>, Journal)> {
             let journal = staging.journal(Journal::side_files(), staging.observe()?)?;
-            let rebuild = Rebuild::plan(&self, path)?;
+            let mut rebuild = Rebuild::plan(&self, path)?;
             rebuild.stage(&staging, hear)?;
             Ok((rebuild, journal))
         };
@@ -228,7 +237,16 @@ impl<'a> Rebuild<'a> {
             }
         }
         let anew = make.contains(&SideFile::KeyHashes);
-        if options.lookup || (anew && exists(SideFile::Lookup)?) {
+        let lookup = match options.lookup {
+            Some(asked) => asked,
+            // Nothing is uploaded unasked.
+            None if storage.is_object_store() => false,
+            None if exists(SideFile::Lookup)? => anew || !lookup::is_current(storage, path)?,
+            // How many samples there are is known after the pass over the data.
+            None if positions => false,
+            None => wants_lookup(None, samples(&**storage, path)?),
+        };
+        if lookup {
             make.push(SideFile::Lookup);
         }
         let checksums = match (options.force, options.checksums) {
@@ -251,31 +269,51 @@ impl<'a> Rebuild<'a> {
         self.make.contains(&file)
     }
 
+    /// Says if nobody asked for what cannot be made.
+    fn cannot_begin(&self, error: Error) -> Error {
+        match (self.options.lookup, &*self.make) {
+            (None, [SideFile::Lookup]) => {
+                error.note("only .lookup was to be made, which is optional")
+            }
+            _ => error,
+        }
+    }
+
     fn publish(self, staging: Staging, journal: &Journal) -> Result<Indexed> {
         let publish: Vec<_> = self.make.iter().copied().map(DatasetFile::Side).collect();
-        // A file that is rebuilt invalidates its old digest.
+        let mut remove = Vec::new();
+        // A file that is rebuilt invalidates its old digest, and other hashes what was made from them.
         let sides = self.make.iter().any(|file| SideFile::WRITTEN.contains(file));
-        let remove =
-            if sides && !self.makes(SideFile::Md5) { vec![SideFile::Md5] } else { Vec::new() };
+        for (outdated, file) in
+            [(sides, SideFile::Md5), (self.makes(SideFile::KeyHashes), SideFile::Lookup)]
+        {
+            if outdated && !self.makes(file) {
+                remove.push(file);
+            }
+        }
         staging.commit(journal, &publish, &remove)?;
         let samples = samples(&*self.options.storage, self.path)?;
         let made = self.make.iter().map(|file| file.path(self.path)).collect();
         Ok(Indexed { samples, made })
     }
 
-    fn stage(&self, staging: &Staging, hear: &HearBytes<'_>) -> Result<()> {
+    fn stage(&mut self, staging: &Staging, hear: &HearBytes<'_>) -> Result<()> {
         let storage = &self.options.storage;
         let walks = self.makes(SideFile::Keys) && (self.options.force || !self.legacy);
         let passes = [walks, self.makes(SideFile::Crc), self.digests_data()?];
         let passes = passes.into_iter().filter(|needed| *needed).count() as u64;
         let passes = &Passes::new(self.data.len().saturating_mul(passes), hear);
         if self.makes(SideFile::Keys) {
-            self.stage_positions(staging, passes)?;
+            let samples = self.stage_positions(staging, passes)?;
+            if !self.makes(SideFile::Lookup) && wants_lookup(self.options.lookup, samples) {
+                let filter = self.make.iter().position(|file| *file == SideFile::Filter);
+                self.make.insert(filter.map_or(0, |at| at + 1), SideFile::Lookup);
+            }
         }
         let wanted = Wanted {
             key_hashes: self.makes(SideFile::KeyHashes),
             filter: self.makes(SideFile::Filter),
-            lookup: self.makes(SideFile::Lookup),
+            lookup: self.makes(SideFile::Lookup) && self.makes(SideFile::KeyHashes),
         };
         if wanted.key_hashes || wanted.filter || wanted.lookup {
             let keys_path = self.current(staging, SideFile::Keys);
@@ -293,6 +331,9 @@ impl<'a> Rebuild<'a> {
                 Hashed::default(),
             )?;
         }
+        if self.makes(SideFile::Lookup) && !wanted.lookup {
+            self.stage_lookup(staging)?;
+        }
         let md5 = match self.makes(SideFile::Crc) {
             true => self.stage_checksums(staging, passes)?,
             false => None,
@@ -301,6 +342,16 @@ impl<'a> Rebuild<'a> {
             self.stage_digests(staging, md5, passes)?;
         }
         Ok(())
+    }
+
+    /// `.lookup` for the hashes that there are: their salt may be another one than a writer would take.
+    fn stage_lookup(&self, staging: &Staging) -> Result<()> {
+        let storage = &self.options.storage;
+        let samples = samples(&**storage, self.path)?;
+        let content = lookup::made_of(storage, self.path, samples)?;
+        let mut sink = staging.create(SideFile::Lookup)?;
+        sink.append(&content)?;
+        if self.options.durable { sink.sync() } else { Ok(()) }
     }
 
     /// `.crc`, and the MD5 of the data if it is of use: from one pass over the data.
@@ -391,13 +442,15 @@ impl<'a> Rebuild<'a> {
         if self.makes(file) { staging.path(file) } else { file.path(self.path) }
     }
 
-    /// Offsets and keys, by the legacy index or by a walk over the data.
-    fn stage_positions(&self, staging: &Staging, passes: &Passes<'_>) -> Result<()> {
+    /// Offsets and keys, by the legacy index or by a walk over the data. Returns the number of samples.
+    fn stage_positions(&self, staging: &Staging, passes: &Passes<'_>) -> Result<u64> {
         let spool =
             |file| -> Result<Spool> { Ok(Spool::new(staging.path(file), staging.create(file)?)) };
         let mut offsets = OffsetSpool::new(spool(SideFile::Offsets)?)?;
         let mut keys = KeySpool::new(self.options.storage.clone(), spool(SideFile::Keys)?)?;
+        let mut samples = 0;
         let mut push = |key: &str, end: u64| -> Result<()> {
+            samples += 1;
             offsets.push(end)?;
             keys.push(key)
         };
@@ -411,7 +464,8 @@ impl<'a> Rebuild<'a> {
         keys.finish(sync, || -> Result<Box<dyn Sink>> {
             staging.discard(SideFile::Keys)?;
             staging.create(SideFile::Keys)
-        })
+        })?;
+        Ok(samples)
     }
 
     fn by_data(

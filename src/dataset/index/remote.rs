@@ -9,12 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::writer::Place;
-use super::{IndexOptions, Indexed, lookup_file, samples};
+use super::lookup::made_of;
+use super::{IndexOptions, Indexed, samples};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::FormatError;
 use crate::format::dataset::SideFile;
-use crate::format::dataset::key_hashes::{self, SALT, Salt};
-use crate::format::dataset::keys;
 use crate::storage::{self, Storage};
 
 pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
@@ -38,7 +36,7 @@ pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
     }
     let samples = samples(&*storage, &path)?;
     let lookup = SideFile::Lookup.path(&path);
-    if !options.lookup || storage.stat(&lookup)?.is_some() {
+    if options.lookup != Some(true) || storage.stat(&lookup)?.is_some() {
         return Ok(Indexed { samples, made: Vec::new() });
     }
     let place = Place::take(&storage, &path)?;
@@ -53,29 +51,8 @@ pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
 
 /// Makes the file where there is none, as one of the write that made the others.
 fn put_lookup(storage: &Arc<dyn Storage>, path: &Path, lookup: &Path, samples: u64) -> Result<()> {
-    let hashes_path = SideFile::KeyHashes.path(path);
-    let at = |error: FormatError| Error::from(error).at(&hashes_path);
-    let file = storage.open(&hashes_path)?;
-    let bytes = file.read(0..file.len())?;
-    let count = key_hashes::count(file.len()).map_err(at)?;
-    if count != samples {
-        let (expected, found) = (format!("{samples} hashes"), count.to_string());
-        return Err(at(FormatError::new(SALT, expected, found)));
-    }
-    let (salt, entries) = bytes.split_at(SALT as usize);
-    let salt = Salt::parse(salt).map_err(at)?;
-    let hashes: Vec<u64> =
-        (0..count as usize).map_while(|index| key_hashes::entry(entries, index)).collect();
-    let keys_path = SideFile::Keys.path(path);
-    let at = |error: FormatError| Error::from(error).at(&keys_path);
-    let list = storage.open(&keys_path)?;
-    let list = list.read(0..list.len())?;
-    let keys = keys::Keys::parse(&list).map_err(at)?.collect::<Result<Vec<_>, _>>().map_err(at)?;
-    if keys.len() as u64 != samples {
-        let (expected, found) = (format!("{samples} keys"), keys.len().to_string());
-        return Err(at(FormatError::new(0, expected, found)));
-    }
-    let content = lookup_file(salt, &hashes, keys)?;
+    let content = made_of(storage, path, samples)?;
+    let file = storage.open(&SideFile::KeyHashes.path(path))?;
     let mut sink = match file.write_id() {
         Some(write) => storage.create_of_write(lookup, write)?,
         None => storage.create(lookup)?,

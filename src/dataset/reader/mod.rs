@@ -594,6 +594,14 @@ impl DatasetReader {
         Some(end.saturating_sub(self.byte_range(range.start).ok()?.start))
     }
 
+    /// Whether there is a `.lookup`, of the hashes that there are; of a dataset of one file.
+    pub(crate) fn has_lookup(&self) -> Result<bool> {
+        match &*self.shared {
+            Shared::One(one) => Ok(one.search.lookup(&one.files)?.is_some()),
+            Shared::Many(_) => Ok(false),
+        }
+    }
+
     /// The hash of each key with this salt, in order of the samples; of a dataset of one file.
     fn each_hash(&self, salt: &Salt, mut with: impl FnMut(usize, u64)) -> Result<()> {
         if let Shared::One(One { files, search }) = &*self.shared {

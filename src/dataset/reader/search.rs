@@ -503,7 +503,7 @@ impl Search {
         }
     }
 
-    fn lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
+    pub(super) fn lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
         let Some(lookup) = self.any_lookup(files)? else { return Ok(None) };
         let is_right = match self.lookup_is_right.get() {
             Some(is_right) => *is_right,

@@ -10,10 +10,6 @@ use crate::storage::{self, LocalStorage, Storage};
 
 use super::super::index::{self, HashMany};
 
-/// From how many samples on a dataset gets `.lookup` by itself: a pass over the hashes of fewer keys takes some
-/// microseconds.
-pub(super) const LOOKUP_FROM: u64 = 1 << 16;
-
 /// How to write: what to make, and whether an existing dataset may be replaced.
 ///
 /// ```
@@ -29,7 +25,7 @@ pub(super) const LOOKUP_FROM: u64 = 1 << 16;
 pub struct WriterOptions {
     pub(super) overwrite: bool,
     pub(super) digests: bool,
-    /// `None`: from [`LOOKUP_FROM`] samples on.
+    /// `None`: by the number of samples ([`index::wants_lookup`]).
     pub(super) lookup: Option<bool>,
     pub(super) checksums: bool,
     pub(super) durable: bool,
@@ -87,7 +83,7 @@ impl WriterOptions {
 
     /// Whether a dataset with this many samples gets `.lookup`.
     pub(super) fn wants_lookup(&self, samples: u64) -> bool {
-        self.lookup.unwrap_or(samples >= LOOKUP_FROM)
+        index::wants_lookup(self.lookup, samples)
     }
 
     /// Writes `.crc`, a checksum of each sample: where `.md5` says that some byte is wrong, it says

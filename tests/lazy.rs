@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kiste::format::dataset::SideFile;
 use kiste::storage::MemoryStorage;
-use kiste::{DatasetReader, Writer};
+use kiste::{DatasetReader, ErrorKind, Writer};
 
 use crate::support::{open_in, packed};
 
@@ -148,24 +148,120 @@ fn the_hashes_are_read_for_keys_that_the_accelerator_lacks() {
 
 #[test]
 fn the_filter_is_asked_first() {
-    let (storage, reader) = opened(20_000, true);
+    let (storage, reader) = opened(20_000, false);
     reader.prepare_keys().unwrap();
     cost(&storage);
-    let mut asked_hashes = 0;
     for i in 0..100 {
         assert!(!reader.contains_key(&format!("absent {i}")).unwrap());
         let absent = cost(&storage);
         // Bits are asked until one is not set.
-        assert!(absent[".filter"].1 < 40, "{absent:?}");
-        asked_hashes += usize::from(absent.len() > 1);
+        assert!(absent[".filter"].1 < 40 && absent.len() == 1, "{absent:?}");
     }
-    assert_eq!(asked_hashes, 0);
     // A key that is there is looked up, once the filter has said perhaps.
     assert!(reader.contains_key("000003").unwrap());
     let there = cost(&storage);
     assert_eq!(there[""], (1, 15), "{there:?}");
-    assert!(there.contains_key(".lookup") && !there.contains_key(".keys"), "{there:?}");
-    assert!(SideFile::Filter.path(&dataset()).to_str().unwrap().ends_with(".filter"));
+    assert!(there.contains_key(".filter") && !there.contains_key(".keys"), "{there:?}");
+}
+
+#[test]
+fn the_accelerator_alone_says_what_is_absent_once_it_was_compared() {
+    let (storage, reader) = opened(20_000, true);
+    let mut absent = (0..).map(|i| format!("absent {i}"));
+    assert_eq!(reader.find(&absent.next().unwrap()).unwrap(), None);
+    assert!(!reader.contains_key(&absent.next().unwrap()).unwrap());
+    assert!(cost(&storage).contains_key(".filter"));
+    reader.prepare_keys().unwrap();
+    cost(&storage);
+    let mut others = 0;
+    for _ in 0..100 {
+        assert!(!reader.contains_key(&absent.next().unwrap()).unwrap());
+        assert_eq!(reader.find(&absent.next().unwrap()).unwrap(), None);
+        let cost = cost(&storage);
+        // Two samples in all slots have the tag of a key for each 100,000 of them.
+        others += usize::from(cost.len() > 1);
+        assert!(cost.len() > 1 || cost[".lookup"].1 < 200, "{cost:?}");
+    }
+    assert!(others < 5, "{others}");
+    assert!(reader.contains_key("000003").unwrap());
+    let there = cost(&storage);
+    assert_eq!(there[""], (1, 15), "{there:?}");
+    assert!(!there.contains_key(".filter") && !there.contains_key(".key_hashes"), "{there:?}");
+    // Without being asked to prepare, once that takes no longer than the keys so far have.
+    let reader = open_in(&storage, &dataset()).unwrap();
+    for _ in 0..1000 {
+        assert_eq!(reader.find(&absent.next().unwrap()).unwrap(), None);
+    }
+    cost(&storage);
+    assert_eq!(reader.find("absent").unwrap(), None);
+    assert!(!cost(&storage).contains_key(".filter"));
+}
+
+#[test]
+fn an_accelerator_that_lacks_a_key_hides_none() {
+    const N: u64 = 20_000;
+    let key = |i: u64| format!("{i:06}");
+    let all_are_found = |storage: &MemoryStorage| {
+        for prepares in [false, true] {
+            let reader = open_in(storage, &dataset()).unwrap();
+            if prepares {
+                reader.prepare_keys().unwrap();
+            }
+            for i in 0..N {
+                assert_eq!(reader.find(&key(i)).unwrap(), Some(i as usize));
+                assert!(reader.contains_key(&key(i)).unwrap());
+            }
+            let keys: Vec<String> = (0..N + 1).map(key).collect();
+            let found = reader.find_many(&keys).unwrap();
+            assert!((0..N as usize).all(|i| found[i] == Some(i)) && found[N as usize].is_none());
+        }
+    };
+    let storage = written(N, true);
+    all_are_found(&storage);
+    let path = SideFile::Lookup.path(&dataset());
+    // Some of its slots are empty, and it says nothing of that.
+    let mut slots = storage.get(&path).unwrap();
+    for slot in slots[128..].chunks_exact_mut(4).step_by(7) {
+        slot.fill(0xff);
+    }
+    storage.put(&path, slots);
+    all_are_found(&storage);
+    // Of as many samples, of which the first and the last have the same keys.
+    let other = MemoryStorage::new();
+    let options = Writer::options().storage(Arc::new(other.clone())).lookup(true);
+    let mut writer = options.create(dataset()).unwrap();
+    for i in 0..N {
+        let key = if i % 100 == 50 { format!("{i:06}?") } else { key(i) };
+        writer.write_raw_unchecked(&key, &packed(&key, i % 100)).unwrap();
+    }
+    writer.finish().unwrap();
+    storage.put(&path, other.get(&path).unwrap());
+    all_are_found(&storage);
+    // Without digests no one can tell, so others are asked each time.
+    storage.remove(&SideFile::Md5.path(&dataset())).unwrap();
+    all_are_found(&storage);
+    storage.put(&path, written(N, true).get(&path).unwrap());
+    all_are_found(&storage);
+}
+
+#[test]
+fn a_sample_whose_key_is_damaged_is_not_absent() {
+    let storage = written(20_000, true);
+    let mut data = storage.get(&dataset()).unwrap();
+    let at = data.windows(6).position(|bytes| bytes == b"000007").unwrap();
+    data[at] = b'x';
+    storage.put(&dataset(), data);
+    for prepares in [false, true] {
+        let reader = open_in(&storage, &dataset()).unwrap();
+        if prepares {
+            reader.prepare_keys().unwrap();
+        }
+        let error = reader.find("000007").unwrap_err();
+        assert_eq!((error.kind(), error.index()), (ErrorKind::Damaged, Some(7)));
+        assert!(reader.contains_key("000007").is_err());
+        assert!(reader.find_many(&["000007"]).is_err());
+        assert_eq!(reader.find("x00007").unwrap(), None);
+    }
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! From a key to the index of its sample.
 //!
-//! Three ways, each taken when the one before has cost as much as it would: a search through the
-//! mapped hashes, which needs no preparation; a table in memory; and, where there is a `.lookup`
-//! file, that instead of both. Each finds only a hash, or a part of one: the key of the sample decides.
+//! Where there is a `.lookup` file, its slots lead to the sample. Otherwise there are two ways, the second taken when
+//! the first has cost as much as it would: a search through the mapped hashes, which needs no preparation, and a
+//! table in memory. Each finds only a hash, or a part of one: the key of the sample decides.
 //!
 //! A key that is not found counts as absent only if a second witness agrees: the Bloom filter
-//! says so too, or the hashes were compared with their digest, or the list of all keys was read.
+//! says so too, or the hashes or `.lookup` were compared with their digests, or the list of all keys was read.
 //! So a flipped bit or a file of another dataset is an error and never a wrong answer.
 //!
 //! Nothing here waits for another thread, so a fork at any moment leaves the child with something

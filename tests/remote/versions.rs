@@ -18,7 +18,7 @@ fn a_replaced_object_is_an_error_that_names_it() {
     reader.get_raw(10_000).unwrap();
     place.replace();
     assert_replaced(reader.get_raw(10_001).map(drop), &place);
-    assert_replaced(reader.find(&key(5)).map(drop), &place);
+    assert_replaced(reader.find(&key(15_000)).map(drop), &place);
     assert_eq!(place.open().len(), 20_000);
     // Only the bytes of the version that was opened were asked for.
     let asked = place.server.requests();

@@ -90,13 +90,13 @@ impl Lookup {
         self.source.mapped().is_some()
     }
 
-    /// Fetches all of a remote file, unless it has more bytes than this.
-    pub(super) fn fetch_whole(&self, most: u64) -> Result<()> {
+    /// Fetches all of a remote file, unless it has more bytes than this. Says whether it is at hand.
+    pub(super) fn fetch_whole(&self, most: u64) -> Result<bool> {
         if self.source.is_remote() && self.source.len() <= most && self.whole.get().is_none() {
             let bytes = self.source.read(0..self.source.len())?.into_owned();
             self.whole.get_or_init(|| bytes);
         }
-        Ok(())
+        Ok(self.whole.get().is_some())
     }
 
     /// Fetches the slots where the searches for these keys go.

@@ -48,14 +48,17 @@ impl Search {
             }
             return Ok(found);
         }
-        let hashes = self.hashes_for(files, key.as_ref())?;
         let is_remote = files.data.is_remote();
-        if is_remote {
-            let most = keys.len() as u64 * REQUEST;
-            match self.slots(files)? {
-                Some(Slots::File(lookup)) => lookup.fetch_whole(most)?,
-                _ => hashes.fetch_whole(most)?,
-            }
+        let most = keys.len() as u64 * REQUEST;
+        let is_whole = match self.any_lookup(files)? {
+            Some(lookup) => lookup.fetch_whole(most)?,
+            None => false,
+        };
+        // The slots of the first key need not be fetched once more.
+        let hashes =
+            if is_whole { self.hashes(files)? } else { self.hashes_for(files, key.as_ref())? };
+        if is_remote && self.slots(files)?.is_none() {
+            hashes.fetch_whole(most)?;
         }
         self.build_for(files, hashes, keys.len())?;
         let mut group: Vec<&str> = Vec::new();

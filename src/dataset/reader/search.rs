@@ -483,7 +483,7 @@ impl Search {
         Ok(true)
     }
 
-    fn hashes(&self, files: &OpenDataset) -> Result<&Hashes> {
+    pub(super) fn hashes(&self, files: &OpenDataset) -> Result<&Hashes> {
         match self.hashes.get() {
             Some(hashes) => Ok(hashes),
             None => {
@@ -516,7 +516,7 @@ impl Search {
     }
 
     /// An accelerator that may have been made from other hashes.
-    fn any_lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
+    pub(super) fn any_lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
         if self.lookup_is_wrong.load(Relaxed) {
             return Ok(None);
         }

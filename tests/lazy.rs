@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kiste::format::dataset::SideFile;
-use kiste::storage::MemoryStorage;
+use kiste::storage::{MemoryStorage, Storage};
 use kiste::{DatasetReader, ErrorKind, Writer};
 
 use crate::support::{open_in, packed};
@@ -231,12 +231,20 @@ fn an_accelerator_that_lacks_a_key_hides_none() {
     let options = Writer::options().storage(Arc::new(other.clone())).lookup(true);
     let mut writer = options.create(dataset()).unwrap();
     for i in 0..N {
-        let key = if i % 100 == 50 { format!("{i:06}?") } else { key(i) };
+        let key = if i % 100 == 50 { format!("{:05}?", i % 100_000) } else { key(i) };
         writer.write_raw_unchecked(&key, &packed(&key, i % 100)).unwrap();
     }
     writer.finish().unwrap();
     storage.put(&path, other.get(&path).unwrap());
     all_are_found(&storage);
+    // The digests are of those samples too.
+    let digests = SideFile::Md5.path(&dataset());
+    storage.put(&digests, other.get(&digests).unwrap());
+    let reader = open_in(&storage, &dataset()).unwrap();
+    for i in (0..2000).chain(0..N) {
+        assert_eq!(reader.find(&format!("absent {i}")).unwrap(), None);
+        assert_eq!(reader.find(&key(i)).unwrap(), Some(i as usize));
+    }
     // Without digests no one can tell, so others are asked each time.
     storage.remove(&SideFile::Md5.path(&dataset())).unwrap();
     all_are_found(&storage);
@@ -251,16 +259,27 @@ fn a_sample_whose_key_is_damaged_is_not_absent() {
     let at = data.windows(6).position(|bytes| bytes == b"000007").unwrap();
     data[at] = b'x';
     storage.put(&dataset(), data);
-    for prepares in [false, true] {
+    let files = [SideFile::Index, SideFile::Keys, SideFile::Filter, SideFile::Lookup];
+    for (file, prepares) in files.into_iter().flat_map(|file| [(file, false), (file, true)]) {
+        let path = file.path(&dataset());
+        let bytes = storage.get(&path);
+        if bytes.is_some() {
+            storage.remove(&path).unwrap();
+        }
         let reader = open_in(&storage, &dataset()).unwrap();
         if prepares {
             reader.prepare_keys().unwrap();
         }
-        let error = reader.find("000007").unwrap_err();
-        assert_eq!((error.kind(), error.index()), (ErrorKind::Damaged, Some(7)));
-        assert!(reader.contains_key("000007").is_err());
-        assert!(reader.find_many(&["000007"]).is_err());
-        assert_eq!(reader.find("x00007").unwrap(), None);
+        for _ in 0..20 {
+            let error = reader.find("000007").unwrap_err();
+            assert_eq!((error.kind(), error.index()), (ErrorKind::Damaged, Some(7)), "{file:?}");
+            assert!(reader.contains_key("000007").is_err());
+            assert!(reader.find_many(&["000007"]).is_err());
+            assert_eq!(reader.find("000008").unwrap(), Some(8));
+        }
+        if let Some(bytes) = bytes {
+            storage.put(&path, bytes);
+        }
     }
 }
 

@@ -165,7 +165,7 @@ pub trait Reader: Send + Sync {
         keys.iter().map(|key| self.find(key)).collect()
     }
 
-    /// Whether there is a sample with this key: where there is a Bloom filter it answers first.
+    /// Whether there is a sample with this key.
     fn contains_key(&self, key: &str) -> Result<bool> {
         Ok(self.find(key)?.is_some())
     }

@@ -179,6 +179,43 @@ fn an_absent_key_opens_no_shard_whose_filter_has_its_digest() {
 }
 
 #[test]
+fn a_filter_that_lacks_a_key_hides_none() {
+    for (lookup, mapped) in [(false, true), (true, true), (false, false), (true, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let storage: Arc<dyn Storage> = match mapped {
+            true => Arc::new(LocalStorage::mapped()),
+            false => Arc::new(LocalStorage::positioned()),
+        };
+        let mut entries = Vec::new();
+        for number in 0..3 {
+            let name = format!("set-{number:05}.msgpack");
+            let options = Writer::options().storage(storage.clone()).lookup(lookup);
+            let mut writer = options.create(dir.path().join(&name)).unwrap();
+            for index in number * 50..number * 50 + 50 {
+                writer.write(&BTreeMap::from([("key", key(index))])).unwrap();
+            }
+            writer.finish().unwrap();
+            // Nothing says what the digests of the shard have to be.
+            let entry = entry(&storage, dir.path(), &name);
+            entries.push(ShardEntry::new(&name, entry.samples, entry.bytes));
+        }
+        let manifest = dir.path().join("set.shards.json");
+        put(&storage, &manifest, &Manifest::new(entries).unwrap().render());
+        let filter = SideFile::Filter.path(&dir.path().join("set-00001.msgpack"));
+        let mut bytes = fs::read(&filter).unwrap();
+        bytes[32..].fill(0);
+        fs::write(&filter, bytes).unwrap();
+        let find = |key: &str| open(&storage, &manifest).find(key).map(drop);
+        let contains = |key: &str| open(&storage, &manifest).contains_key(key).map(drop);
+        find(&key(20)).unwrap();
+        contains(&key(20)).unwrap();
+        for error in [find(&key(70)).unwrap_err(), contains(&key(70)).unwrap_err()] {
+            assert_eq!((error.kind(), error.path()), (ErrorKind::Damaged, Some(&*filter)));
+        }
+    }
+}
+
+#[test]
 fn a_shard_that_is_not_the_one_of_the_manifest_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::mapped());

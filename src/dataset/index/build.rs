@@ -43,7 +43,7 @@ pub(crate) struct Wanted {
 }
 
 /// Stages the wanted files for the keys of a staged or finished `.keys` file, of which the first may be hashed
-/// already.
+/// already. Returns the MD5 of `.key_hashes` where it was of use.
 pub(crate) fn build(
     staging: &Staging,
     keys_path: &Path,
@@ -52,27 +52,43 @@ pub(crate) fn build(
     sync: bool,
     hash_many: HashMany,
     ahead: Hashed,
-) -> Result<()> {
-    let all = keys_file.read(0..keys_file.len())?;
-    let (count, header) = keys::parse_header(&all).map_err(|e| Error::from(e).at(keys_path))?;
-    let body = KeyList { path: keys_path, bytes: &all[header..], header: header as u64, count };
-    // A key takes a byte at least: a larger number is a lie, and memory is asked for by it below.
-    if count > body.bytes.len() as u64 {
-        let there = format!("{} bytes for them", body.bytes.len());
-        return Err(body.damaged(FormatError::new(0, format!("{count} keys"), there)));
-    }
-    let (Hashes { mut hashes, places }, filter) = hash_all(&body, wanted, hash_many, ahead)?;
-    let by_hash = || -> Result<()> {
-        let table =
-            || if wanted.lookup { write_slots(staging, &places).map(Some) } else { Ok(None) };
-        let (table, md5_of) = rayon::join(table, || {
-            write_key_hashes(staging, &body, &mut hashes, wanted, sync, hash_many)
-        });
-        let of = md5_of?;
-        match table? {
-            Some(table) => table.finish(of, sync),
-            None => Ok(()),
+) -> Result<Option<[u8; 16]>> {
+    KeyList::read(keys_path, keys_file, |body| {
+        build_of(staging, body, wanted, sync, hash_many, ahead)
+    })
+}
+
+fn build_of(
+    staging: &Staging,
+    body: &KeyList<'_>,
+    wanted: Wanted,
+    sync: bool,
+    hash_many: HashMany,
+    ahead: Hashed,
+) -> Result<Option<[u8; 16]>> {
+    let (Hashes { mut hashes, mut places }, filter) =
+        hash_all(body, wanted.filter, hash_many, ahead)?;
+    let by_hash = || -> Result<Option<[u8; 16]>> {
+        let mut key_hashes =
+            || write_key_hashes(staging, body, &mut hashes, wanted, sync, hash_many);
+        if !wanted.lookup {
+            return key_hashes().map(|_| None);
         }
+        let (slots, belongs) = if places.len() as u64 == body.count {
+            rayon::join(|| write_slots(staging, &places), key_hashes)
+        } else {
+            // One after the other, as both together would take half as much memory again.
+            let belongs = key_hashes()?;
+            drop(hashes);
+            body.for_batches(places.len(), |_, batch| {
+                place_batch(&batch, &mut places);
+                Ok(())
+            })?;
+            (write_slots(staging, &places), Ok(belongs))
+        };
+        let (slots, Some(belongs)) = (slots?, belongs?) else { return Ok(None) };
+        slots.finish(&belongs, sync)?;
+        Ok(Some(belongs.sums.md5))
     };
     let filter = || filter.map_or(Ok(()), |filter| filter.write(staging, sync));
     let (filter, by_hash) = rayon::join(filter, by_hash);
@@ -88,7 +104,7 @@ fn write_key_hashes(
     wanted: Wanted,
     sync: bool,
     hash_many: HashMany,
-) -> Result<Belongs> {
+) -> Result<Option<Belongs>> {
     let mut salt = Salt::of_try(0);
     let mut tries = 0;
     loop {
@@ -97,7 +113,7 @@ fn write_key_hashes(
             write_hashes(staging, &salt, hashes, sync)?;
         }
         let Some(collision) = collision(hashes) else {
-            return Ok(Belongs::to(salt, hashes, wanted.lookup));
+            return Ok(wanted.lookup.then(|| Belongs::to(salt, hashes)));
         };
         body.refuse_duplicate(&salt, collision, hash_many)?;
         tries += 1;
@@ -141,7 +157,7 @@ impl Filter {
 struct Hashes {
     /// Under the first salt.
     hashes: Vec<u64>,
-    /// For `.lookup`, if it is wanted.
+    /// For `.lookup`: those of the first keys.
     places: Vec<u64>,
 }
 
@@ -149,30 +165,24 @@ struct Hashes {
 /// next.
 fn hash_all(
     body: &KeyList<'_>,
-    wanted: Wanted,
+    with_filter: bool,
     hash_many: HashMany,
     ahead: Hashed,
 ) -> Result<(Hashes, Option<Filter>)> {
-    let with_filter = wanted.filter;
     let salt = Salt::of_try(0);
-    let Hashed { mut hashes, mut places, pairs } = ahead;
+    let Hashed { mut hashes, places, pairs } = ahead;
     let done = hashes.len();
     hashes.resize(body.count as usize, 0);
-    places.resize(if wanted.lookup { body.count as usize } else { 0 }, 0);
     let params = filter::Params::for_len(body.count);
     let bits = vec![0; if with_filter { params.body_len() as usize } else { 0 }];
     let mut filter = Filter { params, bits, left: if with_filter { pairs } else { Vec::new() } };
     let mut next = Vec::new();
     body.for_batches(done, |first, batch| {
-        let range = first..first + batch.len();
-        let (target, places) = (&mut hashes[range.clone()], places.get_mut(range));
+        let target = &mut hashes[first..first + batch.len()];
         rayon::join(
             || filter.insert_left(),
             || {
                 hash_batch(&salt, &batch, target, hash_many);
-                if let Some(places) = places {
-                    place_batch(&batch, places);
-                }
                 if with_filter {
                     next.resize(batch.len(), (0, 0));
                     let tasks = batch.par_chunks(TASK).zip(next.par_chunks_mut(TASK));
@@ -191,8 +201,11 @@ pub(super) fn hash_batch(salt: &Salt, batch: &[&[u8]], out: &mut [u64], hash_man
     tasks.for_each(|(keys, out)| hash_many(salt, keys, out));
 }
 
-fn place_batch(batch: &[&[u8]], out: &mut [u64]) {
-    let tasks = batch.par_chunks(TASK).zip(out.par_chunks_mut(TASK));
+/// Appends the hashes by which `.lookup` has these keys.
+pub(super) fn place_batch(keys: &[&[u8]], places: &mut Vec<u64>) {
+    let first = places.len();
+    places.resize(first + keys.len(), 0);
+    let tasks = keys.par_chunks(TASK).zip(places[first..].par_chunks_mut(TASK));
     tasks.for_each(|(keys, out)| {
         out.iter_mut().zip(keys).for_each(|(out, key)| *out = lookup::hash(key));
     });
@@ -214,55 +227,59 @@ fn write_hashes(staging: &Staging, salt: &Salt, hashes: &[u64], sync: bool) -> R
 }
 
 /// What a `.lookup` says of the `.key_hashes` that it belongs to.
-struct Belongs {
+pub(super) struct Belongs {
     source: lookup::Source,
-    md5: [u8; 16],
+    sums: lookup::Sums,
 }
 
 impl Belongs {
-    /// The MD5 takes a while, and is left out unless it is wanted.
-    fn to(salt: Salt, hashes: &[u64], with_md5: bool) -> Belongs {
-        let mut md5 = Md5::new();
-        if with_md5 {
-            md5.update(&salt.0);
-            each_encoded(hashes, &mut |_, bytes| md5.update(bytes));
-        }
+    pub(super) fn to(salt: Salt, hashes: &[u64]) -> Belongs {
+        let (mut md5, mut sum) = (Md5::new(), crc::checksum(&salt.0));
+        md5.update(&salt.0);
+        each_encoded(hashes, &mut |_, bytes| {
+            md5.update(bytes);
+            sum = crc::extend(sum, bytes);
+        });
         let source = lookup::Source {
             count: hashes.len() as u64,
             salt,
             first: hashes.first().copied().unwrap_or_default(),
             last: hashes.last().copied().unwrap_or_default(),
         };
-        Belongs { source, md5: md5.finish() }
+        Belongs { source, sums: lookup::Sums { md5: md5.finish(), crc: sum } }
+    }
+
+    fn header(&self, shape: lookup::Shape, checksum: u32) -> Result<lookup::Header> {
+        Ok(lookup::Header::new(shape, self.source, self.sums, checksum)?)
     }
 }
 
 /// The content of `.lookup` for these keys, which have these hashes in `.key_hashes`.
-pub(crate) fn lookup_file<K: AsRef<[u8]>>(
-    salt: Salt,
-    hashes: &[u64],
-    keys: impl IntoIterator<Item = K>,
-) -> Result<Vec<u8>> {
-    let places: Vec<u64> = keys.into_iter().map(|key| lookup::hash(key.as_ref())).collect();
+pub(crate) fn lookup_file(salt: Salt, hashes: &[u64], keys: &[&[u8]]) -> Result<Vec<u8>> {
+    let mut places = Vec::new();
+    place_batch(keys, &mut places);
+    lookup_content(&Belongs::to(salt, hashes), &places)
+}
+
+/// The same for keys with these hashes of its own.
+pub(super) fn lookup_content(belongs: &Belongs, places: &[u64]) -> Result<Vec<u8>> {
     let mut bytes = vec![0; lookup::HEADER];
-    let (shape, checksum) = place(&places, |slots| {
+    let (shape, checksum) = place(places, |slots| {
         bytes.extend_from_slice(slots);
         Ok(())
     })?;
-    let Belongs { source, md5 } = Belongs::to(salt, hashes, true);
-    let header = lookup::Header::new(shape, source, md5, checksum)?;
-    bytes[..lookup::HEADER].copy_from_slice(&header.encode());
+    bytes[..lookup::HEADER].copy_from_slice(&belongs.header(shape, checksum)?.encode());
     Ok(bytes)
 }
 
 /// A staged `.lookup` without its header.
-struct Slots {
+pub(super) struct Slots {
     sink: Box<dyn Sink>,
     shape: lookup::Shape,
     checksum: u32,
 }
 
-fn write_slots(staging: &Staging, places: &[u64]) -> Result<Slots> {
+pub(super) fn write_slots(staging: &Staging, places: &[u64]) -> Result<Slots> {
     let mut sink = staging.create(SideFile::Lookup)?;
     sink.append(&[0; lookup::HEADER])?;
     let (shape, checksum) = place(places, |slots| sink.append(slots))?;
@@ -270,8 +287,8 @@ fn write_slots(staging: &Staging, places: &[u64]) -> Result<Slots> {
 }
 
 impl Slots {
-    fn finish(mut self, of: Belongs, sync: bool) -> Result<()> {
-        let header = lookup::Header::new(self.shape, of.source, of.md5, self.checksum)?;
+    pub(super) fn finish(mut self, belongs: &Belongs, sync: bool) -> Result<()> {
+        let header = belongs.header(self.shape, self.checksum)?;
         self.sink.write_at(&header.encode(), 0)?;
         if sync { self.sink.sync() } else { Ok(()) }
     }
@@ -312,7 +329,7 @@ fn place(places: &[u64], mut put: impl FnMut(&[u8]) -> Result<()>) -> Result<(lo
 }
 
 /// The keys of a `.keys` file, after its header.
-struct KeyList<'a> {
+pub(super) struct KeyList<'a> {
     path: &'a Path,
     bytes: &'a [u8],
     header: u64,
@@ -320,8 +337,33 @@ struct KeyList<'a> {
 }
 
 impl KeyList<'_> {
+    /// Calls `with` on the list in this file.
+    pub(super) fn read<T>(
+        path: &Path,
+        file: &Source,
+        with: impl FnOnce(&KeyList<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let all = file.read(0..file.len())?;
+        let (count, header) = keys::parse_header(&all).map_err(|e| Error::from(e).at(path))?;
+        let list = KeyList { path, bytes: &all[header..], header: header as u64, count };
+        // A key takes a byte at least: a larger number is a lie, and memory is asked for by it.
+        list.expect(count.min(list.bytes.len() as u64))?;
+        with(&list)
+    }
+
+    /// Refuses a list of another number of keys.
+    pub(super) fn expect(&self, count: u64) -> Result<()> {
+        match self.count == count {
+            true => Ok(()),
+            false => {
+                let there = format!("{} in {} bytes", self.count, self.bytes.len());
+                Err(self.damaged(FormatError::new(0, format!("{count} keys"), there)))
+            }
+        }
+    }
+
     /// Calls `with` on the keys from one on, batch by batch, with the index of each batch's first key.
-    fn for_batches<'s>(
+    pub(super) fn for_batches<'s>(
         &'s self,
         from: usize,
         mut with: impl FnMut(usize, Vec<&'s [u8]>) -> Result<()>,

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::reader::DatasetReader;
-use super::build::{hash_batch, hash_keys, lookup_file};
+use super::build::{Belongs, KeyList, hash_batch, hash_keys, place_batch};
 use super::collision::collision;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
+use crate::format::dataset::SideFile;
 use crate::format::dataset::key_hashes::{self, SALT, Salt};
 use crate::format::dataset::lookup::MAX_COUNT;
-use crate::format::dataset::{SideFile, keys};
 use crate::storage::{Source, Storage};
 
 /// From how many samples on a dataset gets `.lookup` by itself: a pass over the hashes of fewer keys takes some
@@ -32,37 +32,44 @@ pub(super) fn is_current(storage: &Arc<dyn Storage>, path: &Path) -> Result<bool
     }
 }
 
-/// The content of `.lookup` for the keys and the hashes that are there. These must be of each other: a key that only
+/// What `.lookup` is made of for the keys and the hashes that are there. These must be of each other: a key that only
 /// one of the two files has would be found by some look-ups and not by others.
-pub(super) fn made_of(storage: &Arc<dyn Storage>, path: &Path, samples: u64) -> Result<Vec<u8>> {
+pub(super) fn read(
+    storage: &Arc<dyn Storage>,
+    path: &Path,
+    samples: u64,
+) -> Result<(Belongs, Vec<u64>)> {
     let hashes_path = SideFile::KeyHashes.path(path);
     let (salt, hashes) = read_hashes(&storage.open(&hashes_path)?, samples)
         .map_err(|error| error.at(&hashes_path))?;
     let keys_path = SideFile::Keys.path(path);
-    let at = |error: FormatError| Error::from(error).at(&keys_path);
-    let list = storage.open(&keys_path)?;
-    let list = list.read(0..list.len())?;
-    let keys = keys::Keys::parse(&list).map_err(at)?.map(|key| Ok(key?.as_bytes()));
-    let keys = keys.collect::<Result<Vec<_>, FormatError>>().map_err(at)?;
-    if keys.len() != hashes.len() {
-        let expected = format!("{} keys", hashes.len());
-        return Err(at(FormatError::new(0, expected, keys.len().to_string())));
-    }
-    let mut expected = vec![0; hashes.len()];
-    hash_batch(&salt, &keys, &mut expected, hash_keys);
-    if let Some(index) = (0..hashes.len()).find(|&index| hashes[index] != expected[index]) {
-        let position = SALT + index as u64 * key_hashes::ENTRY;
-        let key = String::from_utf8_lossy(keys[index]);
-        let expected = format!("{:016x}, the hash of {key:?}", expected[index]);
-        let found = format!("{:016x}", hashes[index]);
-        let error = Error::from(FormatError::new(position, expected, found)).at(hashes_path);
-        return Err(error.with_index(index as u64));
-    }
+    let keys_file = storage.open(&keys_path)?;
+    let mut places = Vec::with_capacity(hashes.len());
+    let mut expected = Vec::new();
+    KeyList::read(&keys_path, &keys_file, |list| {
+        list.expect(samples)?;
+        list.for_batches(0, |first, batch| {
+            expected.resize(batch.len(), 0);
+            hash_batch(&salt, &batch, &mut expected, hash_keys);
+            for (index, (&key, &expected)) in (first..).zip(batch.iter().zip(&expected)) {
+                if hashes[index] != expected {
+                    let position = SALT + index as u64 * key_hashes::ENTRY;
+                    let key = String::from_utf8_lossy(key);
+                    let expected = format!("{expected:016x}, the hash of {key:?}");
+                    let found = format!("{:016x}", hashes[index]);
+                    let error = Error::from(FormatError::new(position, expected, found));
+                    return Err(error.at(&hashes_path).with_index(index as u64));
+                }
+            }
+            place_batch(&batch, &mut places);
+            Ok(())
+        })
+    })?;
     if let Some(hash) = collision(&hashes) {
         let message = format!("expected different hashes, found {hash:016x} twice");
         return Err(Error::new(ErrorKind::Damaged, message).at(hashes_path));
     }
-    lookup_file(salt, &hashes, &keys)
+    Ok((Belongs::to(salt, &hashes), places))
 }
 
 /// The salt and the hashes of a `.key_hashes` of this many samples.

@@ -305,7 +305,9 @@ impl<'a> Rebuild<'a> {
         let passes = &Passes::new(self.data.len().saturating_mul(passes), hear);
         if self.makes(SideFile::Keys) {
             let samples = self.stage_positions(staging, passes)?;
-            if !self.makes(SideFile::Lookup) && wants_lookup(self.options.lookup, samples) {
+            let unasked = self.options.lookup.is_none() && storage.is_object_store();
+            let wants = wants_lookup(self.options.lookup, samples) && !unasked;
+            if wants && !self.makes(SideFile::Lookup) {
                 let filter = self.make.iter().position(|file| *file == SideFile::Filter);
                 self.make.insert(filter.map_or(0, |at| at + 1), SideFile::Lookup);
             }
@@ -348,10 +350,8 @@ impl<'a> Rebuild<'a> {
     fn stage_lookup(&self, staging: &Staging) -> Result<()> {
         let storage = &self.options.storage;
         let samples = samples(&**storage, self.path)?;
-        let content = lookup::made_of(storage, self.path, samples)?;
-        let mut sink = staging.create(SideFile::Lookup)?;
-        sink.append(&content)?;
-        if self.options.durable { sink.sync() } else { Ok(()) }
+        let (belongs, places) = lookup::read(storage, self.path, samples)?;
+        build::write_slots(staging, &places)?.finish(&belongs, self.options.durable)
     }
 
     /// `.crc`, and the MD5 of the data if it is of use: from one pass over the data.

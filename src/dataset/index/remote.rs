@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::writer::Place;
-use super::lookup::made_of;
+use super::build::lookup_content;
 use super::{IndexOptions, Indexed, samples};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
@@ -51,7 +51,8 @@ pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
 
 /// Makes the file where there is none, as one of the write that made the others.
 fn put_lookup(storage: &Arc<dyn Storage>, path: &Path, lookup: &Path, samples: u64) -> Result<()> {
-    let content = made_of(storage, path, samples)?;
+    let (belongs, places) = super::lookup::read(storage, path, samples)?;
+    let content = lookup_content(&belongs, &places)?;
     let file = storage.open(&SideFile::KeyHashes.path(path))?;
     let mut sink = match file.write_id() {
         Some(write) => storage.create_of_write(lookup, write)?,

@@ -24,14 +24,14 @@ pub(super) struct Lookup {
     whole: OnceLock<Vec<u8>>,
     /// Whether it is whole and of these keys by `.md5`, so that a key that it lacks is absent.
     pub(super) trusted: AtomicBool,
-    /// What keys that it lacks have taken so far, in nanoseconds or so.
+    /// Keys that it lacks, so far.
     doubt: AtomicU64,
 }
 
-/// What it takes to learn from other files that a key is absent.
-const SECOND_WITNESS: u64 = 100;
-/// Bytes that are compared with their checksum in the same unit.
-const COMPARED: u64 = 4;
+/// Bytes that are compared with their checksum while other files say of a key that it is absent.
+const WITNESS: u64 = 500;
+/// Keys that are looked for before anything is compared.
+const BEFORE: u64 = 1000;
 
 impl Lookup {
     pub(super) fn open(files: &OpenDataset) -> Result<Option<Lookup>> {
@@ -48,30 +48,24 @@ impl Lookup {
         Ok(Some(Lookup { shape, header, source, whole: OnceLock::new(), trusted, doubt }))
     }
 
-    /// Counts a key that it lacks. Says whether these have taken as long as comparing all bytes would.
+    /// Counts a key that it lacks. Says whether these have taken as long as comparing it and `.key_hashes` would, which
+    /// has a byte more for each key.
     pub(super) fn is_doubted(&self) -> bool {
-        let doubt = self.doubt.fetch_add(SECOND_WITNESS, Relaxed);
-        let is_due = doubt > self.source.len() / COMPARED;
-        if is_due {
-            self.doubt.store(0, Relaxed);
-        }
-        is_due
+        let due = (2 * self.source.len() / WITNESS).max(BEFORE);
+        // Of several threads one compares.
+        self.doubt.fetch_add(1, Relaxed) % due == due - 1
     }
 
     /// Whether it is of the `.key_hashes` with this MD5.
     pub(super) fn has_md5(&self, of_hashes: &Digest) -> bool {
-        self.header.md5() == of_hashes
+        self.header.sums().md5 == *of_hashes
     }
 
-    /// Whether all slots are as they were written.
-    pub(super) fn is_whole(&self) -> Result<bool> {
-        let mut checksum = crc::checksum(&[]);
-        let range = lookup::HEADER as u64..self.source.len();
-        self.source.scan::<()>(range, 1 << 20, |part, _| {
-            checksum = crc::extend(checksum, part);
-            None
-        })?;
-        Ok(checksum == self.header.checksum())
+    /// Whether all slots are as they were written, for hashes that are as they are now.
+    pub(super) fn is_whole(&self, hashes: &Source) -> Result<bool> {
+        let slots = lookup::HEADER as u64..self.source.len();
+        Ok(checksum(&self.source, slots)? == self.header.checksum()
+            && checksum(hashes, 0..hashes.len())? == self.header.sums().crc)
     }
 
     /// Whether it is of these hashes.
@@ -118,6 +112,15 @@ impl Lookup {
         let bytes = self.source.read(at..at + lookup::SLOT)?;
         Ok(lookup::slot(&bytes, 0).unwrap_or(lookup::EMPTY))
     }
+}
+
+fn checksum(source: &Source, range: Range<u64>) -> Result<u32> {
+    let mut checksum = crc::checksum(&[]);
+    source.scan::<()>(range, 1 << 20, |part, _| {
+        checksum = crc::extend(checksum, part);
+        None
+    })?;
+    Ok(checksum)
 }
 
 /// Slots that are fetched for a search: hardly ever are that many taken in a row.

@@ -2,7 +2,7 @@
 //!
 //! A look-up waits for memory three times, each time for an address that the last answer gave: the slot of
 //! the table, the offset, and the sample. For a group of keys each of these steps is made for all
-//! of them before the next one, so that the processor overlaps the waiting. Nothing is decided here: the
+//! of them before the next one, so that the processor overlaps the waiting. That decides nothing: the
 //! look-ups proper come after, one by one, and find everything in the cache.
 
 use std::borrow::Cow;
@@ -27,27 +27,9 @@ impl Search {
         files: &OpenDataset,
         keys: &[K],
     ) -> Result<Vec<Option<usize>>> {
-        let mut found = Vec::with_capacity(keys.len());
+        let mut found = self.find_first(files, keys)?;
+        let keys = &keys[found.len()..];
         let Some(key) = keys.first() else { return Ok(found) };
-        if let Some(lookup) = self.quick_lookup(files)? {
-            let mut hashed = Vec::new();
-            for part in keys.chunks(GROUP) {
-                hashed.clear();
-                hashed.extend(part.iter().map(|key| lookup::hash(key.as_ref().as_bytes())));
-                if lookup.is_mapped() {
-                    touch(files, &Slots::File(lookup), &hashed);
-                }
-                for (key, &hash) in part.iter().zip(&hashed) {
-                    let key = key.as_ref();
-                    found.push(match self.find_quickly(files, lookup, key, hash)? {
-                        Quick::Found(index) => Some(index),
-                        Quick::Absent => None,
-                        Quick::Unclear => self.find_after(files, key, Asked::No)?,
-                    });
-                }
-            }
-            return Ok(found);
-        }
         let is_remote = files.data.is_remote();
         let most = keys.len() as u64 * REQUEST;
         let is_whole = match self.any_lookup(files)? {
@@ -61,8 +43,7 @@ impl Search {
             hashes.fetch_whole(most)?;
         }
         self.build_for(files, hashes, keys.len())?;
-        let mut group: Vec<&str> = Vec::new();
-        let mut hashed = Vec::new();
+        let (mut group, mut hashed): (Vec<&str>, _) = (Vec::new(), Vec::new());
         for part in keys.chunks(if is_remote { REMOTE_GROUP } else { GROUP }) {
             group.clear();
             group.extend(part.iter().map(AsRef::as_ref));
@@ -77,6 +58,33 @@ impl Search {
             }
             for wanted in wanted {
                 found.push(self.find_wanted(files, hashes, wanted, Asked::No)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The first keys, as long as the accelerator is there and turns out to be of use.
+    fn find_first<K: AsRef<str>>(
+        &self,
+        files: &OpenDataset,
+        keys: &[K],
+    ) -> Result<Vec<Option<usize>>> {
+        let mut found = Vec::with_capacity(keys.len());
+        let mut hashed = Vec::new();
+        for part in keys.chunks(GROUP) {
+            let Some(lookup) = self.quick_lookup(files)? else { break };
+            hashed.clear();
+            hashed.extend(part.iter().map(|key| lookup::hash(key.as_ref().as_bytes())));
+            if lookup.is_mapped() {
+                touch(files, &Slots::File(lookup), &hashed);
+            }
+            for (key, &hash) in part.iter().zip(&hashed) {
+                let key = key.as_ref();
+                found.push(match self.find_quickly(files, lookup, key, hash) {
+                    Quick::Found(index) => Some(index),
+                    Quick::Absent => None,
+                    Quick::Unclear => self.find_after(files, key, Asked::No)?,
+                });
             }
         }
         Ok(found)

@@ -474,9 +474,9 @@ impl DatasetReader {
 
     /// Whether there is a sample with this key.
     ///
-    /// The Bloom filter answers for most keys that are absent. It is believed once it was compared
-    /// with its digest, which happens when that has become cheap against the look-ups made (or in
-    /// [`prepare_keys`](Self::prepare_keys)); until then, and where there is no digest, the hashes
+    /// `.lookup` answers for most keys that are absent, or the Bloom filter where there is none. Either is believed once
+    /// it was compared with its digests, which happens when that has become cheap against the look-ups made (or
+    /// in [`prepare_keys`](Self::prepare_keys)); until then, and where there is no digest, other files
     /// are asked as well.
     pub fn contains_key(&self, key: &str) -> Result<bool> {
         match &*self.shared {
@@ -487,7 +487,7 @@ impl DatasetReader {
 
     /// Makes look-ups by key as fast as they get, now rather than after some hundred of them:
     /// builds the table (seven bytes a key in memory, on all cores) or opens `.lookup`, and
-    /// compares the filter with its digest.
+    /// compares the filter and, unless it is at a URL, `.lookup` with their digests, for which they are read whole.
     pub fn prepare_keys(&self) -> Result<()> {
         match &*self.shared {
             Shared::One(one) => one.search.prepare(&one.files),
@@ -597,7 +597,7 @@ impl DatasetReader {
     /// Whether there is a `.lookup`, of the hashes that there are; of a dataset of one file.
     pub(crate) fn has_lookup(&self) -> Result<bool> {
         match &*self.shared {
-            Shared::One(one) => Ok(one.search.lookup(&one.files)?.is_some()),
+            Shared::One(one) => one.search.has_lookup(&one.files),
             Shared::Many(_) => Ok(false),
         }
     }

@@ -121,7 +121,7 @@ pub(super) struct Search {
 impl Search {
     pub(super) fn find(&self, files: &OpenDataset, key: &str) -> Result<Option<usize>> {
         if let Some(lookup) = self.quick_lookup(files)? {
-            match self.find_quickly(files, lookup, key, lookup::hash(key.as_bytes()))? {
+            match self.find_quickly(files, lookup, key, lookup::hash(key.as_bytes())) {
                 Quick::Found(index) => return Ok(Some(index)),
                 Quick::Absent => return Ok(None),
                 Quick::Unclear => {}
@@ -150,27 +150,28 @@ impl Search {
         lookup: &Lookup,
         key: &str,
         hash: u64,
-    ) -> Result<Quick> {
+    ) -> Quick {
         let mut candidates = lookup.shape.probe(hash);
         let mut is_absent = lookup.trusted.load(Relaxed);
         loop {
             match candidates.next_candidate(|slot| lookup.slot(slot)) {
                 Ok(Some(index)) => {
                     if matches!(files.has_key(index as usize, key), Ok(true)) {
-                        return Ok(Quick::Found(index as usize));
+                        return Quick::Found(index as usize);
                     }
                     // It hardly ever is another sample with the same tag, or it is this one and damaged.
                     is_absent = false;
                 }
-                Ok(None) if is_absent => return Ok(Quick::Absent),
+                Ok(None) if is_absent => return Quick::Absent,
                 // The way round says what is wrong, and does without the file if that is all.
                 Ok(None) | Err(_) => break,
             }
         }
         if !lookup.trusted.load(Relaxed) && lookup.is_doubted() {
-            self.trust_lookup(files)?;
+            // If that fails, the way round still answers.
+            let _ = self.trust_lookup(files);
         }
-        Ok(Quick::Unclear)
+        Quick::Unclear
     }
 
     /// The same for a sample that will be read: a remote one is fetched whole, in the round in which
@@ -258,7 +259,9 @@ impl Search {
     /// the slots, unless opening fetched it.
     fn fetch_first(&self, files: &OpenDataset, key: &str) -> Result<()> {
         let open = |file| files.side_file(file);
-        let Some(lookup) = open(SideFile::Lookup)? else { return Ok(()) };
+        let (Some(_), Some(lookup)) = (open(SideFile::KeyHashes)?, open(SideFile::Lookup)?) else {
+            return Ok(());
+        };
         let header = lookup.read(0..lookup.len().min(lookup::HEADER as u64))?;
         let Ok(header) = lookup::Header::parse(&header, lookup.len()) else { return Ok(()) };
         if files.len == 0 {
@@ -275,7 +278,7 @@ impl Search {
             return Ok(self.find(files, key)?.is_some());
         }
         if let Some(lookup) = self.quick_lookup(files)? {
-            match self.find_quickly(files, lookup, key, lookup::hash(key.as_bytes()))? {
+            match self.find_quickly(files, lookup, key, lookup::hash(key.as_bytes())) {
                 Quick::Found(_) => return Ok(true),
                 Quick::Absent => return Ok(false),
                 Quick::Unclear => {}
@@ -312,7 +315,7 @@ impl Search {
             Some(slots @ Slots::File(_)) => match probe(files, hashes, &slots, wanted) {
                 // A slot that makes no sense: the file holds nothing that cannot be had without.
                 Err(e) if e.kind() == ErrorKind::Damaged && e.path().is_none() => {
-                    self.lookup_is_wrong.store(true, Relaxed);
+                    self.drop_lookup();
                 }
                 found => return found.map_err(|e| e.at(SideFile::Lookup.path(&files.path))),
             },
@@ -327,7 +330,10 @@ impl Search {
             match found {
                 None => return Ok(None),
                 Some(at) if files.has_key(at, wanted.key)? => return Ok(Some(at)),
-                Some(at) => from = at + 1,
+                Some(at) => {
+                    refuse_damaged(files, hashes, at, wanted)?;
+                    from = at + 1;
+                }
             }
         }
     }
@@ -384,7 +390,7 @@ impl Search {
         // is rare; without a filter it is not, and the digest has to say that the hashes are right.
         if self.table.get().is_none() && self.lookup(files)?.is_some() {
             if let Some(index) = search_all(files, hashes, wanted)? {
-                self.lookup_is_wrong.store(true, Relaxed);
+                self.drop_lookup();
                 return Ok(Some(index));
             }
         }
@@ -446,15 +452,35 @@ impl Search {
     /// it is absent.
     #[inline(never)]
     fn trust_lookup(&self, files: &OpenDataset) -> Result<()> {
+        if files.data.is_remote() {
+            return Ok(());
+        }
         let Some(lookup) = self.lookup(files)? else { return Ok(()) };
+        let Some(hashes) = self.hashes(files)?.file() else { return Ok(()) };
         if lookup.trusted.load(Relaxed) {
             return Ok(());
         }
         let Some(of_hashes) = recorded_digest(files, SideFile::KeyHashes)? else { return Ok(()) };
-        let is_right = lookup.has_md5(&of_hashes) && lookup.is_whole()? && has_some(files, lookup);
-        lookup.trusted.store(is_right, Relaxed);
-        self.lookup_is_wrong.fetch_or(!is_right, Relaxed);
+        match lookup.has_md5(&of_hashes) && lookup.is_whole(hashes)? && has_some(files, lookup)? {
+            true => lookup.trusted.store(true, Relaxed),
+            false => self.drop_lookup(),
+        }
         Ok(())
+    }
+
+    /// Does without the accelerator from here on.
+    fn drop_lookup(&self) {
+        self.lookup_is_wrong.store(true, Relaxed);
+        if let Some(Some(lookup)) = self.lookup.get() {
+            lookup.trusted.store(false, Relaxed);
+        }
+    }
+
+    /// Whether there is an accelerator of the hashes that there are, as far as is known without reading them.
+    pub(super) fn has_lookup(&self, files: &OpenDataset) -> Result<bool> {
+        let Some(lookup) = self.lookup(files)? else { return Ok(false) };
+        let of_hashes = recorded_digest(files, SideFile::KeyHashes)?;
+        Ok(of_hashes.is_none_or(|of_hashes| lookup.has_md5(&of_hashes)))
     }
 
     /// The same, for the look-up of this key.
@@ -503,7 +529,7 @@ impl Search {
         }
     }
 
-    pub(super) fn lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
+    fn lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
         let Some(lookup) = self.any_lookup(files)? else { return Ok(None) };
         let is_right = match self.lookup_is_right.get() {
             Some(is_right) => *is_right,
@@ -565,16 +591,20 @@ fn recorded_digest(files: &OpenDataset, file: SideFile) -> Result<Option<Digest>
 }
 
 /// Whether an accelerator leads to some of the samples: it and the digests may both be of another dataset.
-fn has_some(files: &OpenDataset, lookup: &Lookup) -> bool {
-    (0..files.len).step_by(files.len / 32 + 1).all(|index| {
+fn has_some(files: &OpenDataset, lookup: &Lookup) -> Result<bool> {
+    for index in (0..files.len).step_by(files.len / 32 + 1) {
         // A sample that cannot be read is another matter.
-        let Ok(key) = files.key(index) else { return true };
+        let Ok(key) = files.key(index) else { continue };
         let mut candidates = lookup.shape.probe(lookup::hash(key.as_bytes()));
-        let slots = std::iter::from_fn(|| {
-            candidates.next_candidate(|slot| lookup.slot(slot)).ok().flatten()
-        });
-        slots.into_iter().any(|found| found as usize == index)
-    })
+        loop {
+            match candidates.next_candidate(|slot| lookup.slot(slot))? {
+                Some(found) if found as usize == index => break,
+                Some(_) => {}
+                None => return Ok(false),
+            }
+        }
+    }
+    Ok(true)
 }
 
 /// Compares a file with its digest. `false` where there is none.
@@ -598,9 +628,26 @@ fn search_all(files: &OpenDataset, hashes: &Hashes, wanted: Wanted<'_>) -> Resul
         if files.has_key(at, wanted.key)? {
             return Ok(Some(at));
         }
+        refuse_damaged(files, hashes, at, wanted)?;
         from = at + 1;
     }
     Ok(None)
+}
+
+/// The sample of this index has the wanted hash and another key: two keys may have one hash, but if this one has
+/// another, it is damaged, and was the wanted one.
+#[cold]
+fn refuse_damaged(
+    files: &OpenDataset,
+    hashes: &Hashes,
+    index: usize,
+    wanted: Wanted<'_>,
+) -> Result<()> {
+    let own = files.key(index)?;
+    match hashes.hash(&own) == wanted.hash {
+        true => Ok(()),
+        false => Err(lacks(files, hashes, index, wanted)),
+    }
 }
 
 /// Goes through the samples that may have the wanted hash, until one has the key.
@@ -616,6 +663,9 @@ fn probe(
         let index = index as usize;
         match files.has_key(index, wanted.key) {
             Ok(true) => return Ok(Some(index)),
+            Ok(false) if hashes.get(index)? == wanted.hash => {
+                refuse_damaged(files, hashes, index, wanted)?;
+            }
             Ok(false) => {}
             // A sample with another hash need not be whole.
             Err(error) if hashes.get(index)? == wanted.hash => return Err(error),

@@ -10,8 +10,8 @@
 //!
 //! # Costs
 //!
-//! About ten bytes of memory a sample while writing (to refuse duplicates), sixteen while
-//! finishing, and some megabytes of buffers; keys and offsets are on disk. MD5 runs
+//! About ten bytes of memory a sample while writing (to refuse duplicates; 42 for the first two million), sixteen
+//! while finishing, and some megabytes of buffers; keys and offsets are on disk. MD5 runs
 //! alongside packing and writing, on a thread of its own. It is the limit for large samples: see
 //! [`WriterOptions::digests`].
 

@@ -62,11 +62,14 @@ impl Publication<'_> {
                 )
             },
         );
-        build?;
+        let md5_of_hashes = build?;
         sync_data?;
         let data_md5 = data_md5?;
-        let (hashes, filter) =
-            rayon::join(|| staged_digest(SideFile::KeyHashes), || staged_digest(SideFile::Filter));
+        let hashes = || match md5_of_hashes.filter(|_| options.digests) {
+            Some(md5) => Ok(Some((SideFile::KeyHashes, md5))),
+            None => staged_digest(SideFile::KeyHashes),
+        };
+        let (hashes, filter) = rayon::join(hashes, || staged_digest(SideFile::Filter));
         let mut publish = vec![
             SideFile::Offsets.into(),
             SideFile::Keys.into(),

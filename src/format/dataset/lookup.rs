@@ -273,23 +273,32 @@ pub struct Source {
 pub struct Header {
     shape: Shape,
     source: Source,
-    md5: [u8; 16],
+    of: Sums,
     checksum: u32,
 }
 
+/// Digests of the whole `.key_hashes` that a table belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sums {
+    /// As in `.md5`, so that a file from before the last write is recognised without a look at `.key_hashes`.
+    pub md5: [u8; 16],
+    /// The CRC-32C, which is quick to compare.
+    pub crc: u32,
+}
+
 impl Header {
-    /// The header of a table that belongs to this source with this MD5, and whose slots have this CRC-32C.
+    /// The header of a table that belongs to this source with these digests, and whose slots have this CRC-32C.
     pub fn new(
         shape: Shape,
         source: Source,
-        md5: [u8; 16],
+        of: Sums,
         checksum: u32,
     ) -> Result<Header, FormatError> {
         if shape.count != source.count {
             let expected = format!("{} samples", source.count);
             return Err(FormatError::new(16, expected, shape.count.to_string()));
         }
-        Ok(Header { shape, source, md5, checksum })
+        Ok(Header { shape, source, of, checksum })
     }
 
     /// The dimensions of the table.
@@ -302,10 +311,9 @@ impl Header {
         &self.source
     }
 
-    /// The MD5 of the whole `.key_hashes` that the table belongs to: where `.md5` says the same, the table is of these
-    /// keys.
-    pub fn md5(&self) -> &[u8; 16] {
-        &self.md5
+    /// The digests of the whole `.key_hashes` that the table belongs to.
+    pub fn sums(&self) -> &Sums {
+        &self.of
     }
 
     /// The CRC-32C of all bytes behind the header.
@@ -315,7 +323,7 @@ impl Header {
 
     /// The bytes of the header.
     pub fn encode(&self) -> [u8; HEADER] {
-        let Header { shape, source, md5, checksum } = self;
+        let Header { shape, source, of, checksum } = self;
         let words = [
             u64::from_be_bytes(MAGIC),
             u64::from(VERSION) << 32,
@@ -330,8 +338,9 @@ impl Header {
         for (place, word) in header.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_be_bytes());
         }
-        header[64..80].copy_from_slice(md5);
-        header[80..84].copy_from_slice(&checksum.to_be_bytes());
+        header[64..80].copy_from_slice(&of.md5);
+        header[80..84].copy_from_slice(&of.crc.to_be_bytes());
+        header[84..88].copy_from_slice(&checksum.to_be_bytes());
         let check = check_of(&header);
         header[CHECK..].copy_from_slice(&check);
         header
@@ -366,9 +375,10 @@ impl Header {
         let salt = Salt(word().to_be_bytes());
         let source = Source { count, salt, first: word(), last: word() };
         let md5 = std::array::from_fn(|i| bytes[64 + i]);
-        let checksum = u32::from_be_bytes(std::array::from_fn(|i| bytes[80 + i]));
+        let sum = |at| u32::from_be_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let (of, checksum) = (Sums { md5, crc: sum(80) }, sum(84));
         check_shape(&shape, file_len)?;
-        let header = Header { shape, source, md5, checksum };
+        let header = Header { shape, source, of, checksum };
         if header.encode() != *bytes {
             return Err(FormatError::new(12, "zeros where nothing is defined", "something else"));
         }
@@ -469,12 +479,12 @@ mod tests {
     #[test]
     fn header_round_trips() -> Result<(), Box<dyn std::error::Error>> {
         use crate::format::dataset::key_hashes::Salt;
-        use crate::format::dataset::lookup::{Header, Placer, Source};
+        use crate::format::dataset::lookup::{Header, Placer, Source, Sums};
 
         let salt = Salt::of_try(0);
         let source = Source { count: 0, salt, first: 0, last: 0 };
         let (shape, _) = Placer::new(0)?.finish()?;
-        let header = Header::new(shape, source, [7; 16], 5)?;
+        let header = Header::new(shape, source, Sums { md5: [7; 16], crc: 9 }, 5)?;
         let bytes = header.encode();
         assert_eq!(Header::parse(&bytes, shape.file_len())?, header);
         assert!(header.check_source(&source).is_ok());
@@ -669,18 +679,19 @@ mod tests {
         assert_eq!(Placer::new(MAX_COUNT).is_ok(), usize::BITS >= 64);
     }
 
+    fn sums(key_hashes: &[u8]) -> Sums {
+        Sums { md5: Md5::of(key_hashes), crc: crc::checksum(key_hashes) }
+    }
+
     /// The whole file for samples with these hashes in `.key_hashes`, placed by the other ones.
     fn file(salt: Salt, key_hashes: &[u64], hashes: &[u64]) -> Vec<u8> {
         let (shape, slots) = place(hashes);
-        let mut md5 = Md5::new();
-        md5.update(&salt.0);
-        for &hash in key_hashes {
-            md5.update(&key_hashes::encode(hash));
-        }
+        let whole: Vec<u8> = key_hashes.iter().flat_map(|&hash| key_hashes::encode(hash)).collect();
+        let of = sums(&[&salt.0[..], &whole].concat());
         let slots: Vec<u8> = slots.into_iter().flat_map(encode).collect();
         let ends = [key_hashes.first(), key_hashes.last()].map(|end| end.copied().unwrap_or(0));
         let source = Source { count: shape.count(), salt, first: ends[0], last: ends[1] };
-        let header = Header::new(shape, source, md5.finish(), crc::checksum(&slots)).unwrap();
+        let header = Header::new(shape, source, of, crc::checksum(&slots)).unwrap();
         let file = [&header.encode()[..], &slots].concat();
         assert_eq!(file.len() as u64, shape.file_len());
         file
@@ -696,9 +707,7 @@ mod tests {
             let hashes: Vec<u64> = set.keys.iter().map(|key| hash(key.as_bytes())).collect();
             let file = file(salt, &key_hashes, &hashes);
             let header = Header::parse(&file, file.len() as u64).unwrap();
-            let mut md5 = Md5::new();
-            md5.update(&source);
-            assert_eq!(*header.md5(), md5.finish());
+            assert_eq!(*header.sums(), sums(&source));
             assert_eq!(header.checksum(), crc::checksum(&file[HEADER..]));
             for (i, key) in set.keys.iter().enumerate() {
                 let mut probe = header.shape().probe(hash(key.as_bytes()));
@@ -753,9 +762,10 @@ mod tests {
             "c000000000abcdef",
             "80000000ffffffff",
             "748d414a3dda6275c64773d67be727d5",
+            "a67742f2",
             "742089d2",
-            "000000000000000000000000000000000000000000000000000000000000000000000000",
-            "6749fb9ca099a4ef",
+            "0000000000000000000000000000000000000000000000000000000000000000",
+            "dd302c50e0fa83ec",
             "0000001c",
             "ffffffff",
             "fffffffe",
@@ -793,7 +803,7 @@ mod tests {
         let parse = |count: u64, home: u64, total: u64| {
             let source = Source { count, salt: Salt([0; 8]), first: 0, last: 0 };
             let shape = Shape { count, home, total };
-            let header = Header { shape, source, md5: [0; 16], checksum: 0 };
+            let header = Header { shape, source, of: Sums { md5: [0; 16], crc: 0 }, checksum: 0 };
             let len = total.wrapping_mul(4).wrapping_add(128);
             Header::parse(&header.encode(), len).is_ok()
         };
@@ -818,6 +828,8 @@ mod tests {
         ] {
             assert!(header.check_source(&other).is_err());
         }
-        assert!(Header::new(header.shape(), Source { count: 4, ..same }, [0; 16], 0).is_err());
+        assert!(
+            Header::new(header.shape(), Source { count: 4, ..same }, *header.sums(), 0).is_err()
+        );
     }
 }

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::dataset::SideFile;
 use crate::format::dataset::shards::ShardEntry;
 use crate::storage::{FileId, Source, Storage, ahead, fetch_together, in_parallel};
 
@@ -515,8 +516,11 @@ impl Shards {
                 return Ok(());
             }
         }
-        // An error if the filter lacks a key that is there.
-        self.open(number)?.contains_key(key).map(drop)
+        if !self.open(number)?.contains_key(key)? {
+            return Ok(());
+        }
+        let error = Error::new(ErrorKind::Damaged, "the filter lacks this key");
+        Err(error.at(SideFile::Filter.path(&shard.path)).with_key(key))
     }
 
     /// The filter of this shard says perhaps of keys that the manifest says are not in its range.

@@ -255,10 +255,10 @@ fn an_accelerator_that_lacks_a_key_hides_none() {
 #[test]
 fn a_sample_whose_key_is_damaged_is_not_absent() {
     let storage = written(20_000, true);
-    let mut data = storage.get(&dataset()).unwrap();
+    let mut data = storage.get(dataset()).unwrap();
     let at = data.windows(6).position(|bytes| bytes == b"000007").unwrap();
     data[at] = b'x';
-    storage.put(&dataset(), data);
+    storage.put(dataset(), data);
     let files = [SideFile::Index, SideFile::Keys, SideFile::Filter, SideFile::Lookup];
     for (file, prepares) in files.into_iter().flat_map(|file| [(file, false), (file, true)]) {
         let path = file.path(&dataset());

@@ -149,7 +149,9 @@ impl Conversion {
         let is_stream = |plan: &Json| plan["units"].is_null();
         let is_begun = |there: &Parts| is_stream(there.plan()) && !there.are_objects();
         if let Some(there) = there.filter(|there| is_begun(there) && is_stream(&plan)) {
-            // A stream that was read in part cannot be read again. In an object store its reader may be alive.
+            // A stream that was read in part cannot be read again. In an object store its reader may be alive;
+            // here it is not if nothing is locked.
+            let _locks = (there.lock(Part::whole())?, there.lock_all()?);
             there.remove()?;
         }
         Parts::create(&self.output, &plan).map_err(|error| {

@@ -27,7 +27,8 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::SystemTime;
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -380,7 +381,12 @@ impl Parts {
     pub(super) fn lock(&self, part: Part) -> Result<Option<Lock>> {
         let Some(objects) = &self.objects else {
             let message = format!("another process makes part {part}");
-            return self.lock_file(&self.file(part, "lock"), &message).map(Some);
+            let lock = self.lock_file(&self.file(part, "lock"), &message)?;
+            // Another process may have removed these before they were locked, to begin its own.
+            return match Parts::read(self.dir.clone(), None) {
+                Ok(now) if now.digest == self.digest => Ok(Some(lock)),
+                _ => Err(Error::new(ErrorKind::Locked, message).at(&self.dir)),
+            };
         };
         let path = self.file(part, "shards");
         let taken = objects.take(&path, |before| {
@@ -472,8 +478,18 @@ impl Parts {
     }
 
     fn lock_file(&self, path: &Path, message: &str) -> Result<Lock> {
-        let lock = LocalStorage::mapped().lock(path)?;
-        lock.ok_or_else(|| Error::new(ErrorKind::Locked, message).at(&self.dir))
+        // One that has it for a moment may only find that it came too late.
+        for wait in [0, 5, 10, 20, 40] {
+            thread::sleep(Duration::from_millis(wait));
+            match LocalStorage::mapped().lock(path) {
+                Ok(Some(lock)) => return Ok(lock),
+                Ok(None) => {}
+                // The directory is gone: another process was quicker.
+                Err(error) if error.kind() == ErrorKind::NotFound => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::new(ErrorKind::Locked, message).at(&self.dir))
     }
 
     /// Notes that a part is finished, with this state.
@@ -623,6 +639,18 @@ impl Parts {
             objects.remove(&[self.dir_file("plan.json")])?;
             return self.remove_end(objects);
         }
+        // Another process that came in between may have made a new lock.
+        for _ in 0..5 {
+            if self.remove_files()? {
+                return Ok(());
+            }
+        }
+        let error = io::ErrorKind::DirectoryNotEmpty.into();
+        Err(Error::io(&self.dir, error))
+    }
+
+    /// Removes the files of the directory, and then the directory. Says whether it was empty.
+    fn remove_files(&self) -> Result<bool> {
         let at = |error| Error::io(&self.dir, error);
         check_dir(&self.dir)?;
         let entries = fs::read_dir(&self.dir).map_err(at)?;
@@ -632,19 +660,29 @@ impl Parts {
             let message = "expected only files of parts here, found something else; move it away";
             return Err(Error::new(ErrorKind::Invalid, message).at(other));
         }
-        for path in paths.iter().filter(|path| !path.ends_with("published")) {
+        let removed = |removed: io::Result<()>, path: &Path| match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(path, error)),
+            _ => Ok(()),
+        };
+        // The locks hold as long as there is something that they guard.
+        let is_lock = |path: &&PathBuf| {
+            path.ends_with("lock") || path.extension().is_some_and(|ending| ending == "lock")
+        };
+        let others = paths.iter().filter(|path| !is_lock(path) && !path.ends_with("published"));
+        for path in others.chain(paths.iter().filter(is_lock)) {
             // Of a link it is the link that goes.
-            let removed = match path.symlink_metadata() {
+            let done = match path.symlink_metadata() {
                 Ok(found) if found.is_dir() => fs::remove_dir_all(path),
                 _ => fs::remove_file(path),
             };
-            removed.map_err(|error| Error::io(path, error))?;
+            removed(done, path)?;
         }
-        match fs::remove_file(self.dir.join("published")) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(error)),
-            _ => {}
+        let published = self.dir.join("published");
+        removed(fs::remove_file(&published), &published)?;
+        match fs::remove_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
+            done => removed(done, &self.dir).map(|()| true),
         }
-        fs::remove_dir(&self.dir).map_err(at)
     }
 
     /// Removes what says that it came to its end, if that is of this conversion.

@@ -106,7 +106,7 @@ pub(super) struct Search {
     hashes: OnceLock<Hashes>,
     filter: OnceLock<Option<Filter>>,
     lookup: OnceLock<Option<Lookup>>,
-    /// Whether it was made from the hashes.
+    /// Whether it is of the hashes that there are.
     lookup_is_right: OnceLock<bool>,
     /// Whether the accelerator was found to be wrong, so that this does without.
     lookup_is_wrong: AtomicBool,

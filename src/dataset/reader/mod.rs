@@ -23,6 +23,7 @@ mod iter;
 mod many;
 mod hashes;
 mod table;
+mod absent;
 mod accelerators;
 mod search;
 pub(crate) mod shards;

@@ -4,9 +4,7 @@
 //! the first has cost as much as it would: a search through the mapped hashes, which needs no preparation, and a
 //! table in memory. Each finds only a hash, or a part of one: the key of the sample decides.
 //!
-//! A key that is not found counts as absent only if a second witness agrees: the Bloom filter
-//! says so too, or the hashes or `.lookup` were compared with their digests, or the list of all keys was read.
-//! So a flipped bit or a file of another dataset is an error and never a wrong answer.
+//! What counts as absent is decided in [`absent`](super::absent).
 //!
 //! Nothing here waits for another thread, so a fork at any moment leaves the child with something
 //! that works.
@@ -14,13 +12,12 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::format::dataset::key_hashes::{self, Salt};
-use crate::format::dataset::{Digest, Digests, SideFile, lookup};
-use crate::format::md5::Md5;
-use crate::storage::{Source, fetch_together};
+use crate::format::dataset::{SideFile, lookup};
+use crate::storage::fetch_together;
 
-use super::super::index;
+use super::absent::{recorded_digest, refuse_damaged};
 use super::accelerators::{Filter, Lookup, lookup_run, slot_bytes};
 use super::hashes::Hashes;
 use super::open::OpenDataset;
@@ -38,7 +35,7 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn new(hashes: &Hashes, key: &'a str) -> Wanted<'a> {
+    pub(super) fn new(hashes: &Hashes, key: &'a str) -> Wanted<'a> {
         Wanted { key, hash: hashes.hash(key) }
     }
 }
@@ -105,17 +102,17 @@ impl Slots<'_> {
 pub(super) struct Search {
     hashes: OnceLock<Hashes>,
     filter: OnceLock<Option<Filter>>,
-    lookup: OnceLock<Option<Lookup>>,
+    pub(super) lookup: OnceLock<Option<Lookup>>,
     /// Whether it is of the hashes that there are.
     lookup_is_right: OnceLock<bool>,
     /// Whether the accelerator was found to be wrong, so that this does without.
-    lookup_is_wrong: AtomicBool,
-    table: OnceLock<(lookup::Shape, Vec<u32>)>,
+    pub(super) lookup_is_wrong: AtomicBool,
+    pub(super) table: OnceLock<(lookup::Shape, Vec<u32>)>,
     /// Entries passed by searches so far.
-    work: AtomicU64,
+    pub(super) work: AtomicU64,
     building: AtomicBool,
     /// Entries passed because the filter or the hashes are not trusted yet.
-    doubt: AtomicU64,
+    pub(super) doubt: AtomicU64,
 }
 
 impl Search {
@@ -304,7 +301,7 @@ impl Search {
     }
 
     /// Looks only at the hashes, and at the samples whose hash is right.
-    fn find_hash(
+    pub(super) fn find_hash(
         &self,
         files: &OpenDataset,
         hashes: &Hashes,
@@ -353,129 +350,6 @@ impl Search {
         Ok(())
     }
 
-    /// The filter says that a key is absent, but it may be damaged: asks the hashes too.
-    fn doubt_filter(&self, files: &OpenDataset, filter: &Filter, key: &str) -> Result<bool> {
-        let before = self.work.load(Relaxed);
-        let hashes = self.hashes(files)?;
-        if let Some(index) = self.find_hash(files, hashes, Wanted::new(hashes, key))? {
-            return Err(filter.lacks(files, index, key));
-        }
-        // A look-up in the table passes a handful of entries but costs as much as a few hundred.
-        let passed = self.work.load(Relaxed).saturating_sub(before).max(1000);
-        // A byte of the filter takes MD5 as long as a search takes for some fifteen entries.
-        if self.doubt.fetch_add(passed, Relaxed) > filter.source.len() * 15 {
-            self.doubt.store(0, Relaxed);
-            self.trust_filter(files, filter)?;
-        }
-        Ok(false)
-    }
-
-    /// The hashes say that a key is absent, but they may be damaged; or the accelerator says so,
-    /// which may be that of another dataset: then the index is found here.
-    fn check_absent(
-        &self,
-        files: &OpenDataset,
-        hashes: &Hashes,
-        wanted: Wanted<'_>,
-        asked: Asked,
-    ) -> Result<Option<usize>> {
-        if asked == Asked::No {
-            if let Some(filter) = self.filter(files)? {
-                if !filter.contains(wanted.key)? {
-                    return Ok(None);
-                }
-            }
-        }
-        // The filter is wrong about one absent key in N for N samples, so what follows
-        // is rare; without a filter it is not, and the digest has to say that the hashes are right.
-        if self.table.get().is_none() && self.lookup(files)?.is_some() {
-            if let Some(index) = search_all(files, hashes, wanted)? {
-                self.drop_lookup();
-                return Ok(Some(index));
-            }
-        }
-        if hashes.trusted.load(Relaxed) {
-            return Ok(None);
-        }
-        let Some(bytes) = files.key_list()? else {
-            self.trust_hashes(files, hashes)?;
-            return match hashes.trusted.load(Relaxed) {
-                true => Ok(None),
-                // No other file can tell, so the samples have to.
-                false => {
-                    for index in 0..files.len {
-                        if files.has_key(index, wanted.key)? {
-                            return Err(lacks(files, hashes, index, wanted));
-                        }
-                    }
-                    Ok(None)
-                }
-            };
-        };
-        for (index, listed) in files.listed_keys(&bytes)?.enumerate() {
-            if listed.map_err(|e| files.damaged_keys(e))? == wanted.key {
-                return Err(lacks(files, hashes, index, wanted));
-            }
-        }
-        let passed = self.doubt.fetch_add(files.len as u64 * 20, Relaxed);
-        if passed > files.len as u64 * 150 {
-            self.doubt.store(0, Relaxed);
-            self.trust_hashes(files, hashes)?;
-        }
-        Ok(None)
-    }
-
-    fn trust_hashes(&self, files: &OpenDataset, hashes: &Hashes) -> Result<()> {
-        if let (Some(source), false) = (hashes.file(), hashes.trusted.load(Relaxed)) {
-            hashes.trusted.store(has_its_digest(files, SideFile::KeyHashes, source)?, Relaxed);
-        }
-        Ok(())
-    }
-
-    fn trust_filter(&self, files: &OpenDataset, filter: &Filter) -> Result<()> {
-        if filter.trusted.load(Relaxed) {
-            return Ok(());
-        }
-        // Filter and digests may both be of another dataset: some of the keys tell.
-        for index in (0..files.len).step_by(files.len / 32 + 1) {
-            // A sample that cannot be read is another matter.
-            let Ok(key) = files.key(index) else { continue };
-            if !filter.contains(&key)? {
-                return Err(filter.lacks(files, index, &key));
-            }
-        }
-        filter.trusted.store(has_its_digest(files, SideFile::Filter, &filter.source)?, Relaxed);
-        Ok(())
-    }
-
-    /// Trusts the accelerator if it is whole and `.md5` says that it is of these keys, so that it alone says of a key that
-    /// it is absent.
-    #[inline(never)]
-    fn trust_lookup(&self, files: &OpenDataset) -> Result<()> {
-        if files.data.is_remote() {
-            return Ok(());
-        }
-        let Some(lookup) = self.lookup(files)? else { return Ok(()) };
-        let Some(hashes) = self.hashes(files)?.file() else { return Ok(()) };
-        if lookup.trusted.load(Relaxed) {
-            return Ok(());
-        }
-        let Some(of_hashes) = recorded_digest(files, SideFile::KeyHashes)? else { return Ok(()) };
-        match lookup.has_md5(&of_hashes) && lookup.is_whole(hashes)? && has_some(files, lookup)? {
-            true => lookup.trusted.store(true, Relaxed),
-            false => self.drop_lookup(),
-        }
-        Ok(())
-    }
-
-    /// Does without the accelerator from here on.
-    fn drop_lookup(&self) {
-        self.lookup_is_wrong.store(true, Relaxed);
-        if let Some(Some(lookup)) = self.lookup.get() {
-            lookup.trusted.store(false, Relaxed);
-        }
-    }
-
     /// Whether there is an accelerator of the hashes that there are, as far as is known without reading them.
     pub(super) fn has_lookup(&self, files: &OpenDataset) -> Result<bool> {
         let Some(lookup) = self.lookup(files)? else { return Ok(false) };
@@ -519,7 +393,7 @@ impl Search {
         }
     }
 
-    fn filter(&self, files: &OpenDataset) -> Result<Option<&Filter>> {
+    pub(super) fn filter(&self, files: &OpenDataset) -> Result<Option<&Filter>> {
         match self.filter.get() {
             Some(filter) => Ok(filter.as_ref()),
             None => {
@@ -529,7 +403,7 @@ impl Search {
         }
     }
 
-    fn lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
+    pub(super) fn lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
         let Some(lookup) = self.any_lookup(files)? else { return Ok(None) };
         let is_right = match self.lookup_is_right.get() {
             Some(is_right) => *is_right,
@@ -561,93 +435,6 @@ impl Search {
 pub(super) fn first(slots: &Slots<'_>, hash: u64) -> Option<usize> {
     let index = slots.shape().probe(hash).next_candidate(|slot| slots.at(slot));
     Some(index.ok()?? as usize)
-}
-
-/// A key that is there by the list, or by the samples, but was not found by its hash.
-#[cold]
-fn lacks(files: &OpenDataset, hashes: &Hashes, index: usize, wanted: Wanted<'_>) -> Error {
-    let error = match hashes.get(index) {
-        // The hash led here, but the sample has another key.
-        Ok(hash) if hash == wanted.hash => {
-            let message = "expected a sample with this key, found another one";
-            Error::new(ErrorKind::Damaged, message).at(&files.path)
-        }
-        _ => {
-            let path = SideFile::KeyHashes.path(&files.path);
-            Error::new(ErrorKind::Damaged, "the hashes lack this key").at(path)
-        }
-    };
-    error.with_index(index as u64).with_key(wanted.key)
-}
-
-/// The digest of a file by `.md5`, if that has one.
-fn recorded_digest(files: &OpenDataset, file: SideFile) -> Result<Option<Digest>> {
-    let path = file.path(&files.path);
-    let Some(digests) = files.side_file(SideFile::Md5)? else { return Ok(None) };
-    let text = digests.read(0..digests.len())?;
-    let digests = Digests::parse(&text).map_err(|e| Error::from(e).at(digests.path()))?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Ok(digests.get(&name).copied())
-}
-
-/// Whether an accelerator leads to some of the samples: it and the digests may both be of another dataset.
-fn has_some(files: &OpenDataset, lookup: &Lookup) -> Result<bool> {
-    for index in (0..files.len).step_by(files.len / 32 + 1) {
-        // A sample that cannot be read is another matter.
-        let Ok(key) = files.key(index) else { continue };
-        let mut candidates = lookup.shape.probe(lookup::hash(key.as_bytes()));
-        loop {
-            match candidates.next_candidate(|slot| lookup.slot(slot))? {
-                Some(found) if found as usize == index => break,
-                Some(_) => {}
-                None => return Ok(false),
-            }
-        }
-    }
-    Ok(true)
-}
-
-/// Compares a file with its digest. `false` where there is none.
-fn has_its_digest(files: &OpenDataset, file: SideFile, source: &Source) -> Result<bool> {
-    let path = file.path(&files.path);
-    let Some(expected) = recorded_digest(files, file)? else { return Ok(false) };
-    let mut md5 = Md5::new();
-    index::digest_into(&mut md5, source, 0..source.len())?;
-    if md5.finish() != expected {
-        let message = "the file does not match its MD5";
-        return Err(Error::new(ErrorKind::Damaged, message).at(path));
-    }
-    Ok(true)
-}
-
-/// The sample with this key, by a search through all hashes.
-#[cold]
-fn search_all(files: &OpenDataset, hashes: &Hashes, wanted: Wanted<'_>) -> Result<Option<usize>> {
-    let mut from = 0;
-    while let Some(at) = hashes.search(from, wanted.hash)? {
-        if files.has_key(at, wanted.key)? {
-            return Ok(Some(at));
-        }
-        refuse_damaged(files, hashes, at, wanted)?;
-        from = at + 1;
-    }
-    Ok(None)
-}
-
-/// The sample of this index has the wanted hash and another key: two keys may have one hash, but if this one has
-/// another, it is damaged, and was the wanted one.
-#[cold]
-fn refuse_damaged(
-    files: &OpenDataset,
-    hashes: &Hashes,
-    index: usize,
-    wanted: Wanted<'_>,
-) -> Result<()> {
-    let own = files.key(index)?;
-    match hashes.hash(&own) == wanted.hash {
-        true => Ok(()),
-        false => Err(lacks(files, hashes, index, wanted)),
-    }
 }
 
 /// Goes through the samples that may have the wanted hash, until one has the key.

@@ -38,7 +38,7 @@ const SOON: usize = 8;
 /// order, byte for byte, but no more than about `memory` bytes of samples are in memory at a time,
 /// including those that are mapped.
 ///
-/// On top of that come buffers, of an eighth of the memory and 20 MB, two bytes a sample here, ten
+/// On top of that come buffers, of an eighth of the memory and 20 MB, two bytes a sample here, twelve
 /// or more in the writer, and the offsets, eight bytes a sample, which are mapped and looked up in
 /// this order.
 ///

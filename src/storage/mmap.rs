@@ -98,17 +98,17 @@ impl Map {
 /// Asks the processor for the first bytes of these, and does not wait. Two lines of its cache, as they rarely begin
 /// with one.
 #[inline]
-pub(crate) fn prefetch(bytes: &[u8]) {
+pub(crate) fn prefetch<T>(memory: &[T]) {
     #[cfg(target_arch = "x86_64")]
     for line in [0, 64] {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: every processor of this kind has the instruction, which reads nothing that a program could see
         // and faults for no address; `wrapping_add` needs none that is in bounds.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(line).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(memory.as_ptr().cast::<i8>().wrapping_add(line)) };
     }
     // Elsewhere only a load would do, which is waited for.
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
+    let _ = memory;
 }
 
 /// From this size on memory is worth huge pages. NumPy has the same limit.

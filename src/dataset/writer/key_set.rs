@@ -220,8 +220,9 @@ mod tests {
             assert_eq!(find(&set, key), None);
             set.insert(set.hash(key), i as u32);
             // Those that wait are found too.
-            for recent in i.saturating_sub(WAITING)..=i {
-                assert_eq!(find(&set, &keys[recent]), Some(recent as u32));
+            let first = i.saturating_sub(WAITING);
+            for (recent, at) in keys[first..=i].iter().zip(first..) {
+                assert_eq!(find(&set, recent), Some(at as u32));
             }
         }
         for (i, key) in keys.iter().enumerate() {

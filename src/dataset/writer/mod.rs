@@ -10,7 +10,7 @@
 //!
 //! # Costs
 //!
-//! About ten bytes of memory a sample while writing (to refuse duplicates; 42 for the first two million), sixteen
+//! About twelve bytes of memory a sample while writing (to refuse duplicates; 44 for the first two million), sixteen
 //! while finishing, and some megabytes of buffers; keys and offsets are on disk. MD5 runs
 //! alongside packing and writing, on a thread of its own. It is the limit for large samples: see
 //! [`WriterOptions::digests`].

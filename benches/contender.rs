@@ -204,19 +204,31 @@ fn touch_floats(label: u64, payload: &[u8]) -> f64 {
 #[inline]
 fn decode(raw: &[u8]) -> Res<(u64, &[u8])> {
     let mut cursor = Cursor::new(raw);
-    let (mut label, mut payload) = (0, &[][..]);
-    for _ in 0..cursor.read_map_len()? {
-        let name = cursor.read_str_bytes()?;
-        // `match` would compare byte by byte.
-        if name == b"label" {
-            label = cursor.read_u64()?;
-        } else if name == b"payload" {
-            payload = cursor.read_bin()?;
-        } else {
-            cursor.skip()?;
+    if cursor.skip_prefix(b"\x83\xa3key") {
+        cursor.skip()?;
+        if cursor.skip_prefix(b"\xa5label") {
+            let label = cursor.read_u64()?;
+            if cursor.skip_prefix(b"\xa7payload") {
+                return Ok((label, cursor.read_bin()?));
+            }
         }
     }
-    Ok((label, payload))
+    decode_any(raw)
+}
+
+/// The same in any order, and with other fields.
+#[cold]
+fn decode_any(raw: &[u8]) -> Res<(u64, &[u8])> {
+    let mut cursor = Cursor::new(raw);
+    let (mut label, mut payload) = (None, None);
+    for _ in 0..cursor.read_map_len()? {
+        match cursor.read_str_bytes()? {
+            b"label" => label = Some(cursor.read_u64()?),
+            b"payload" => payload = Some(cursor.read_bin()?),
+            _ => cursor.skip()?,
+        }
+    }
+    Ok((label.ok_or("no label")?, payload.ok_or("no payload")?))
 }
 
 #[derive(Deserialize)]

@@ -8,9 +8,9 @@
 //! half as much again while it grows. Here 256 shards grow one by one, each by a half, and their
 //! entries say themselves where they belong.
 //!
-//! From a million keys on the tables are in no cache, and waiting for memory would take more time than all else that
-//! is done for a small sample. So nearly every new key is seen to be new in one bit of eight for each slot, which
-//! are in the cache, and it waits for its slot while the next samples are written.
+//! From a million keys on the tables are in no cache, and waiting for their memory would take as long as all else that
+//! is done for a small sample. A Bloom filter of eight bits a slot says of nearly every new key that it is new, and the
+//! key is stored some samples later, when its slot is at hand.
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -7,15 +7,15 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::dataset::{Digest, Digests, SideFile, lookup};
+use crate::format::dataset::{SideFile, lookup};
 use crate::format::md5::Md5;
 use crate::storage::Source;
 
 use super::super::index;
 use super::accelerators::{Filter, Lookup};
-use super::hashes::Hashes;
+use super::hashes::{Hashes, Wanted};
 use super::open::OpenDataset;
-use super::search::{Asked, Search, Wanted};
+use super::search::{Asked, Search};
 
 impl Search {
     /// The filter says that a key is absent, but it may be damaged: asks the hashes too.
@@ -75,7 +75,7 @@ impl Search {
                 false => {
                     for index in 0..files.len {
                         if files.has_key(index, wanted.key)? {
-                            return Err(lacks(files, hashes, index, wanted));
+                            return Err(hashes.lacks(files, index, wanted));
                         }
                     }
                     Ok(None)
@@ -84,7 +84,7 @@ impl Search {
         };
         for (index, listed) in files.listed_keys(&bytes)?.enumerate() {
             if listed.map_err(|e| files.damaged_keys(e))? == wanted.key {
-                return Err(lacks(files, hashes, index, wanted));
+                return Err(hashes.lacks(files, index, wanted));
             }
         }
         let passed = self.doubt.fetch_add(files.len as u64 * 20, Relaxed);
@@ -130,7 +130,7 @@ impl Search {
         if lookup.trusted.load(Relaxed) {
             return Ok(());
         }
-        let Some(of_hashes) = recorded_digest(files, SideFile::KeyHashes)? else { return Ok(()) };
+        let Some(of_hashes) = files.recorded_digest(SideFile::KeyHashes)? else { return Ok(()) };
         match lookup.has_md5(&of_hashes) && lookup.is_whole(hashes)? && has_some(files, lookup)? {
             true => lookup.trusted.store(true, Relaxed),
             false => self.drop_lookup(),
@@ -145,33 +145,6 @@ impl Search {
             lookup.trusted.store(false, Relaxed);
         }
     }
-}
-
-/// A key that is there by the list, or by the samples, but was not found by its hash.
-#[cold]
-fn lacks(files: &OpenDataset, hashes: &Hashes, index: usize, wanted: Wanted<'_>) -> Error {
-    let error = match hashes.get(index) {
-        // The hash led here, but the sample has another key.
-        Ok(hash) if hash == wanted.hash => {
-            let message = "expected a sample with this key, found another one";
-            Error::new(ErrorKind::Damaged, message).at(&files.path)
-        }
-        _ => {
-            let path = SideFile::KeyHashes.path(&files.path);
-            Error::new(ErrorKind::Damaged, "the hashes lack this key").at(path)
-        }
-    };
-    error.with_index(index as u64).with_key(wanted.key)
-}
-
-/// The digest of a file by `.md5`, if that has one.
-pub(super) fn recorded_digest(files: &OpenDataset, file: SideFile) -> Result<Option<Digest>> {
-    let path = file.path(&files.path);
-    let Some(digests) = files.side_file(SideFile::Md5)? else { return Ok(None) };
-    let text = digests.read(0..digests.len())?;
-    let digests = Digests::parse(&text).map_err(|e| Error::from(e).at(digests.path()))?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Ok(digests.get(&name).copied())
 }
 
 /// Whether an accelerator leads to some of the samples: it and the digests may both be of another dataset.
@@ -194,7 +167,7 @@ fn has_some(files: &OpenDataset, lookup: &Lookup) -> Result<bool> {
 /// Compares a file with its digest. `false` where there is none.
 fn has_its_digest(files: &OpenDataset, file: SideFile, source: &Source) -> Result<bool> {
     let path = file.path(&files.path);
-    let Some(expected) = recorded_digest(files, file)? else { return Ok(false) };
+    let Some(expected) = files.recorded_digest(file)? else { return Ok(false) };
     let mut md5 = Md5::new();
     index::digest_into(&mut md5, source, 0..source.len())?;
     if md5.finish() != expected {
@@ -212,24 +185,8 @@ fn search_all(files: &OpenDataset, hashes: &Hashes, wanted: Wanted<'_>) -> Resul
         if files.has_key(at, wanted.key)? {
             return Ok(Some(at));
         }
-        refuse_damaged(files, hashes, at, wanted)?;
+        hashes.refuse_damaged(files, at, wanted)?;
         from = at + 1;
     }
     Ok(None)
-}
-
-/// The sample of this index has the wanted hash and another key: two keys may have one hash, but if this one has
-/// another, it is damaged, and was the wanted one.
-#[cold]
-pub(super) fn refuse_damaged(
-    files: &OpenDataset,
-    hashes: &Hashes,
-    index: usize,
-    wanted: Wanted<'_>,
-) -> Result<()> {
-    let own = files.key(index)?;
-    match hashes.hash(&own) == wanted.hash {
-        true => Ok(()),
-        false => Err(lacks(files, hashes, index, wanted)),
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::SideFile;
 use crate::format::dataset::key_hashes::{self, Salt};
@@ -17,6 +17,19 @@ use super::open::OpenDataset;
 const PARALLEL: usize = 1 << 21;
 /// Bytes read at a time where hashes are not mapped.
 const STEP: u64 = 1 << 20;
+
+/// The key that is looked for, and its hash with the salt of the dataset.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) key: &'a str,
+    pub(super) hash: u64,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn new(hashes: &Hashes, key: &'a str) -> Wanted<'a> {
+        Wanted { key, hash: hashes.hash(key) }
+    }
+}
 
 /// The hashes of all keys, from `.key_hashes` or made from the keys.
 pub(super) struct Hashes {
@@ -184,6 +197,39 @@ impl Hashes {
             };
             found.map(|at| first + at)
         })
+    }
+
+    /// The sample of this index has the wanted hash and another key: two keys may have one hash, but if this one has
+    /// another, it is damaged, and was the wanted one.
+    #[cold]
+    pub(super) fn refuse_damaged(
+        &self,
+        files: &OpenDataset,
+        index: usize,
+        wanted: Wanted<'_>,
+    ) -> Result<()> {
+        let own = files.key(index)?;
+        match self.hash(&own) == wanted.hash {
+            true => Ok(()),
+            false => Err(self.lacks(files, index, wanted)),
+        }
+    }
+
+    /// A key that is there by the list, or by the samples, but was not found by its hash.
+    #[cold]
+    pub(super) fn lacks(&self, files: &OpenDataset, index: usize, wanted: Wanted<'_>) -> Error {
+        let error = match self.get(index) {
+            // The hash led here, but the sample has another key.
+            Ok(hash) if hash == wanted.hash => {
+                let message = "expected a sample with this key, found another one";
+                Error::new(ErrorKind::Damaged, message).at(&files.path)
+            }
+            _ => {
+                let path = SideFile::KeyHashes.path(&files.path);
+                Error::new(ErrorKind::Damaged, "the hashes lack this key").at(path)
+            }
+        };
+        error.with_index(index as u64).with_key(wanted.key)
     }
 }
 

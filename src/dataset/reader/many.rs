@@ -10,8 +10,9 @@ use std::borrow::Cow;
 use crate::error::Result;
 use crate::format::dataset::{key_hashes, lookup};
 
+use super::hashes::Wanted;
 use super::open::OpenDataset;
-use super::search::{Asked, Quick, Search, Slots, Wanted, first};
+use super::search::{Asked, Quick, Search, Slots, first};
 
 /// Keys of a group. What they touch has to fit in the first level of the cache.
 const GROUP: usize = 32;

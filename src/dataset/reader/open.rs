@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
-use crate::format::dataset::{SideFile, crc, keys, legacy_index, offsets};
+use crate::format::dataset::{Digest, Digests, SideFile, crc, keys, legacy_index, offsets};
 use crate::format::msgpack::sample::{KeySearch, KeyStep};
 use crate::format::msgpack::{self, Value};
 use crate::storage::{Announced, FileId, OpenFile, Source, Storage, prefetch};
@@ -308,6 +308,16 @@ impl OpenDataset {
         }
         self.check_current()?;
         Ok(source)
+    }
+
+    /// The digest of a file by `.md5`, if that has one.
+    pub(super) fn recorded_digest(&self, file: SideFile) -> Result<Option<Digest>> {
+        let path = file.path(&self.path);
+        let Some(digests) = self.side_file(SideFile::Md5)? else { return Ok(None) };
+        let text = digests.read(0..digests.len())?;
+        let digests = Digests::parse(&text).map_err(|e| Error::from(e).at(digests.path()))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Ok(digests.get(&name).copied())
     }
 
     #[inline]

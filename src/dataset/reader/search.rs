@@ -17,28 +17,14 @@ use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::dataset::{SideFile, lookup};
 use crate::storage::fetch_together;
 
-use super::absent::{recorded_digest, refuse_damaged};
 use super::accelerators::{Filter, Lookup, lookup_run, slot_bytes};
-use super::hashes::Hashes;
+use super::hashes::{Hashes, Wanted};
 use super::open::OpenDataset;
 use super::table;
 
 /// What building the table costs, in searches through all hashes: measured, some fifty to seventy
 /// at 1, 10 and 100 million keys.
 const TABLE_COST: u64 = 50;
-
-/// The key that is looked for, and its hash with the salt of the dataset.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
-    pub(super) key: &'a str,
-    pub(super) hash: u64,
-}
-
-impl<'a> Wanted<'a> {
-    pub(super) fn new(hashes: &Hashes, key: &'a str) -> Wanted<'a> {
-        Wanted { key, hash: hashes.hash(key) }
-    }
-}
 
 /// What the accelerator alone says of a key.
 pub(super) enum Quick {
@@ -328,7 +314,7 @@ impl Search {
                 None => return Ok(None),
                 Some(at) if files.has_key(at, wanted.key)? => return Ok(Some(at)),
                 Some(at) => {
-                    refuse_damaged(files, hashes, at, wanted)?;
+                    hashes.refuse_damaged(files, at, wanted)?;
                     from = at + 1;
                 }
             }
@@ -353,7 +339,7 @@ impl Search {
     /// Whether there is an accelerator of the hashes that there are, as far as is known without reading them.
     pub(super) fn has_lookup(&self, files: &OpenDataset) -> Result<bool> {
         let Some(lookup) = self.lookup(files)? else { return Ok(false) };
-        let of_hashes = recorded_digest(files, SideFile::KeyHashes)?;
+        let of_hashes = files.recorded_digest(SideFile::KeyHashes)?;
         Ok(of_hashes.is_none_or(|of_hashes| lookup.has_md5(&of_hashes)))
     }
 
@@ -451,7 +437,7 @@ fn probe(
         match files.has_key(index, wanted.key) {
             Ok(true) => return Ok(Some(index)),
             Ok(false) if hashes.get(index)? == wanted.hash => {
-                refuse_damaged(files, hashes, index, wanted)?;
+                hashes.refuse_damaged(files, index, wanted)?;
             }
             Ok(false) => {}
             // A sample with another hash need not be whole.

@@ -1,10 +1,10 @@
-//! Side files made from keys: hashes, filter and accelerator, on all cores; and digests.
+//! Side files made from keys: hashes, filter and accelerator, on all cores.
 //!
 //! One way leads to these files, whether a dataset is written, appended to, converted from the
 //! legacy index or repaired, so they cannot differ.
 
+use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -12,12 +12,13 @@ use super::super::staging::Staging;
 use super::ahead::Hashed;
 use super::by_hash::{EachPart, by_hash};
 use super::collision::collision;
+use super::digests::{self, Content};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::key_hashes::{self, Salt};
-use crate::format::dataset::{Digests, SideFile, crc, filter, keys, lookup};
+use crate::format::dataset::{SideFile, crc, filter, keys, lookup};
 use crate::format::md5::Md5;
-use crate::storage::{Sink, Source, Storage};
+use crate::storage::{Sink, Source};
 
 /// Keys that are hashed at a time.
 const BATCH: usize = 1 << 16;
@@ -42,69 +43,89 @@ pub(crate) struct Wanted {
     pub(crate) lookup: bool,
 }
 
-/// Stages the wanted files for the keys of a staged or finished `.keys` file, of which the first may be hashed
-/// already. Returns the MD5 of `.key_hashes` where it was of use.
-pub(crate) fn build(
-    staging: &Staging,
-    keys_path: &Path,
-    keys_file: &Source,
-    wanted: Wanted,
-    sync: bool,
-    hash_many: HashMany,
-    ahead: Hashed,
-) -> Result<Option<[u8; 16]>> {
-    KeyList::read(keys_path, keys_file, |body| {
-        build_of(staging, body, wanted, sync, hash_many, ahead)
-    })
+/// How the files are made.
+#[derive(Clone, Copy)]
+pub(crate) struct Build<'a> {
+    pub(crate) staging: &'a Staging,
+    pub(crate) wanted: Wanted,
+    pub(crate) sync: bool,
+    pub(crate) hash_many: HashMany,
+    /// Files whose MD5s are wanted, with those of what is made.
+    pub(crate) digests: Option<&'a [Source]>,
 }
 
-fn build_of(
-    staging: &Staging,
-    body: &KeyList<'_>,
-    wanted: Wanted,
-    sync: bool,
-    hash_many: HashMany,
+/// The MD5s of what was made, if they were wanted.
+#[derive(Default)]
+pub(crate) struct Built {
+    pub(crate) key_hashes: Option<[u8; 16]>,
+    pub(crate) filter: Option<[u8; 16]>,
+    /// Of the files that were named.
+    pub(crate) others: Vec<[u8; 16]>,
+}
+
+/// Stages the wanted files for the keys of a staged or finished `.keys` file, of which the first may be hashed
+/// already.
+pub(crate) fn build(
+    build: Build<'_>,
+    keys_path: &Path,
+    keys_file: &Source,
     ahead: Hashed,
-) -> Result<Option<[u8; 16]>> {
+) -> Result<Built> {
+    KeyList::read(keys_path, keys_file, |body| build_of(build, body, ahead))
+}
+
+fn build_of(build: Build<'_>, body: &KeyList<'_>, ahead: Hashed) -> Result<Built> {
+    let Build { staging, wanted, sync, digests, .. } = build;
     let (Hashes { mut hashes, mut places }, filter) =
-        hash_all(body, wanted.filter, hash_many, ahead)?;
-    let by_hash = || -> Result<Option<[u8; 16]>> {
-        let mut key_hashes =
-            || write_key_hashes(staging, body, &mut hashes, wanted, sync, hash_many);
-        if !wanted.lookup {
-            return key_hashes().map(|_| None);
-        }
-        let (slots, belongs) = if places.len() as u64 == body.count {
-            rayon::join(|| write_slots(staging, &places), key_hashes)
+        hash_all(body, wanted.filter, build.hash_many, ahead)?;
+    let by_hash = || -> Result<Built> {
+        let mut key_hashes = || -> Result<(Option<Belongs>, Built)> {
+            let salt = write_key_hashes(build, body, &mut hashes)?;
+            digest_all(build, salt, &hashes)
+        };
+        let (slots, made) = if !wanted.lookup {
+            (None, key_hashes()?)
+        } else if places.len() as u64 == body.count {
+            let (slots, made) = rayon::join(|| write_slots(staging, &places), key_hashes);
+            (Some(slots?), made?)
         } else {
             // One after the other, as both together would take half as much memory again.
-            let belongs = key_hashes()?;
+            let made = key_hashes()?;
             drop(hashes);
             body.for_batches(places.len(), |_, batch| {
                 place_batch(&batch, &mut places);
                 Ok(())
             })?;
-            (write_slots(staging, &places), Ok(belongs))
+            (Some(write_slots(staging, &places)?), made)
         };
-        let (slots, Some(belongs)) = (slots?, belongs?) else { return Ok(None) };
-        slots.finish(&belongs, sync)?;
-        Ok(Some(belongs.sums.md5))
+        let (belongs, built) = made;
+        if let (Some(slots), Some(belongs)) = (slots, belongs) {
+            slots.finish(&belongs, sync)?;
+        }
+        Ok(built)
     };
-    let filter = || filter.map_or(Ok(()), |filter| filter.write(staging, sync));
-    let (filter, by_hash) = rayon::join(filter, by_hash);
-    filter.and(by_hash)
+    let filter = || filter.map(|filter| filter.write(staging, sync, digests.is_some())).transpose();
+    let (filter, built) = rayon::join(filter, by_hash);
+    Ok(Built { filter: filter?.flatten(), ..built? })
 }
 
-/// Writes `.key_hashes` with the first salt that makes all hashes different. `hashes` are those of the first salt of
-/// all.
-fn write_key_hashes(
-    staging: &Staging,
-    body: &KeyList<'_>,
-    hashes: &mut [u64],
-    wanted: Wanted,
-    sync: bool,
-    hash_many: HashMany,
-) -> Result<Option<Belongs>> {
+/// The sums that `.lookup` has, and the digests that are wanted: all in one pass.
+fn digest_all(build: Build<'_>, salt: Salt, hashes: &[u64]) -> Result<(Option<Belongs>, Built)> {
+    if !build.wanted.lookup && build.digests.is_none() {
+        return Ok((None, Built::default()));
+    }
+    let files = build.digests.unwrap_or_default().iter().map(Content::File);
+    let contents: Vec<_> = files.chain([Content::Hashes(salt, hashes)]).collect();
+    let mut others = digests::of_all(&contents)?;
+    let key_hashes = others.pop();
+    let belongs = key_hashes.map(|md5| Belongs::of(salt, hashes, md5));
+    Ok((belongs, Built { key_hashes, others, ..Built::default() }))
+}
+
+/// Writes `.key_hashes` with the first salt that makes all hashes different, which is returned. `hashes` are those of
+/// the first salt of all.
+fn write_key_hashes(build: Build<'_>, body: &KeyList<'_>, hashes: &mut [u64]) -> Result<Salt> {
+    let Build { staging, wanted, sync, hash_many, .. } = build;
     let mut salt = Salt::of_try(0);
     let mut tries = 0;
     loop {
@@ -113,7 +134,7 @@ fn write_key_hashes(
             write_hashes(staging, &salt, hashes, sync)?;
         }
         let Some(collision) = collision(hashes) else {
-            return Ok(wanted.lookup.then(|| Belongs::to(salt, hashes)));
+            return Ok(salt);
         };
         body.refuse_duplicate(&salt, collision, hash_many)?;
         tries += 1;
@@ -144,12 +165,22 @@ impl Filter {
         self.left.iter().for_each(|pair| self.params.insert(&mut self.bits, *pair));
     }
 
-    fn write(mut self, staging: &Staging, sync: bool) -> Result<()> {
+    /// Returns its MD5, if that is wanted.
+    fn write(mut self, staging: &Staging, sync: bool, digest: bool) -> Result<Option<[u8; 16]>> {
         self.insert_left();
         let mut sink = staging.create(SideFile::Filter)?;
-        sink.append(&self.params.header())?;
+        let header = self.params.header();
+        sink.append(&header)?;
         sink.append(&self.bits)?;
-        if sync { sink.sync() } else { Ok(()) }
+        if sync {
+            sink.sync()?;
+        }
+        Ok(digest.then(|| {
+            let mut md5 = Md5::new();
+            md5.update(&header);
+            md5.update(&self.bits);
+            md5.finish()
+        }))
     }
 }
 
@@ -176,6 +207,10 @@ fn hash_all(
     let params = filter::Params::for_len(body.count);
     let bits = vec![0; if with_filter { params.body_len() as usize } else { 0 }];
     let mut filter = Filter { params, bits, left: if with_filter { pairs } else { Vec::new() } };
+    if done as u64 == body.count {
+        // All were hashed as they were written: the list has nothing to add.
+        return Ok((Hashes { hashes, places }, with_filter.then_some(filter)));
+    }
     let mut next = Vec::new();
     body.for_batches(done, |first, batch| {
         let target = &mut hashes[first..first + batch.len()];
@@ -233,20 +268,27 @@ pub(super) struct Belongs {
 }
 
 impl Belongs {
-    pub(super) fn to(salt: Salt, hashes: &[u64]) -> Belongs {
-        let (mut md5, mut sum) = (Md5::new(), crc::checksum(&salt.0));
-        md5.update(&salt.0);
-        each_encoded(hashes, &mut |_, bytes| {
-            md5.update(bytes);
-            sum = crc::extend(sum, bytes);
-        });
+    pub(super) fn to(salt: Salt, hashes: &[u64]) -> Result<Belongs> {
+        let md5 = digests::of_all(&[Content::Hashes(salt, hashes)])?;
+        Ok(Belongs::of(salt, hashes, md5[0]))
+    }
+
+    /// The same where the MD5 is known.
+    fn of(salt: Salt, hashes: &[u64], md5: [u8; 16]) -> Belongs {
+        let mut sum = crc::checksum(&salt.0);
+        let mut bytes = Vec::with_capacity(8 * ENCODED);
+        for hashes in hashes.chunks(ENCODED) {
+            bytes.clear();
+            hashes.iter().for_each(|hash| bytes.extend_from_slice(&key_hashes::encode(*hash)));
+            sum = crc::extend(sum, &bytes);
+        }
         let source = lookup::Source {
             count: hashes.len() as u64,
             salt,
             first: hashes.first().copied().unwrap_or_default(),
             last: hashes.last().copied().unwrap_or_default(),
         };
-        Belongs { source, sums: lookup::Sums { md5: md5.finish(), crc: sum } }
+        Belongs { source, sums: lookup::Sums { md5, crc: sum } }
     }
 
     fn header(&self, shape: lookup::Shape, checksum: u32) -> Result<lookup::Header> {
@@ -258,7 +300,7 @@ impl Belongs {
 pub(crate) fn lookup_file(salt: Salt, hashes: &[u64], keys: &[&[u8]]) -> Result<Vec<u8>> {
     let mut places = Vec::new();
     place_batch(keys, &mut places);
-    lookup_content(&Belongs::to(salt, hashes), &places)
+    lookup_content(&Belongs::to(salt, hashes)?, &places)
 }
 
 /// The same for keys with these hashes of its own.
@@ -294,16 +336,6 @@ impl Slots {
     }
 }
 
-/// Calls `with` on all hashes as they are in `.key_hashes`, part by part, with the index of each part's first.
-fn each_encoded(hashes: &[u64], with: &mut EachPart<'_>) {
-    let mut bytes = Vec::new();
-    for (i, hashes) in hashes.chunks(ENCODED).enumerate() {
-        bytes.clear();
-        hashes.iter().for_each(|hash| bytes.extend_from_slice(&key_hashes::encode(*hash)));
-        with(i * ENCODED, &bytes);
-    }
-}
-
 /// Passes the slots of `.lookup` on, in order, and returns what they are like and their CRC-32C.
 fn place(places: &[u64], mut put: impl FnMut(&[u8]) -> Result<()>) -> Result<(lookup::Shape, u32)> {
     let mut placer = lookup::Placer::new(places.len() as u64)?;
@@ -314,8 +346,8 @@ fn place(places: &[u64], mut put: impl FnMut(&[u8]) -> Result<()>) -> Result<(lo
         checksum = crc::extend(checksum, &bytes);
         put(&bytes)
     };
-    let scan = |part: &mut EachPart<'_>| {
-        each_encoded(places, part);
+    let scan = |samples: Range<usize>, part: &mut EachPart<'_>| {
+        part(samples.start, &places[samples]);
         Ok(())
     };
     by_hash(places.len(), scan, |sorted| {
@@ -424,30 +456,4 @@ impl KeyList<'_> {
         let message = format!("expected {} keys, found {found}", self.count);
         Error::new(ErrorKind::Damaged, message).at(self.path)
     }
-}
-
-/// The MD5 of a file, or of its first `len` bytes and then of all.
-pub(crate) fn digest(storage: &Arc<dyn Storage>, path: &Path) -> Result<[u8; 16]> {
-    let source = storage.open(path)?;
-    let mut md5 = Md5::new();
-    digest_into(&mut md5, &source, 0..source.len())?;
-    Ok(md5.finish())
-}
-
-pub(crate) fn digest_into(
-    md5: &mut Md5,
-    source: &Source,
-    range: std::ops::Range<u64>,
-) -> Result<()> {
-    let fed = source.scan::<()>(range, 1 << 20, |part, _| {
-        md5.update(part);
-        None
-    });
-    fed.map(drop)
-}
-
-pub(crate) fn read_digests(storage: &Arc<dyn Storage>, path: &Path) -> Result<Digests> {
-    let file = storage.open(path)?;
-    let text = file.read(0..file.len())?;
-    Digests::parse(&text).map_err(|e| Error::from(e).at(path))
 }

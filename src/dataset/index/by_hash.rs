@@ -1,95 +1,213 @@
 //! Samples in the order of their hashes: the order of `.lookup`, and of the table in memory.
 //!
-//! Hashes are spread evenly, so their first bits say nearly where they belong: each thread puts those of its
-//! range into buckets that fit into the first level of the cache, and sorts these. Hashes that someone has made
-//! uneven take longer, and up to 16 bytes each.
+//! Hashes are spread evenly, so their first bits say nearly where they belong. Each thread puts those of its part of
+//! the samples into buckets; then each takes some of the buckets, puts their hashes where the next bits say, and
+//! mends what is still out of order. Hashes that someone has made uneven take longer.
 //!
 //! Threads are started for the one purpose and end with it: a pool would not survive a fork.
 
+use std::ops::Range;
 use std::thread;
 
 use crate::error::Result;
-use crate::format::dataset::key_hashes;
+use crate::storage::prefer_huge_pages;
 
 /// Entries sorted at a time, which bounds the memory: an eighth of all, but at least and at most these.
-const PASS: (usize, usize) = (1 << 20, 1 << 24);
+const PASS: (usize, usize) = (1 << 20, 1 << 23);
 /// Entries of a bucket.
 const BUCKET: usize = 512;
-/// The most buckets of a thread: more would not fit into the first level of the cache.
+/// The most buckets: the ends of more would not fit into the first level of the cache.
 const BUCKETS: usize = 4096;
+/// The most entries of a bucket that may be in one place, and still be put in order one by one.
+const CROWD: u32 = 16;
 
-/// Hashes as they are in `.key_hashes`, in parts, each with the index of its first: for what reads them twice.
-pub(crate) type EachPart<'a> = dyn FnMut(usize, &[u8]) + 'a;
+/// Hashes in the order of the samples, in parts, each with the index of its first.
+pub(crate) type EachPart<'a> = dyn FnMut(usize, &[u64]) + 'a;
+
+/// A hash and its sample.
+type Entry = (u64, u32);
 
 /// Calls `each` with all hashes and the indices of their samples, in ascending order and part by part. `scan` goes
-/// over them in the order of the samples.
+/// over the hashes of some samples.
 pub(crate) fn by_hash(
     len: usize,
-    scan: impl Fn(&mut EachPart<'_>) -> Result<()> + Sync,
-    mut each: impl FnMut(&[(u64, u32)]) -> Result<()>,
+    scan: impl Fn(Range<usize>, &mut EachPart<'_>) -> Result<()> + Sync,
+    mut each: impl FnMut(&[Entry]) -> Result<()>,
 ) -> Result<()> {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(len / 4096 + 1);
     let passes = len.div_ceil((len / 8).clamp(PASS.0, PASS.1)).max(1);
-    let parts = threads * passes;
     for pass in 0..passes {
-        let sorted: Vec<Result<Vec<(u64, u32)>>> = thread::scope(|scope| {
-            let start = |worker| {
-                let scan = &scan;
-                scope.spawn(move || sorted_part(len, scan, pass * threads + worker, parts))
-            };
-            let workers: Vec<_> = (0..threads).map(start).collect();
-            let join = |worker: thread::ScopedJoinHandle<'_, _>| {
-                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            workers.into_iter().map(join).collect()
-        });
-        for part in sorted {
-            each(&part?)?;
-        }
+        let buckets = Buckets::new(len, pass, passes);
+        let parts =
+            on_threads(threads, |thread| buckets.gather(share(len, thread, threads), &scan))?;
+        let sorted = on_threads(threads, |thread| {
+            Ok(buckets.sort(&parts, share(buckets.count, thread, threads)))
+        })?;
+        drop(parts);
+        sorted.iter().try_for_each(|part| each(part))?;
     }
     Ok(())
 }
 
-/// The hashes of one of `parts` equal ranges of values, sorted, with their indices.
-fn sorted_part(
-    len: usize,
-    scan: impl Fn(&mut EachPart<'_>) -> Result<()>,
-    part: usize,
-    parts: usize,
-) -> Result<Vec<(u64, u32)>> {
-    let buckets = (len / parts / BUCKET).clamp(1, BUCKETS);
-    let (all, first) = ((parts * buckets) as u128, part * buckets);
-    // That of a hash; the last one stands for those of other parts. Which are ours cannot be predicted, and a
-    // wrong guess costs more than a store, so they are counted and stored like the others.
-    let bucket = |hash: u64| {
-        let bucket = (u128::from(hash) * all) >> 64;
-        (bucket as usize).wrapping_sub(first).min(buckets)
-    };
-    let mut next = vec![0; buckets + 1];
-    scan(&mut |_, bytes| key_hashes::entries(bytes).for_each(|hash| next[bucket(hash)] += 1))?;
-    let mut count = 0;
-    for place in &mut next[..buckets] {
-        (*place, count) = (count, count + *place);
-    }
-    next[buckets] = count;
-    let starts = next.clone();
+/// What one thread of some takes of `len` things.
+fn share(len: usize, thread: usize, threads: usize) -> Range<usize> {
+    let start = |thread| (len as u128 * thread as u128 / threads as u128) as usize;
+    start(thread)..start(thread + 1)
+}
 
-    let mut entries = vec![(0, 0); count + 1];
-    scan(&mut |first, bytes| {
-        for (index, hash) in (first as u32..).zip(key_hashes::entries(bytes)) {
-            let bucket = bucket(hash);
-            // Both hold unless the file changes meanwhile.
-            if let Some(entry) = entries.get_mut(next[bucket]) {
-                *entry = (hash, index);
-            }
-            next[bucket] += usize::from(bucket < buckets);
-        }
-    })?;
-    entries.truncate(count);
-    for range in starts.windows(2) {
-        entries[range[0]..range[1]].sort_unstable();
+fn on_threads<T: Send>(threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    if threads == 1 {
+        return Ok(vec![work(0)?]);
     }
-    Ok(entries)
+    thread::scope(|scope| {
+        let work = &work;
+        let workers: Vec<_> = (0..threads).map(|n| scope.spawn(move || work(n))).collect();
+        let join = |worker: thread::ScopedJoinHandle<'_, _>| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        workers.into_iter().map(join).collect()
+    })
+}
+
+/// Equal ranges of values, those of one pass.
+struct Buckets {
+    count: usize,
+    /// Buckets of all passes.
+    all: u128,
+    /// The first of this pass.
+    first: usize,
+    /// Bits behind those of the bucket that say where in it a hash belongs.
+    bits: u32,
+}
+
+/// Hashes of some samples by their buckets.
+struct Part {
+    entries: Vec<Entry>,
+    /// Where each bucket begins, and where the last one ends.
+    starts: Vec<usize>,
+}
+
+impl Part {
+    fn bucket(&self, bucket: usize) -> &[Entry] {
+        &self.entries[self.starts[bucket]..self.starts[bucket + 1]]
+    }
+}
+
+impl Buckets {
+    fn new(len: usize, pass: usize, passes: usize) -> Buckets {
+        let count = (len / passes / BUCKET).clamp(1, BUCKETS);
+        let size = (len / passes / count).max(2).next_power_of_two();
+        let all = (passes * count) as u128;
+        Buckets { count, all, first: pass * count, bits: size.ilog2().min(12) }
+    }
+
+    /// The bucket of a hash; `count` stands for those of other passes. Which are ours cannot be predicted, and a
+    /// wrong guess costs more than a store, so they are counted and stored like the others.
+    #[inline]
+    fn of(&self, hash: u64) -> usize {
+        let bucket = ((u128::from(hash) * self.all) >> 64) as usize;
+        bucket.wrapping_sub(self.first).min(self.count)
+    }
+
+    /// Where in its bucket a hash belongs, of two to the power of `bits` places.
+    #[inline]
+    fn place(&self, hash: u64) -> usize {
+        ((u128::from(hash) * self.all) as u64 >> (64 - self.bits)) as usize
+    }
+
+    fn gather(
+        &self,
+        samples: Range<usize>,
+        scan: impl Fn(Range<usize>, &mut EachPart<'_>) -> Result<()>,
+    ) -> Result<Part> {
+        let mut next = vec![0; self.count + 1];
+        scan(samples.clone(), &mut |_, hashes| {
+            hashes.iter().for_each(|hash| next[self.of(*hash)] += 1);
+        })?;
+        let mut len = 0;
+        for place in &mut next[..self.count] {
+            (*place, len) = (len, len + *place);
+        }
+        next[self.count] = len;
+        let starts = next.clone();
+
+        // The last one takes those of other passes.
+        let mut entries = entries_of(len + 1);
+        scan(samples, &mut |first, hashes| {
+            for (index, hash) in (first as u32..).zip(hashes) {
+                let bucket = self.of(*hash);
+                // Both hold unless the file changes meanwhile.
+                if let Some(entry) = entries.get_mut(next[bucket]) {
+                    *entry = (*hash, index);
+                }
+                next[bucket] += usize::from(bucket < self.count);
+            }
+        })?;
+        entries.truncate(len);
+        Ok(Part { entries, starts })
+    }
+
+    /// The entries of some buckets in order.
+    fn sort(&self, parts: &[Part], buckets: Range<usize>) -> Vec<Entry> {
+        let within = |part: &Part| part.starts[buckets.end] - part.starts[buckets.start];
+        let mut sorted = entries_of(parts.iter().map(within).sum());
+        let mut left = &mut sorted[..];
+        let mut ends = vec![0_u32; 1 << self.bits];
+        for bucket in buckets {
+            let parts = parts.iter().map(|part| part.bucket(bucket));
+            let (now, later) = left.split_at_mut(parts.clone().map(<[Entry]>::len).sum());
+            self.sort_one(parts, now, &mut ends);
+            left = later;
+        }
+        sorted
+    }
+
+    /// The entries of one bucket in order; `ends` is memory for it.
+    fn sort_one<'a>(
+        &self,
+        parts: impl Iterator<Item = &'a [Entry]> + Clone,
+        sorted: &mut [Entry],
+        ends: &mut [u32],
+    ) {
+        ends.fill(0);
+        for (hash, _) in parts.clone().flatten() {
+            ends[self.place(*hash)] += 1;
+        }
+        let (mut end, mut largest) = (sorted.len() as u32, 0);
+        for place in ends.iter_mut().rev() {
+            largest = largest.max(*place);
+            (*place, end) = (end, end - *place);
+        }
+        for entry in parts.flatten() {
+            let place = &mut ends[self.place(entry.0)];
+            *place -= 1;
+            sorted[*place as usize] = *entry;
+        }
+        match largest <= CROWD {
+            true => insertion_sort(sorted),
+            false => sorted.sort_unstable(),
+        }
+    }
+}
+
+/// Memory for this many, in huge pages where that is much.
+fn entries_of(len: usize) -> Vec<Entry> {
+    let mut entries = vec![(0, 0); len];
+    prefer_huge_pages(&mut entries);
+    entries
+}
+
+/// For entries that are nearly in order.
+fn insertion_sort(entries: &mut [Entry]) {
+    for i in 1..entries.len() {
+        let entry = entries[i];
+        let mut at = i;
+        while at > 0 && entries[at - 1] > entry {
+            entries[at] = entries[at - 1];
+            at -= 1;
+        }
+        entries[at] = entry;
+    }
 }
 
 #[cfg(test)]
@@ -97,21 +215,20 @@ mod tests {
     use super::*;
     use crate::format::dataset::golden;
 
-    fn sorted(hashes: &[u64]) -> Vec<(u64, u32)> {
-        let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_be_bytes()).collect();
-        let scan = |part: &mut EachPart<'_>| {
-            for (i, bytes) in bytes.chunks(8 * 1000).enumerate() {
-                part(i * 1000, bytes);
+    /// Goes over these hashes in small parts.
+    fn scan_of(hashes: &[u64]) -> impl Fn(Range<usize>, &mut EachPart<'_>) -> Result<()> + Sync {
+        |range, part| {
+            for (i, hashes) in hashes[range.clone()].chunks(1000).enumerate() {
+                part(range.start + i * 1000, hashes);
             }
             Ok(())
-        };
-        let mut all = Vec::new();
-        by_hash(hashes.len(), scan, |part| {
-            all.extend_from_slice(part);
-            Ok(())
-        })
-        .unwrap();
-        all
+        }
+    }
+
+    fn expected(hashes: &[u64]) -> Vec<Entry> {
+        let mut expected: Vec<_> = hashes.iter().copied().zip(0..).collect();
+        expected.sort_unstable();
+        expected
     }
 
     #[test]
@@ -124,40 +241,47 @@ mod tests {
             let near: Vec<u64> = (0..n).map(|_| u64::MAX - next() % 9).collect();
             let ends: Vec<u64> = (0..n).map(|i| if i % 2 == 0 { 0 } else { u64::MAX }).collect();
             for hashes in [even, few, near, ends] {
-                let mut expected: Vec<_> = hashes.iter().copied().zip(0..).collect();
-                expected.sort_unstable();
-                assert!(sorted(&hashes) == expected, "{n}");
+                let mut all = Vec::new();
+                by_hash(hashes.len(), scan_of(&hashes), |part| {
+                    all.extend_from_slice(part);
+                    Ok(())
+                })
+                .unwrap();
+                assert!(all == expected(&hashes), "{n}");
             }
         }
     }
 
     #[test]
-    fn parts_join_to_the_whole() {
+    fn parts_and_passes_join_to_the_whole() {
         let mut next = golden::random(9);
         let hashes: Vec<u64> = (0..3000).map(|_| next()).collect();
-        let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_be_bytes()).collect();
-        let scan = |part: &mut EachPart<'_>| {
-            part(0, &bytes);
-            Ok(())
-        };
-        let mut expected: Vec<_> = hashes.iter().copied().zip(0..).collect();
-        expected.sort_unstable();
-        for parts in [1, 2, 3, 7, 16] {
-            let all: Vec<_> =
-                (0..parts).flat_map(|part| sorted_part(3000, scan, part, parts).unwrap()).collect();
-            assert!(all == expected, "{parts} parts");
+        let scan = scan_of(&hashes);
+        for (passes, threads) in [(1, 1), (1, 3), (2, 1), (3, 2), (7, 5), (16, 16)] {
+            let mut all = Vec::new();
+            for pass in 0..passes {
+                let buckets = Buckets::new(hashes.len(), pass, passes);
+                let samples = (0..threads).map(|thread| share(hashes.len(), thread, threads));
+                let parts: Vec<Part> =
+                    samples.map(|samples| buckets.gather(samples, &scan).unwrap()).collect();
+                for thread in 0..threads {
+                    all.extend(buckets.sort(&parts, share(buckets.count, thread, threads)));
+                }
+            }
+            assert!(all == expected(&hashes), "{passes} passes, {threads} threads");
         }
     }
 
     #[test]
     fn hashes_that_change_meanwhile_do_no_harm() {
         let calls = std::cell::Cell::new(0);
-        let scan = |part: &mut EachPart<'_>| {
+        let scan = |_: Range<usize>, part: &mut EachPart<'_>| {
             calls.set(calls.get() + 1);
-            let hash = if calls.get() == 1 { 5_u64 } else { u64::MAX };
-            part(0, &[hash; 100].map(u64::to_be_bytes).concat());
+            part(0, &[if calls.get() == 1 { 5_u64 } else { u64::MAX }; 100]);
             Ok(())
         };
-        assert_eq!(sorted_part(100, scan, 0, 1).unwrap().len(), 100);
+        let buckets = Buckets::new(2000, 0, 1);
+        let part = buckets.gather(0..100, scan).unwrap();
+        assert_eq!(buckets.sort(&[part], 0..buckets.count).len(), 100);
     }
 }

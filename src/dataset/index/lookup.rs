@@ -69,7 +69,7 @@ pub(super) fn read(
         let message = format!("expected different hashes, found {hash:016x} twice");
         return Err(Error::new(ErrorKind::Damaged, message).at(hashes_path));
     }
-    Ok((Belongs::to(salt, &hashes), places))
+    Ok((Belongs::to(salt, &hashes)?, places))
 }
 
 /// The salt and the hashes of a `.key_hashes` of this many samples.

@@ -24,19 +24,19 @@ mod by_hash;
 mod build;
 mod checksums;
 mod collision;
+mod digests;
 mod lookup;
 mod remote;
 
 pub(crate) use ahead::{Ahead, Hashed};
-pub(crate) use build::{
-    HashMany, Wanted, build, digest, digest_into, hash_keys, lookup_file, read_digests,
-};
+pub(crate) use build::{Build, Built, HashMany, Wanted, build, hash_keys, lookup_file};
 pub(crate) use by_hash::by_hash;
 use checksums::Samples;
 pub(crate) use checksums::{
     Checksums, Found, checksum_of, checksum_of_offsets, damaged, open_checksums, recorded_md5,
     stale,
 };
+pub(crate) use digests::{digest, digest_into, read_digests};
 pub(crate) use lookup::wants_lookup;
 
 /// Which side files to make.
@@ -323,15 +323,10 @@ impl<'a> Rebuild<'a> {
             if !self.makes(SideFile::Keys) {
                 self.check_count(&keys_path, &keys)?;
             }
-            build(
-                staging,
-                &keys_path,
-                &keys,
-                wanted,
-                self.options.durable,
-                hash_keys,
-                Hashed::default(),
-            )?;
+            let sync = self.options.durable;
+            // Digests are made of all files, also of those that were there.
+            let task = Build { staging, wanted, sync, hash_many: hash_keys, digests: None };
+            build(task, &keys_path, &keys, Hashed::default())?;
         }
         if self.makes(SideFile::Lookup) && !wanted.lookup {
             self.stage_lookup(staging)?;

@@ -1,6 +1,7 @@
 //! The hashes of all keys, and the search through them.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -17,6 +18,8 @@ use super::open::OpenDataset;
 const PARALLEL: usize = 1 << 21;
 /// Bytes read at a time where hashes are not mapped.
 const STEP: u64 = 1 << 20;
+/// Hashes made numbers at a time.
+const NUMBERS: usize = 4096;
 
 /// The key that is looked for, and its hash with the salt of the dataset.
 #[derive(Clone, Copy)]
@@ -162,34 +165,53 @@ impl Hashes {
         }
     }
 
-    /// Calls `with` on all hashes from `from` on, in parts with the index of their first, until
-    /// it says `Some`.
-    fn scan_from<T>(
+    /// Calls `with` on the hashes of these samples, in parts with the index of their first, until it says `Some`.
+    fn scan_some<T>(
         &self,
-        from: usize,
+        samples: Range<usize>,
         mut with: impl FnMut(usize, &[u8]) -> Option<T>,
     ) -> Result<Option<T>> {
+        let bytes = samples.start * 8..samples.end * 8;
         match &self.bytes {
-            HashBytes::Made(bytes) => Ok(with(from, &bytes[from * 8..])),
+            HashBytes::Made(all) => Ok(with(samples.start, &all[bytes])),
             HashBytes::Remote(file, all) => {
                 let all = self.whole(file, all)?;
-                Ok(with(from, &all[from * 8..]))
+                Ok(with(samples.start, &all[bytes]))
             }
             HashBytes::File(file) => {
-                let range = SALT + from as u64 * 8..SALT + self.len as u64 * 8;
+                let range = SALT + bytes.start as u64..SALT + bytes.end as u64;
                 let part = |bytes: &[u8], at: u64| with(((at - SALT) / 8) as usize, bytes);
                 file.scan(range, STEP, part)
             }
         }
     }
 
+    /// The same for all samples.
     pub(super) fn scan<T>(&self, with: impl FnMut(usize, &[u8]) -> Option<T>) -> Result<Option<T>> {
-        self.scan_from(0, with)
+        self.scan_some(0..self.len, with)
+    }
+
+    /// Calls `with` on the hashes of these samples as numbers, in parts with the index of their first.
+    pub(super) fn scan_numbers(
+        &self,
+        samples: Range<usize>,
+        mut with: impl FnMut(usize, &[u64]),
+    ) -> Result<()> {
+        let mut numbers = Vec::with_capacity(NUMBERS);
+        let scanned = self.scan_some(samples, |first, bytes| {
+            for (i, bytes) in bytes.chunks(8 * NUMBERS).enumerate() {
+                numbers.clear();
+                numbers.extend(key_hashes::entries(bytes));
+                with(first + i * NUMBERS, &numbers);
+            }
+            None::<()>
+        });
+        scanned.map(drop)
     }
 
     /// The first index from `from` on with this hash.
     pub(super) fn search(&self, from: usize, wanted: u64) -> Result<Option<usize>> {
-        self.scan_from(from, |first, bytes| {
+        self.scan_some(from..self.len, |first, bytes| {
             let found = if bytes.len() / 8 >= PARALLEL {
                 search_parallel(bytes, wanted)
             } else {

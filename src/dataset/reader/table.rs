@@ -11,13 +11,7 @@ pub(super) fn build(hashes: &Hashes) -> Result<(lookup::Shape, Vec<u32>)> {
     let mut placer = lookup::Placer::new(hashes.len() as u64)?;
     by_hash(
         hashes.len(),
-        |part| {
-            let scanned = hashes.scan(|first, bytes| {
-                part(first, bytes);
-                None::<()>
-            });
-            scanned.map(drop)
-        },
+        |samples, part| hashes.scan_numbers(samples, part),
         |sorted| {
             sorted.iter().try_for_each(|&(hash, index)| placer.push(hash, index))?;
             Ok(())

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::super::files::DatasetFile;
-use super::super::index::{self, Wanted};
+use super::super::index::{self, Build, Built, Wanted};
 use super::super::staging::Base;
 use super::{Open, Spools, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};
@@ -31,45 +31,38 @@ impl Publication<'_> {
             staging.discard(SideFile::Keys)?;
             staging.create(SideFile::Keys)
         })?;
-        let staged_digest = |file| -> Result<Option<(SideFile, [u8; 16])>> {
-            match options.digests {
-                true => Ok(Some((file, index::digest(storage, &staging.path(file))?))),
-                false => Ok(None),
-            }
-        };
         let lookup = options.wants_lookup(samples);
         let wanted = Wanted { key_hashes: true, filter: true, lookup };
-        let (build, (sync_data, (data_md5, early))) = rayon::join(
-            || {
-                let keys = storage.open(&keys_path)?;
-                let (hash_many, ahead) = (options.hash_many, ahead.finish());
-                index::build(&staging, &keys_path, &keys, wanted, sync, hash_many, ahead)
+        let (built, (sync_data, data_md5)) = rayon::join(
+            || -> Result<Built> {
+                let ahead = ahead.finish();
+                let offsets = storage.open(&staging.path(SideFile::Offsets))?;
+                let written = [offsets, storage.open(&keys_path)?];
+                let task = Build {
+                    staging: &staging,
+                    wanted,
+                    sync,
+                    hash_many: options.hash_many,
+                    digests: options.digests.then_some(&written),
+                };
+                index::build(task, &keys_path, &written[1], ahead)
             },
             || {
                 rayon::join(
                     || if sync { data.sync().map_err(shown) } else { Ok(()) },
-                    || {
-                        let data_md5 = match (options.digests, streamed, journal.base) {
-                            (true, None, Some(base)) => self.appended_digest(base, bytes).map(Some),
-                            (true, None, None) => {
-                                index::digest(storage, &staging.path(DatasetFile::Data)).map(Some)
-                            }
-                            _ => Ok(streamed),
-                        };
-                        let early = [SideFile::Offsets, SideFile::Keys].map(staged_digest);
-                        (data_md5, early)
+                    || match (options.digests, streamed, journal.base) {
+                        (true, None, Some(base)) => self.appended_digest(base, bytes).map(Some),
+                        (true, None, None) => {
+                            index::digest(storage, &staging.path(DatasetFile::Data)).map(Some)
+                        }
+                        _ => Ok(streamed),
                     },
                 )
             },
         );
-        let md5_of_hashes = build?;
+        let built = built?;
         sync_data?;
         let data_md5 = data_md5?;
-        let hashes = || match md5_of_hashes.filter(|_| options.digests) {
-            Some(md5) => Ok(Some((SideFile::KeyHashes, md5))),
-            None => staged_digest(SideFile::KeyHashes),
-        };
-        let (hashes, filter) = rayon::join(hashes, || staged_digest(SideFile::Filter));
         let mut publish = vec![
             SideFile::Offsets.into(),
             SideFile::Keys.into(),
@@ -83,10 +76,11 @@ impl Publication<'_> {
         if let Some(md5) = data_md5 {
             let mut digests = Digests::default();
             digests.set(&name(self.path), md5)?;
-            for side in early.into_iter().chain([hashes, filter]) {
-                if let Some((file, md5)) = side? {
-                    digests.set(&name(&file.path(self.path)), md5)?;
-                }
+            let others = [SideFile::Offsets, SideFile::Keys].into_iter().zip(built.others);
+            let made = [(SideFile::KeyHashes, built.key_hashes), (SideFile::Filter, built.filter)];
+            let made = made.into_iter().filter_map(|(file, md5)| Some((file, md5?)));
+            for (file, md5) in others.chain(made) {
+                digests.set(&name(&file.path(self.path)), md5)?;
             }
             let mut sink = staging.create(SideFile::Md5)?;
             sink.append(digests.render().as_bytes())?;

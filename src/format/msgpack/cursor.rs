@@ -312,16 +312,28 @@ impl<'a> Cursor<'a> {
         self.accept(read, "an extension")
     }
 
+    /// Whether a string in its shortest form is next, as most names of fields are.
+    #[inline(always)]
+    pub(super) fn is_at_short_str(&self) -> bool {
+        matches!(self.rest.first(), Some(0xa0..=0xbf))
+    }
+
     /// Passes over one value with all that is in it. Lengths, nesting and the reserved byte are
     /// checked, the encoding of strings is not.
     #[inline(always)]
     pub fn skip(&mut self) -> Result<(), FormatError> {
-        // A value whose first byte says all of its size.
+        // A value whose first byte says all of its size, or bytes or text of at most 255 bytes.
         if let Some((&tag, rest)) = self.rest.split_first() {
             let size = usize::from(SIZES[usize::from(tag)]);
             if size != LONG && size <= rest.len() {
                 self.rest = &rest[size..];
                 return Ok(());
+            }
+            if let (0xc4 | 0xd9, Some((&len, rest))) = (tag, rest.split_first()) {
+                if let Some(rest) = rest.get(usize::from(len)..) {
+                    self.rest = rest;
+                    return Ok(());
+                }
             }
         }
         *self = self.clone().after()?;

@@ -61,6 +61,8 @@ const ALL_OFFSETS: u64 = 512 << 20;
 /// time: the key is among the first fields of most.
 const WHOLE_SAMPLE: u64 = 16 << 10;
 const KEY_PART: u64 = 4 << 10;
+/// From this size on the end of a sample is on another page than its beginning.
+const LARGE: usize = 4 << 10;
 /// After this many parts without a key a sample is fetched whole.
 const KEY_PARTS: usize = 8;
 /// Up to which size a remote `.keys` stays in memory. Keys of a larger one come from the samples.
@@ -370,7 +372,13 @@ impl OpenDataset {
     #[inline]
     pub(super) fn raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         match self.mapped_sample(index) {
-            Some(sample) => Ok(Cow::Borrowed(sample)),
+            Some(sample) => {
+                // Of a large sample, while the headers of its fields are waited for: where the last field ends.
+                if let Some(end) = sample.len().checked_sub(LARGE) {
+                    prefetch(&sample[end + LARGE - 1..]);
+                }
+                Ok(Cow::Borrowed(sample))
+            }
             None => self.read_sample(index),
         }
     }

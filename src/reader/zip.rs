@@ -49,7 +49,7 @@ pub(crate) struct ZipDirectory {
     path: PathBuf,
     source: Arc<Source>,
     archive: ZipArchive<Cursor>,
-    /// Where the members of a remote archive are; empty of a local one, where looking costs nothing.
+    /// Where the members are, or nothing if the directory is too large or makes no sense that way.
     extents: Arc<[Extent]>,
 }
 
@@ -241,8 +241,9 @@ impl ZipDirectory {
         let archive = open_archive(&source, end).map_err(|e| e.at(path))?;
         let mut extents = Vec::new();
         let start = archive.central_directory_start();
-        // Without them members are only fetched one by one.
-        if source.is_remote() && directory.end.saturating_sub(start) <= LARGEST_DIRECTORY {
+        // Without them remote members are only fetched one by one, and the sizes of all are asked of their headers, all
+        // over the archive.
+        if directory.end.saturating_sub(start) <= LARGEST_DIRECTORY {
             let bytes = source.read(start..directory.end.max(start))?;
             // What cannot be found this way is read without being fetched before.
             let found = extents_of(&bytes, start, archive.offset());

@@ -56,14 +56,21 @@ impl Ahead {
 
     #[inline]
     pub(crate) fn push(&mut self, key: &str) {
+        if self.batch.ends.len() >= BATCH.0 || self.batch.bytes.len() >= BATCH.1 {
+            self.hand_over();
+        }
         if matches!(self.state, State::Ended(_)) {
             return;
         }
         self.batch.bytes.extend_from_slice(key.as_bytes());
         self.batch.ends.push(self.batch.bytes.len());
-        if self.batch.ends.len() >= BATCH.0 || self.batch.bytes.len() >= BATCH.1 {
-            self.hand_over();
-        }
+    }
+
+    /// Takes back the key that was pushed last.
+    pub(crate) fn take_back(&mut self) {
+        // Nothing is there of a key that was not taken.
+        self.batch.ends.pop();
+        self.batch.bytes.truncate(self.batch.ends.last().copied().unwrap_or(0));
     }
 
     /// Gives the batch to the thread. What cannot be handed over is hashed at the end.
@@ -183,7 +190,8 @@ mod tests {
     #[cfg_attr(miri, ignore = "takes minutes there")]
     fn keys_are_hashed_in_their_order() {
         let parallel = thread::available_parallelism().map_or(1, usize::from) > 1;
-        for (n, expected) in [(0, 0), (BATCH.0 - 1, 0), (BATCH.0, BATCH.0), (20_000, 20_000)] {
+        let more = BATCH.0 + 1;
+        for (n, expected) in [(0, 0), (more - 1, 0), (more, more), (20_000, 20_000)] {
             let keys: Vec<String> = (0..n).map(|i| format!("{}", i * i)).collect();
             let hashed = hashed(&keys);
             assert_eq!(hashed.hashes.len(), if parallel { expected } else { 0 });
@@ -193,12 +201,26 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "takes minutes there")]
+    fn keys_that_are_taken_back_are_not_hashed() {
+        let keys: Vec<String> = (0..3 * BATCH.0).map(|i| format!("key {i}")).collect();
+        let mut ahead = Ahead::new(hash_keys);
+        for key in &keys {
+            // Also where the batch is full, or empty again.
+            ahead.push("not this one");
+            ahead.take_back();
+            ahead.push(key);
+        }
+        check(&keys, &ahead.finish());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
     fn long_keys_make_small_batches() {
         let keys: Vec<String> = (0..9).map(|i| format!("{i}").repeat(BATCH.1 / 3)).collect();
         let mut ahead = Ahead::new(hash_keys);
         for key in &keys {
             ahead.push(key);
-            assert!(ahead.batch.bytes.len() < BATCH.1);
+            assert!(ahead.batch.bytes.len() < BATCH.1 + key.len());
         }
         check(&keys, &ahead.finish());
     }

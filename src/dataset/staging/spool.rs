@@ -28,12 +28,23 @@ impl Spool {
         self.len
     }
 
+    /// Adds what this appends. It stays in the buffer until the next call, so that it can be
+    /// [taken back](Self::take_back).
     #[inline]
     pub(crate) fn push(&mut self, with: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        if self.buffer.len() >= BUFFER {
+            self.flush()?;
+        }
         let before = self.buffer.len();
         with(&mut self.buffer);
         self.len += (self.buffer.len() - before) as u64;
-        if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
+        Ok(())
+    }
+
+    /// Takes back as many bytes of those that were pushed last, before anything else was called.
+    fn take_back(&mut self, bytes: usize) {
+        self.buffer.truncate(self.buffer.len() - bytes);
+        self.len -= bytes as u64;
     }
 
     pub(crate) fn flush(&mut self) -> Result<()> {
@@ -74,6 +85,11 @@ impl OffsetSpool {
         self.0.push(|out| out.extend_from_slice(&offsets::encode(end)))
     }
 
+    /// Takes back the sample that was pushed last.
+    pub(crate) fn take_back(&mut self) {
+        self.0.take_back(offsets::ENTRY as usize);
+    }
+
     pub(crate) fn finish(self, sync: bool) -> Result<()> {
         self.0.finish(sync)
     }
@@ -89,6 +105,8 @@ pub(crate) struct KeySpool {
     storage: Arc<dyn Storage>,
     spool: Spool,
     count: u64,
+    /// Where the last one begins.
+    last: u64,
     marks: Vec<u64>,
     reader: Option<Source>,
 }
@@ -96,18 +114,28 @@ pub(crate) struct KeySpool {
 impl KeySpool {
     pub(crate) fn new(storage: Arc<dyn Storage>, mut spool: Spool) -> Result<KeySpool> {
         spool.push(|out| out.extend_from_slice(&[0; HEADER_ROOM as usize]))?;
-        Ok(KeySpool { storage, spool, count: 0, marks: Vec::new(), reader: None })
+        Ok(KeySpool { storage, spool, count: 0, last: 0, marks: Vec::new(), reader: None })
     }
 
     #[inline]
     pub(crate) fn push(&mut self, key: &str) -> Result<()> {
+        self.last = self.spool.len();
         if self.count % STRIDE as u64 == 0 {
-            self.marks.push(self.spool.len());
+            self.marks.push(self.last);
         }
         self.count += 1;
         let mut packed = Ok(());
         self.spool.push(|out| packed = keys::push_key(out, key))?;
         packed.map_err(Error::from)
+    }
+
+    /// Takes back the key that was pushed last.
+    pub(crate) fn take_back(&mut self) {
+        self.count -= 1;
+        if self.count % STRIDE as u64 == 0 {
+            self.marks.pop();
+        }
+        self.spool.take_back((self.spool.len() - self.last) as usize);
     }
 
     /// Whether the key of this index is `key`.

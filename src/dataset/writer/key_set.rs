@@ -71,6 +71,28 @@ impl KeySet {
         KeyHash((self.hasher.hash_one(key) >> 32) as u32)
     }
 
+    #[inline]
+    pub(super) fn ask(&self, KeyHash(fingerprint): KeyHash) {
+        let shard = &self.shards[self.shard(fingerprint)];
+        let (word, _) = shard.bits(fingerprint);
+        if let Some(w) = shard.memory.get(word..) {
+            prefetch(w);
+        }
+    }
+
+    /// Asks the processor for what [`may_have`](Self::may_have) looks at.
+    #[inline]
+    pub(super) fn prepare(&self, KeyHash(fingerprint): KeyHash) {
+        let shard = &self.shards[self.shard(fingerprint)];
+        prefetch(shard.memory.get(shard.bits(fingerprint).0..).unwrap_or_default());
+    }
+
+    /// `false` if the key is not there: nearly always, if it is not.
+    #[inline]
+    pub(super) fn may_have(&self, KeyHash(fingerprint): KeyHash) -> bool {
+        self.shards[self.shard(fingerprint)].may_have(fingerprint)
+    }
+
     /// Which shard has a fingerprint: its last bits say it, where a shard goes by the first ones.
     #[inline]
     fn shard(&self, fingerprint: u32) -> usize {
@@ -83,13 +105,10 @@ impl KeySet {
     #[inline]
     pub(super) fn find<E>(
         &self,
-        KeyHash(fingerprint): KeyHash,
+        hash: KeyHash,
         same: impl FnMut(u32) -> Result<bool, E>,
     ) -> Result<Option<u32>, E> {
-        match self.shards[self.shard(fingerprint)].may_have(fingerprint) {
-            true => self.find_seen(fingerprint, same),
-            false => Ok(None),
-        }
+        if self.may_have(hash) { self.find_seen(hash.0, same) } else { Ok(None) }
     }
 
     #[inline(never)]

@@ -171,13 +171,71 @@ impl Spools {
     /// Adds a sample that ends here in the data.
     #[inline]
     fn note(&mut self, key: &str, end: u64, checksum: u32) -> Result<()> {
+        self.note_key(key, end)?;
+        self.note_checksum(checksum, end)
+    }
+
+    /// The same, without its checksum.
+    #[inline]
+    fn note_key(&mut self, key: &str, end: u64) -> Result<()> {
         self.offsets.push(end)?;
         self.keys.push(key)?;
-        if let Some(checksums) = &mut self.checksums {
-            checksums.push(checksum, end)?;
-        }
         self.ahead.push(key);
         Ok(())
+    }
+
+    #[inline]
+    fn note_checksum(&mut self, checksum: u32, end: u64) -> Result<()> {
+        match &mut self.checksums {
+            Some(checksums) => checksums.push(checksum, end),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the key of a sample that ends here in the data, as that of this index, unless it is there. An inner error
+    /// leaves all as it was; after an outer one nobody knows what is there.
+    ///
+    /// What is known of other keys is in memory that is seldom in a cache. So it is asked for first, and the key is
+    /// noted meanwhile: nearly every key is new.
+    #[inline]
+    fn note_new(
+        &mut self,
+        key_set: &KeySet,
+        (key, end): (&str, u64),
+        index: u64,
+    ) -> Result<Result<KeyHash>> {
+        let hash = key_set.hash(key);
+        key_set.prepare(hash);
+        if let Err(full) = check_limits(key, index) {
+            return Ok(Err(full));
+        }
+        self.note_key(key, end)?;
+        if key_set.may_have(hash) {
+            if let Some(index) = self.find_noted(key_set, hash, (key, end))? {
+                return Ok(Err(duplicate(key, index)));
+            }
+        }
+        Ok(Ok(hash))
+    }
+
+    /// The index under which the key that was noted last is there already. It is taken back then.
+    #[cold]
+    #[inline(never)]
+    fn find_noted(
+        &mut self,
+        key_set: &KeySet,
+        hash: KeyHash,
+        (key, end): (&str, u64),
+    ) -> Result<Option<u32>> {
+        self.offsets.take_back();
+        self.keys.take_back();
+        self.ahead.take_back();
+        // To read a key back those before it are written, maybe in part.
+        let found = key_set.find(hash, |index| self.keys.is(index, key))?;
+        if found.is_none() {
+            self.note_key(key, end)?;
+        }
+        Ok(found)
     }
 }
 
@@ -328,14 +386,12 @@ impl Writer {
         encode(data.begin())?;
         let packed = data.begun();
         let key = key_of_encoded(packed).map_err(invalid)?;
-        let hash = self.key_set.hash(key);
-        let found = self.key_set.find(hash, |index| spools.keys.is(index, key));
-        // To read a key back those before it are written, maybe in part.
-        self.broken = found.is_err();
-        check_new(key, found?, self.samples)?;
         let sum = if self.options.checksums { crc::checksum(packed) } else { 0 };
         let end = self.bytes + packed.len() as u64;
-        let noted = spools.note(key, end, sum);
+        let noted = spools.note_new(&self.key_set, (key, end), self.samples);
+        self.broken = noted.is_err();
+        let hash = noted??;
+        let noted = spools.note_checksum(sum, end);
         let noted = noted.and_then(|()| data.keep().map_err(|e| e.shown_at(&self.path)));
         self.count(hash, end, noted)
     }
@@ -363,14 +419,14 @@ impl Writer {
 
     #[inline]
     fn put(&mut self, key: &str, packed: &[u8]) -> Result<()> {
-        let hash = self.key_set.hash(key);
-        let found = self.find(key, hash)?;
-        check_new(key, found, self.samples)?;
         let sum = self.checksum(packed);
         let end = self.bytes + packed.len() as u64;
         let Open { data, spools, .. } = open(&mut self.open, self.broken, &self.path)?;
+        let noted = spools.note_new(&self.key_set, (key, end), self.samples);
+        self.broken = noted.is_err();
+        let hash = noted??;
         let queued = data.append(packed).map_err(|e| e.shown_at(&self.path));
-        let noted = queued.and_then(|()| spools.note(key, end, sum));
+        let noted = queued.and_then(|()| spools.note_checksum(sum, end));
         self.count(hash, end, noted)
     }
 
@@ -379,7 +435,7 @@ impl Writer {
     fn count(&mut self, hash: KeyHash, end: u64, noted: Result<()>) -> Result<()> {
         self.broken = noted.is_err();
         noted?;
-        // Fits: `check_new` checks, and a reader has no more.
+        // Fits: `check_limits` checks, and a reader has no more.
         self.key_set.insert(hash, self.samples as u32);
         self.samples += 1;
         self.bytes = end;
@@ -646,19 +702,21 @@ fn over(path: &Path) -> Error {
     Error::new(ErrorKind::Io, message).at(path)
 }
 
-/// Refuses a sample whose key is there, or one too many.
+/// Refuses one sample too many, and a key that is too long.
 #[inline]
-fn check_new(key: &str, found: Option<u32>, samples: u64) -> Result<()> {
-    if let Some(index) = found {
-        let message = format!("sample {index} has the same key; nothing was written");
-        return Err(Error::new(ErrorKind::DuplicateKey, message).with_key(key));
-    }
+fn check_limits(key: &str, samples: u64) -> Result<()> {
     staging::check_count(samples)?;
     if u32::try_from(key.len()).is_err() {
         let message = "a key is at most 4,294,967,295 bytes long";
         return Err(Error::new(ErrorKind::Limit, message));
     }
     Ok(())
+}
+
+#[cold]
+fn duplicate(key: &str, index: u32) -> Error {
+    let message = format!("sample {index} has the same key; nothing was written");
+    Error::new(ErrorKind::DuplicateKey, message).with_key(key)
 }
 
 /// The key of what an encoder made, which is well-formed: only what it may not know is checked,

@@ -124,7 +124,7 @@ impl Storage for LocalStorage {
     fn lock_file(&self, path: &Path) -> Result<Option<Lock>> {
         // On Windows a lock is not advice: it would keep readers from the file.
         if cfg!(windows) {
-            return Ok(Some(Lock(Box::new(()))));
+            return Ok(Some(Lock { held: Box::new(()), file: None }));
         }
         open_to_lock(path).and_then(|file| hold(file, path)).at(path)
     }
@@ -217,7 +217,9 @@ fn hold(file: File, path: &Path) -> io::Result<Option<Lock>> {
     let id = identity(&file.metadata()?);
     match stat_of(fs::metadata(path))? {
         Some(stat) if stat.id == id => {
-            Ok(Some(Lock(Box::new(Held { file, process: process::id() }))))
+            let held = Box::new(Held { file, process: process::id() });
+            // A time of creation is no identity to rely on.
+            Ok(Some(Lock { held, file: cfg!(unix).then_some(id) }))
         }
         _ => Ok(None),
     }

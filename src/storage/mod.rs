@@ -313,7 +313,19 @@ pub type FileId = (u64, u64);
 
 /// An exclusive lock, held until dropped.
 #[must_use = "the lock ends with this value"]
-pub struct Lock(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send + Sync>);
+pub struct Lock {
+    #[expect(dead_code, reason = "held for its drop")]
+    held: Box<dyn Send + Sync>,
+    file: Option<FileId>,
+}
+
+impl Lock {
+    /// The file that is locked, as [`Storage::stat`] has it: as long as its name leads to it, nobody else
+    /// gets the lock by that name. `None` where a new file may have the identity of one that is still held.
+    pub fn file(&self) -> Option<FileId> {
+        self.file
+    }
+}
 
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

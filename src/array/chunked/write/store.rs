@@ -68,7 +68,7 @@ pub struct ArrayStore {
     summarized: u64,
     /// The process that has the lock: a forked one only has a copy of this.
     process: u32,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl ArrayStore {
@@ -84,7 +84,7 @@ impl ArrayStore {
         let newest = ChunkedArray::of(files, newest, threads_of(options)?)?;
         directory.expect_own_dirs(newest.core())?;
         let (compact, summarized, process) = (options.compact, 0, std::process::id());
-        Ok(ArrayStore { directory, numbers, newest, compact, summarized, process, _lock: lock })
+        Ok(ArrayStore { directory, numbers, newest, compact, summarized, process, lock })
     }
 
     /// The newest version, for reading.
@@ -285,7 +285,6 @@ impl ArrayStore {
         proposal: Proposal<'_>,
         made: &mut Vec<PathBuf>,
     ) -> Result<VersionInfo> {
-        self.directory.expect_own_meta()?;
         let newest = &self.newest.core().version;
         let version = write_version(&self.directory, &mut self.numbers, newest, proposal, made)?;
         let info = VersionInfo::of(&version);
@@ -340,21 +339,38 @@ impl ArrayStore {
     }
 
     /// Fails unless changes that are based on this version are based on the newest one.
+    ///
+    /// The lock prevents that another version is committed, as long as its file is there: only if it is
+    /// not are all versions listed, which takes the longer the more there are. Who takes no notice of the
+    /// lock begins with the next number, which [`publish`](Self::publish) finds, or removes the newest
+    /// version.
     fn expect_newest(&self, number: u64) -> Result<()> {
-        self.expect_unchanged()?;
+        let files = &self.directory.files;
+        let newest = files.version_path(self.newest.version());
+        if !self.is_locked()? || files.storage.lstat(&newest)?.is_none() {
+            self.expect_unchanged()?;
+        }
         match self.newest.version() {
             newest if newest == number => Ok(()),
             newest => Err(self.changed(number, newest)),
         }
     }
 
-    /// Fails if another version was committed, which the lock prevents as long as its file is there.
+    /// Fails if another version was committed.
     fn expect_unchanged(&self) -> Result<()> {
         let newest = self.directory.files.version_numbers()?.pop().unwrap_or(0);
         match self.newest.version() {
             ours if ours == newest => Ok(()),
             ours => Err(self.changed(ours, newest)),
         }
+    }
+
+    /// Whether whoever takes the lock by its name would take the one that is held here.
+    fn is_locked(&self) -> Result<bool> {
+        let files = &self.directory.files;
+        let Some(held) = self.lock.file() else { return Ok(false) };
+        let found = files.storage.lstat(&files.path(names::LOCK))?;
+        Ok(found.is_some_and(|stat| stat.id == held))
     }
 
     fn changed(&self, base: u64, newest: u64) -> Error {

@@ -143,6 +143,15 @@ pub trait Storage: fmt::Debug + Send + Sync {
     fn reopen(&self, path: &Path) -> Result<Box<dyn Sink>>;
     /// Gives a file or a directory another name, replacing in one step the file that had it.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+    /// As [`rename`](Self::rename), where there is nothing of the new name. Otherwise nothing is replaced, and
+    /// that is [`AlreadyExists`](ErrorKind::AlreadyExists). Default: looks first, and may miss what comes
+    /// into being at the same time.
+    fn rename_new(&self, from: &Path, to: &Path) -> Result<()> {
+        match self.lstat(to)? {
+            None => self.rename(from, to),
+            Some(_) => Err(Error::io(to, io::ErrorKind::AlreadyExists.into())),
+        }
+    }
     /// Removes a file.
     fn remove(&self, path: &Path) -> Result<()>;
     /// Creates one directory that must not exist yet.

@@ -58,12 +58,20 @@ impl Directory {
 
     /// As [`write_file`](Self::write_file), of a name that nothing has yet.
     pub(super) fn write_new(&self, dir: &Path, name: &str, parts: &[&[u8]]) -> Result<()> {
-        let path = dir.join(name);
-        match expect_own(&self.files, &path)? {
-            None => self.put(dir, name, parts, self.mode),
-            Some(_) => {
-                Err(Error::new(ErrorKind::AlreadyExists, "the file exists already").at(path))
-            }
+        let rename = |from: &Path, to: &Path| self.files.storage.rename_new(from, to);
+        let written = self.put(dir, name, parts, self.mode, rename);
+        written.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => self.taken(&dir.join(name), error),
+            _ => error,
+        })
+    }
+
+    /// The error for a new file, if it is because something has its name.
+    fn taken(&self, path: &Path, error: Error) -> Error {
+        match expect_own(&self.files, path) {
+            Ok(Some(_)) => Error::new(ErrorKind::AlreadyExists, "the file exists already").at(path),
+            Ok(None) => error,
+            Err(other_thing) => other_thing,
         }
     }
 
@@ -72,10 +80,18 @@ impl Directory {
     pub(super) fn write_file(&self, dir: &Path, name: &str, parts: &[&[u8]]) -> Result<()> {
         let replaced = expect_own(&self.files, &dir.join(name))?;
         let mode = replaced.and_then(|stat| stat.mode).map(|mode| mode & 0o777).or(self.mode);
-        self.put(dir, name, parts, mode)
+        let rename = |from: &Path, to: &Path| self.files.storage.rename(from, to);
+        self.put(dir, name, parts, mode, rename)
     }
 
-    fn put(&self, dir: &Path, name: &str, parts: &[&[u8]], mode: Option<u32>) -> Result<()> {
+    fn put(
+        &self,
+        dir: &Path,
+        name: &str,
+        parts: &[&[u8]],
+        mode: Option<u32>,
+        rename: impl FnOnce(&Path, &Path) -> Result<()>,
+    ) -> Result<()> {
         let path = dir.join(name);
         let unfinished = dir.join(format!("{name}{}", names::UNFINISHED));
         let storage = &*self.files.storage;
@@ -89,7 +105,7 @@ impl Directory {
         let written = append_parts(&mut *sink, parts);
         let synced = written.and_then(|()| if self.durable { sink.sync() } else { Ok(()) });
         drop(sink);
-        let done = synced.and_then(|()| storage.rename(&unfinished, &path));
+        let done = synced.and_then(|()| rename(&unfinished, &path));
         if done.is_err() {
             // The disk may be full, and this file is useless; the first error is the one to report.
             let _ = storage.remove(&unfinished);

@@ -2,10 +2,10 @@
 //! and made durable.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::array::chunked::files::{Files, is_leftover};
-use crate::array::chunked::summary::{read_summary, summaries};
+use crate::array::chunked::summary::{outdated, read_summary, summaries};
 use crate::array::chunked::version::OpenVersion;
 use crate::array::chunked::write::ownership::{expect_own, expect_own_dirs, remove_own};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,6 +23,8 @@ pub(super) struct Directory {
     durable: bool,
     /// The permissions of new files, as of the newest version's file.
     mode: Option<u32>,
+    /// The summaries that were removed until they are renewed.
+    removed: Mutex<Vec<&'static str>>,
 }
 
 /// A file to be written.
@@ -39,7 +41,7 @@ impl Directory {
         let path = files.version_path(newest.version);
         let stat = files.storage.stat(&path)?;
         let mode = stat.and_then(|stat| stat.mode).map(|mode| mode & 0o666 | 0o600);
-        Ok(Directory { files, durable, mode })
+        Ok(Directory { files, durable, mode, removed: Mutex::default() })
     }
 
     pub(super) fn is_durable(&self) -> bool {
@@ -136,6 +138,7 @@ impl Directory {
         if self.expect_own_meta().is_err() {
             return;
         }
+        self.removed.lock().unwrap_or_else(PoisonError::into_inner).clear();
         for (name, text) in summaries(newest, dtype) {
             let path = self.files.path(name);
             if read_summary(&*self.files.storage, &path).as_deref() == Some(text.as_bytes()) {
@@ -146,6 +149,26 @@ impl Directory {
                 continue;
             };
             let _ = self.write_file(dir, name, &[text.as_bytes()]);
+        }
+    }
+
+    /// Removes the summaries of a version that is about to be removed, as far as they are not those of the
+    /// newest one too: without the version they would look damaged. That is sooner done than renewing them,
+    /// which the end of the writer does. As there, nothing fails.
+    pub(super) fn remove_summaries(&self, old: &Version, newest: &Version) {
+        let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = false;
+        for name in outdated(old, newest) {
+            if removed.contains(&name) {
+                continue;
+            }
+            if remove_own(&self.files, &[self.files.path(name)], |_| ()).is_ok() {
+                removed.push(name);
+                changed = true;
+            }
+        }
+        if changed {
+            let _ = self.sync_dir(&self.files.path(names::META));
         }
     }
 

@@ -211,6 +211,38 @@ fn a_file_is_put_only_where_the_expected_one_is() {
 }
 
 #[test]
+fn a_new_name_replaces_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = old();
+    let local = LocalStorage::mapped();
+    local.create_dir(&dir.path().join("dir")).unwrap();
+    local.create(&dir.path().join("dir/list")).unwrap().append(OLD).unwrap();
+    let cases: [(&dyn Storage, PathBuf); 2] =
+        [(&memory, "dir".into()), (&local, dir.path().join("dir"))];
+    for (storage, dir) in cases {
+        let (from, to, free) = (dir.join("made"), dir.join("list"), dir.join("free"));
+        storage.create(&from).unwrap().append(NEW).unwrap();
+        let content = |path| storage.open(path).unwrap().read(0..3).unwrap().into_owned();
+        let error = storage.rename_new(&from, &to).unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::AlreadyExists, Some(&*to)));
+        assert_eq!((content(&to), content(&from)), (OLD.to_vec(), NEW[..3].to_vec()));
+        storage.rename_new(&from, &free).unwrap();
+        assert_eq!((content(&free), storage.stat(&from).unwrap()), (NEW[..3].to_vec(), None));
+        let error = storage.rename_new(&from, &dir.join("more")).unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::NotFound, Some(&*from)));
+    }
+    // Not a link that leads nowhere either.
+    #[cfg(unix)]
+    {
+        let (link, free) = (dir.path().join("dir/link"), dir.path().join("dir/free"));
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        let error = local.rename_new(&free, &link).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        assert!(link.is_symlink() && free.exists());
+    }
+}
+
+#[test]
 fn of_many_that_put_a_file_at_once_one_wins() {
     let dir = tempfile::tempdir().unwrap();
     let memory = MemoryStorage::new();

@@ -221,7 +221,7 @@ impl MemoryStorage {
     }
 
     fn guard(&self, file: u64) -> Lock {
-        Lock(Box::new(Guard { storage: self.clone(), file }))
+        Lock { held: Box::new(Guard { storage: self.clone(), file }), file: Some((0, file)) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

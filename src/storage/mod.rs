@@ -143,6 +143,15 @@ pub trait Storage: fmt::Debug + Send + Sync {
     fn reopen(&self, path: &Path) -> Result<Box<dyn Sink>>;
     /// Gives a file or a directory another name, replacing in one step the file that had it.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+    /// As [`rename`](Self::rename), where there is nothing of the new name. Otherwise nothing is replaced, and
+    /// that is [`AlreadyExists`](ErrorKind::AlreadyExists). Default: looks first, and may miss what comes
+    /// into being at the same time.
+    fn rename_new(&self, from: &Path, to: &Path) -> Result<()> {
+        match self.lstat(to)? {
+            None => self.rename(from, to),
+            Some(_) => Err(Error::io(to, io::ErrorKind::AlreadyExists.into())),
+        }
+    }
     /// Removes a file.
     fn remove(&self, path: &Path) -> Result<()>;
     /// Creates one directory that must not exist yet.
@@ -313,7 +322,19 @@ pub type FileId = (u64, u64);
 
 /// An exclusive lock, held until dropped.
 #[must_use = "the lock ends with this value"]
-pub struct Lock(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send + Sync>);
+pub struct Lock {
+    #[expect(dead_code, reason = "held for its drop")]
+    held: Box<dyn Send + Sync>,
+    file: Option<FileId>,
+}
+
+impl Lock {
+    /// The file that is locked, as [`Storage::stat`] has it: as long as its name leads to it, nobody else
+    /// gets the lock by that name. `None` where a new file may have the identity of one that is still held.
+    pub fn file(&self) -> Option<FileId> {
+        self.file
+    }
+}
 
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

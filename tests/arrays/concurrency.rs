@@ -105,3 +105,27 @@ fn a_writer_whose_lock_is_gone_takes_nothing_from_another() {
     assert_eq!(array.get::<u32>(..).unwrap().into_raw_vec_and_offset().0, whole);
     assert_eq!(array.verify().unwrap().problems, []);
 }
+
+/// Whoever copies files into the array takes no notice of the lock, which is in place all the while.
+#[test]
+fn versions_that_come_or_go_without_the_lock_are_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, other) = (dir.path().join("array"), dir.path().join("other"));
+    let create = ArrayOptions::default().chunk_shape([4]).durable(false);
+    let mut first = create.clone().create(&path, DType::of::<u32>(), &[12]).unwrap();
+    let mut second = create.create(&other, DType::of::<u32>(), &[12]).unwrap();
+    second.resize(&[13], "of another").unwrap();
+    let (come, foreign) = (path.join("meta/versions/__2__"), other.join("meta/versions/__2__"));
+    std::fs::copy(&foreign, &come).unwrap();
+    let error = first.resize(&[16], "longer").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Replaced, "{error}");
+    assert_eq!(std::fs::read(&come).unwrap(), std::fs::read(&foreign).unwrap());
+    assert!(!path.join("meta/versions/__2__.tmp").exists());
+    drop(first);
+
+    let mut first = ArrayOptions::default().open_store(&path).unwrap();
+    std::fs::rename(&come, path.join("meta/versions/__4__")).unwrap();
+    let error = first.resize(&[16], "longer").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Replaced, "{error}");
+    assert!(!path.join("meta/versions/__3__").exists());
+}

@@ -233,6 +233,45 @@ fn a_commit_of_an_array_without_versions() {
     }
 }
 
+/// Nor does a crash leave what looks damaged: a summary of a version that is gone.
+#[test]
+fn a_resize_of_an_array_without_versions() {
+    let storage = MemoryStorage::new();
+    let create = options(&storage).chunk_shape([4]).versioned(false);
+    drop(create.create(root(), DType::of::<i32>(), &[10]).unwrap());
+    let files = snapshot(&storage);
+    for operation in 0.. {
+        for kind in 0..4 {
+            let storage = restore(&files);
+            storage.fail_after(operation);
+            let mut done = 10;
+            let mut write = || -> Result<()> {
+                let mut store = options(&storage).open_store(root())?;
+                for len in [20, 30] {
+                    store.resize(&[len], "longer")?;
+                    done = len;
+                }
+                Ok(())
+            };
+            let whole = write().is_ok();
+            let finished = storage.operations();
+            crash(&storage, kind, operation);
+            let array = options(&storage).open(root()).unwrap();
+            assert!(array.len() == done || array.len() == done + 10, "{operation}, {kind}");
+            assert_eq!(array.verify().unwrap().problems, [], "{operation}, {kind}");
+            let mut store = options(&storage).open_store(root()).unwrap();
+            store.resize(&[40], "longer").unwrap();
+            assert_eq!(store.versions().unwrap().len(), 1, "{operation}, {kind}");
+            drop(store);
+            let report = array.verify().unwrap();
+            assert_eq!((report.problems, report.stale), (vec![], vec![]), "{operation}, {kind}");
+            if whole && finished < operation {
+                return;
+            }
+        }
+    }
+}
+
 /// With room a crash may cost the chunks that were being written over: they are told from whole ones.
 #[test]
 fn a_crash_while_chunks_are_written_over_is_noticed() {

@@ -22,6 +22,9 @@ use crate::storage::Storage;
 /// mapping, and a process can have some tens of thousands.
 const MOST_OPEN: usize = 4096;
 
+/// Room for the name of a file, behind a directory.
+const SPARE: usize = 32;
+
 /// An array's directory.
 pub(crate) struct Files {
     pub(crate) storage: Arc<dyn Storage>,
@@ -59,11 +62,16 @@ impl Files {
 
     /// A file or directory by its name in the format.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        name.split('/').filter(|part| !part.is_empty()).fold(self.root.clone(), |p, n| p.join(n))
+        let mut path = PathBuf::with_capacity(self.root.as_os_str().len() + name.len() + SPARE);
+        path.push(&self.root);
+        path.extend(name.split('/').filter(|part| !part.is_empty()));
+        path
     }
 
     pub(crate) fn version_path(&self, number: u64) -> PathBuf {
-        self.path(names::VERSIONS).join(names::numbered(number))
+        let mut path = self.path(names::VERSIONS);
+        path.push(names::numbered(number));
+        path
     }
 
     pub(crate) fn segment_path(&self, number: u64) -> PathBuf {

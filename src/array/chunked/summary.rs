@@ -14,8 +14,7 @@ use crate::value::{DType, DTypeKind as Kind, NdArray};
 pub(crate) fn summaries(version: &Version, dtype: &DType) -> [(&'static str, String); 3] {
     let item = dtype.item_size() as u64;
     let nbytes = version.shape.iter().fold(item, |bytes, len| bytes.saturating_mul(*len));
-    let cbytes = version.columns.iter().fold(0_u64, |sum, c| sum.saturating_add(c.cbytes));
-    let sizes = json!({ "shape": version.shape, "nbytes": nbytes, "cbytes": cbytes });
+    let sizes = json!({ "shape": version.shape, "nbytes": nbytes, "cbytes": cbytes(version) });
     let mut storage = serde_json::to_value(&version.storage).unwrap_or_default();
     if let (Some(storage), Some(fill)) = (storage.as_object_mut(), number(version, dtype)) {
         storage.insert("dflt".to_owned(), fill);
@@ -26,6 +25,19 @@ pub(crate) fn summaries(version: &Version, dtype: &DType) -> [(&'static str, Str
         (names::STORAGE, format!("{storage}\n")),
         (names::ATTRIBUTES, format!("{attributes}\n")),
     ]
+}
+
+/// The summaries that are not the same of these two versions of an array.
+pub(crate) fn outdated(old: &Version, new: &Version) -> impl Iterator<Item = &'static str> {
+    let sizes = old.shape != new.shape || cbytes(old) != cbytes(new);
+    let attributes = old.attributes != new.attributes;
+    let changed = [(names::SIZES, sizes), (names::ATTRIBUTES, attributes)];
+    changed.into_iter().filter_map(|(name, differs)| differs.then_some(name))
+}
+
+/// The bytes of all stored chunks; a damaged version may record any numbers.
+fn cbytes(version: &Version) -> u64 {
+    version.columns.iter().fold(0, |sum, column| sum.saturating_add(column.cbytes))
 }
 
 /// The fill value as a number, where JSON has it.

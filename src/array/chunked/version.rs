@@ -60,19 +60,19 @@ impl OpenVersion {
         version: Version,
         threads: Threads,
     ) -> Result<OpenVersion> {
-        let path = files.version_path(version.version);
+        let path = || files.version_path(version.version);
         let damaged = |expected: &str, found: String| {
             let message = format!("expected {expected}, found {found}");
-            Error::new(ErrorKind::Damaged, message).at(&path)
+            Error::new(ErrorKind::Damaged, message).at(path())
         };
         let storage = &version.storage;
         let dtype: DType =
-            storage.dtype.parse().map_err(|e: FormatError| Error::from(e).at(&path))?;
+            storage.dtype.parse().map_err(|e: FormatError| Error::from(e).at(path()))?;
         // The older spelling works too, if the file system tells it apart.
         let recorded = || version.columns.iter().map(|column| &column.path);
-        let mut leaves = columns::leaves(&dtype).map_err(|e| e.at(&path))?;
+        let mut leaves = columns::leaves(&dtype).map_err(|e| e.at(path()))?;
         if !leaves.iter().map(|leaf| &leaf.path).eq(recorded()) {
-            leaves = columns::leaves_spelled(&dtype, Spelling::Plain).map_err(|e| e.at(&path))?;
+            leaves = columns::leaves_spelled(&dtype, Spelling::Plain).map_err(|e| e.at(path()))?;
         }
         if !leaves.iter().map(|leaf| &leaf.path).eq(recorded()) {
             return Err(damaged("the columns of the type", format!("{:?}", version.columns)));
@@ -93,8 +93,8 @@ impl OpenVersion {
             sizes.map_err(|_| Error::new(ErrorKind::Limit, "more elements than can be counted"))
         };
         let grid = ChunkGrid::new(&sizes(&version.shape)?, &sizes(&storage.chunkshape)?);
-        let grid = grid.map_err(|e| e.at(&path))?;
-        let numbering = version.numbering().map_err(|e| Error::from(e).at(&path))?;
+        let grid = grid.map_err(|e| e.at(path()))?;
+        let numbering = version.numbering().map_err(|e| Error::from(e).at(path()))?;
         let column = |leaf: Leaf| {
             let fill = storage.fill[leaf.offset..leaf.offset + leaf.size].to_vec();
             Column { leaf, fill, table: OnceLock::new() }

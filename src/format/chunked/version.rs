@@ -138,9 +138,13 @@ impl Version {
     pub fn encode(&self) -> Result<Vec<u8>, FormatError> {
         let unwritable =
             |e: serde_json::Error| FormatError::new(0, "what JSON can say", e.to_string());
-        let mut bytes = serde_json::to_vec(self).map_err(unwritable)?;
+        // Most fit, so that the bytes are not moved again and again.
+        let mut bytes = Vec::with_capacity(1 << 10);
+        serde_json::to_writer(&mut bytes, self).map_err(unwritable)?;
         let hash = blake3::hash(&bytes);
-        bytes.extend_from_slice(format!("\n{}\n", hash.to_hex()).as_bytes());
+        for part in ["\n", &hash.to_hex(), "\n"] {
+            bytes.extend_from_slice(part.as_bytes());
+        }
         match bytes.len() as u64 {
             0..=MAX_VERSION_BYTES => Ok(bytes),
             more => {

@@ -41,8 +41,10 @@ pub(super) fn write_version(
     let numbering = Numbering::of_grid(&grid, Some(&base.numbering));
     let numbering = numbering.map_err(|e| Error::new(ErrorKind::Limit, e.to_string()))?;
     let shrinks = || grid.iter().zip(base.grid.counts()).any(|(new, old)| *new < *old as u64);
-    if changes.is_some() || numbering != base.numbering || shrinks() {
-        directory.expect_own_dirs(base)?;
+    match changes.is_some() || numbering != base.numbering || shrinks() {
+        true => directory.expect_own_dirs(base)?,
+        // Only the version's file is written.
+        false => directory.expect_own_meta()?,
     }
     let mut version = base.version.clone();
     version.parent = base.version.version;

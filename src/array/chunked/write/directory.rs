@@ -2,10 +2,10 @@
 //! and made durable.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::array::chunked::files::{Files, is_leftover};
-use crate::array::chunked::summary::{read_summary, summaries};
+use crate::array::chunked::summary::{outdated, read_summary, summaries};
 use crate::array::chunked::version::OpenVersion;
 use crate::array::chunked::write::ownership::{expect_own, expect_own_dirs, remove_own};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,6 +23,8 @@ pub(super) struct Directory {
     durable: bool,
     /// The permissions of new files, as of the newest version's file.
     mode: Option<u32>,
+    /// The summaries that were removed until they are renewed.
+    removed: Mutex<Vec<&'static str>>,
 }
 
 /// A file to be written.
@@ -39,7 +41,7 @@ impl Directory {
         let path = files.version_path(newest.version);
         let stat = files.storage.stat(&path)?;
         let mode = stat.and_then(|stat| stat.mode).map(|mode| mode & 0o666 | 0o600);
-        Ok(Directory { files, durable, mode })
+        Ok(Directory { files, durable, mode, removed: Mutex::default() })
     }
 
     pub(super) fn is_durable(&self) -> bool {
@@ -58,12 +60,20 @@ impl Directory {
 
     /// As [`write_file`](Self::write_file), of a name that nothing has yet.
     pub(super) fn write_new(&self, dir: &Path, name: &str, parts: &[&[u8]]) -> Result<()> {
-        let path = dir.join(name);
-        match expect_own(&self.files, &path)? {
-            None => self.put(dir, name, parts, self.mode),
-            Some(_) => {
-                Err(Error::new(ErrorKind::AlreadyExists, "the file exists already").at(path))
-            }
+        let rename = |from: &Path, to: &Path| self.files.storage.rename_new(from, to);
+        let written = self.put(dir, name, parts, self.mode, rename);
+        written.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => self.taken(&dir.join(name), error),
+            _ => error,
+        })
+    }
+
+    /// The error for a new file, if it is because something has its name.
+    fn taken(&self, path: &Path, error: Error) -> Error {
+        match expect_own(&self.files, path) {
+            Ok(Some(_)) => Error::new(ErrorKind::AlreadyExists, "the file exists already").at(path),
+            Ok(None) => error,
+            Err(other_thing) => other_thing,
         }
     }
 
@@ -72,10 +82,18 @@ impl Directory {
     pub(super) fn write_file(&self, dir: &Path, name: &str, parts: &[&[u8]]) -> Result<()> {
         let replaced = expect_own(&self.files, &dir.join(name))?;
         let mode = replaced.and_then(|stat| stat.mode).map(|mode| mode & 0o777).or(self.mode);
-        self.put(dir, name, parts, mode)
+        let rename = |from: &Path, to: &Path| self.files.storage.rename(from, to);
+        self.put(dir, name, parts, mode, rename)
     }
 
-    fn put(&self, dir: &Path, name: &str, parts: &[&[u8]], mode: Option<u32>) -> Result<()> {
+    fn put(
+        &self,
+        dir: &Path,
+        name: &str,
+        parts: &[&[u8]],
+        mode: Option<u32>,
+        rename: impl FnOnce(&Path, &Path) -> Result<()>,
+    ) -> Result<()> {
         let path = dir.join(name);
         let unfinished = dir.join(format!("{name}{}", names::UNFINISHED));
         let storage = &*self.files.storage;
@@ -89,7 +107,7 @@ impl Directory {
         let written = append_parts(&mut *sink, parts);
         let synced = written.and_then(|()| if self.durable { sink.sync() } else { Ok(()) });
         drop(sink);
-        let done = synced.and_then(|()| storage.rename(&unfinished, &path));
+        let done = synced.and_then(|()| rename(&unfinished, &path));
         if done.is_err() {
             // The disk may be full, and this file is useless; the first error is the one to report.
             let _ = storage.remove(&unfinished);
@@ -120,6 +138,7 @@ impl Directory {
         if self.expect_own_meta().is_err() {
             return;
         }
+        self.removed.lock().unwrap_or_else(PoisonError::into_inner).clear();
         for (name, text) in summaries(newest, dtype) {
             let path = self.files.path(name);
             if read_summary(&*self.files.storage, &path).as_deref() == Some(text.as_bytes()) {
@@ -130,6 +149,26 @@ impl Directory {
                 continue;
             };
             let _ = self.write_file(dir, name, &[text.as_bytes()]);
+        }
+    }
+
+    /// Removes the summaries of a version that is about to be removed, as far as they are not those of the
+    /// newest one too: without the version they would look damaged. That is sooner done than renewing them,
+    /// which the end of the writer does. As there, nothing fails.
+    pub(super) fn remove_summaries(&self, old: &Version, newest: &Version) {
+        let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = false;
+        for name in outdated(old, newest) {
+            if removed.contains(&name) {
+                continue;
+            }
+            if remove_own(&self.files, &[self.files.path(name)], |_| ()).is_ok() {
+                removed.push(name);
+                changed = true;
+            }
+        }
+        if changed {
+            let _ = self.sync_dir(&self.files.path(names::META));
         }
     }
 

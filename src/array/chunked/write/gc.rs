@@ -34,7 +34,12 @@ pub(super) fn collect(
     for path in unneeded(directory, newest.core(), &needed)? {
         expect_own(&directory.files, &path)?;
     }
-    remove_versions(directory, newest.core(), &versions, &mut removed)?;
+    if !versions.is_empty() {
+        // A summary of a version that is gone would look damaged.
+        directory.renew_summaries(&newest.core().version, &newest.core().dtype);
+        directory.sync_dir(&directory.files.path(names::META))?;
+    }
+    remove_versions(directory, &versions, &mut removed)?;
     removed.versions = go;
     if compact {
         Compaction { directory, numbers, newest, removed: &mut removed }.run(&mut stay)?;
@@ -45,27 +50,26 @@ pub(super) fn collect(
 }
 
 /// As [`collect`] of all but the newest version, right after a commit that left the tables of chunks as they
-/// were: no other files can have become unneeded.
-pub(super) fn remove_older(directory: &Directory, newest: &OpenVersion) -> Result<()> {
-    let mut numbers = directory.files.version_numbers()?;
-    numbers.retain(|number| *number < newest.version.version);
+/// were: no other files can have become unneeded. `only` says that there was no version but `old` before.
+pub(super) fn remove_older(
+    directory: &Directory,
+    old: &Version,
+    newest: &Version,
+    only: bool,
+) -> Result<()> {
+    let mut numbers = match only {
+        true => vec![old.version],
+        false => directory.files.version_numbers()?,
+    };
+    numbers.retain(|number| *number < newest.version);
+    directory.remove_summaries(old, newest);
     let paths: Vec<PathBuf> =
         numbers.into_iter().map(|number| directory.files.version_path(number)).collect();
-    remove_versions(directory, newest, &paths, &mut Removed::default())
+    remove_versions(directory, &paths, &mut Removed::default())
 }
 
-/// Removes the files of versions.
-fn remove_versions(
-    directory: &Directory,
-    newest: &OpenVersion,
-    paths: &[PathBuf],
-    removed: &mut Removed,
-) -> Result<()> {
-    if !paths.is_empty() {
-        // A summary of a version that is gone would look damaged.
-        directory.renew_summaries(&newest.version, &newest.dtype);
-        directory.sync_dir(&directory.files.path(names::META))?;
-    }
+/// Removes the files of versions, of which there are no summaries any more.
+fn remove_versions(directory: &Directory, paths: &[PathBuf], removed: &mut Removed) -> Result<()> {
     remove(directory, paths, removed)?;
     directory.sync_dir(&directory.files.path(names::VERSIONS))
 }

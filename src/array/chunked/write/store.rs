@@ -66,9 +66,11 @@ pub struct ArrayStore {
     compact: bool,
     /// The version that the summaries are of.
     summarized: u64,
+    /// Whether the newest version is the only one.
+    only: bool,
     /// The process that has the lock: a forked one only has a copy of this.
     process: u32,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl ArrayStore {
@@ -83,8 +85,16 @@ impl ArrayStore {
         let directory = Directory::new(files.clone(), options.durable, &newest)?;
         let newest = ChunkedArray::of(files, newest, threads_of(options)?)?;
         directory.expect_own_dirs(newest.core())?;
-        let (compact, summarized, process) = (options.compact, 0, std::process::id());
-        Ok(ArrayStore { directory, numbers, newest, compact, summarized, process, _lock: lock })
+        Ok(ArrayStore {
+            directory,
+            numbers,
+            newest,
+            compact: options.compact,
+            summarized: 0,
+            only: false,
+            process: std::process::id(),
+            lock,
+        })
     }
 
     /// The newest version, for reading.
@@ -274,8 +284,9 @@ impl ArrayStore {
             for path in made {
                 let _ = remove_own(&self.directory.files, &[path], |_| ());
             }
-            // Whether the version was committed is for the directory to say.
+            // Whether the version was committed is for the directory to say, and what else is there.
             self.newest.refresh();
+            self.only = false;
         }
         result
     }
@@ -285,25 +296,28 @@ impl ArrayStore {
         proposal: Proposal<'_>,
         made: &mut Vec<PathBuf>,
     ) -> Result<VersionInfo> {
-        self.directory.expect_own_meta()?;
-        let newest = &self.newest.core().version;
-        let version = write_version(&self.directory, &mut self.numbers, newest, proposal, made)?;
+        let old = self.newest.core().clone();
+        let version =
+            write_version(&self.directory, &mut self.numbers, &old.version, proposal, made)?;
         let info = VersionInfo::of(&version);
         // From here on the files may belong to a version, even if publishing reports an error.
         made.clear();
-        let same_tables = version.columns == newest.columns;
         self.publish(version)?;
-        if !self.newest.core().version.storage.versioned {
+        if !old.version.storage.versioned {
             // The version is committed; the next commit removes what this cannot.
-            let _ = match same_tables {
-                true => gc::remove_older(&self.directory, self.newest.core()),
-                false => {
-                    self.directory.files.forget_superchunks();
-                    self.collect(&Keep::Newest(1), false).map(drop)
-                }
-            };
+            self.only = self.remove_older(&old.version).is_ok();
         }
         Ok(info)
+    }
+
+    /// Removes all versions but the newest, which was committed after this one, and what they alone need.
+    fn remove_older(&mut self, old: &Version) -> Result<()> {
+        let newest = &self.newest.core().version;
+        if newest.columns == old.columns {
+            return gc::remove_older(&self.directory, old, newest, self.only);
+        }
+        self.directory.files.forget_superchunks();
+        self.collect(&Keep::Newest(1), false).map(drop)
     }
 
     /// Writes a version, whose chunks and tables are there, and makes it the newest: the one step
@@ -340,21 +354,38 @@ impl ArrayStore {
     }
 
     /// Fails unless changes that are based on this version are based on the newest one.
+    ///
+    /// The lock prevents that another version is committed, as long as its file is there: only if it is
+    /// not are all versions listed, which takes the longer the more there are. Who takes no notice of the
+    /// lock begins with the next number, which [`publish`](Self::publish) finds, or removes the newest
+    /// version.
     fn expect_newest(&self, number: u64) -> Result<()> {
-        self.expect_unchanged()?;
+        let files = &self.directory.files;
+        let newest = files.version_path(self.newest.version());
+        if !self.is_locked()? || files.storage.lstat(&newest)?.is_none() {
+            self.expect_unchanged()?;
+        }
         match self.newest.version() {
             newest if newest == number => Ok(()),
             newest => Err(self.changed(number, newest)),
         }
     }
 
-    /// Fails if another version was committed, which the lock prevents as long as its file is there.
+    /// Fails if another version was committed.
     fn expect_unchanged(&self) -> Result<()> {
         let newest = self.directory.files.version_numbers()?.pop().unwrap_or(0);
         match self.newest.version() {
             ours if ours == newest => Ok(()),
             ours => Err(self.changed(ours, newest)),
         }
+    }
+
+    /// Whether whoever takes the lock by its name would take the one that is held here.
+    fn is_locked(&self) -> Result<bool> {
+        let files = &self.directory.files;
+        let Some(held) = self.lock.file() else { return Ok(false) };
+        let found = files.storage.lstat(&files.path(names::LOCK))?;
+        Ok(found.is_some_and(|stat| stat.id == held))
     }
 
     fn changed(&self, base: u64, newest: u64) -> Error {

@@ -6,7 +6,7 @@
 //! that is known before. That takes 4.7 cycles a byte on an AMD EPYC of the fourth generation, where the assembly of
 //! the crate `md-5` 0.10 takes 5.9 and its Rust 5.6.
 //!
-//! What waits leaves most of a core unused: the blocks of a second digest fit in between. [`Md5::update_two`] takes 1.05
+//! Waiting leaves most of a core idle: the blocks of a second digest fit in between. [`Md5::update_two`] takes 1.05
 //! times as long for two files as for one.
 
 use std::hint::black_box;

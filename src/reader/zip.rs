@@ -241,13 +241,14 @@ impl ZipDirectory {
         let archive = open_archive(&source, end).map_err(|e| e.at(path))?;
         let mut extents = Vec::new();
         let start = archive.central_directory_start();
-        // Without them remote members are only fetched one by one, and the sizes of all are asked of their headers, all
-        // over the archive.
+        // Without them remote members are only fetched one by one, and all sizes are read from the headers in front of
+        // the members.
         if directory.end.saturating_sub(start) <= LARGEST_DIRECTORY {
-            let bytes = source.read(start..directory.end.max(start))?;
             // What cannot be found this way is read without being fetched before.
-            let found = extents_of(&bytes, start, archive.offset());
-            extents = found.filter(|found| found.len() == archive.len()).unwrap_or_default();
+            if let Ok(bytes) = source.read(start..directory.end.max(start)) {
+                let found = extents_of(&bytes, start, archive.offset());
+                extents = found.filter(|found| found.len() == archive.len()).unwrap_or_default();
+            }
         }
         Ok(ZipDirectory { path: path.to_path_buf(), source, archive, extents: extents.into() })
     }

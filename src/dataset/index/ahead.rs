@@ -79,7 +79,7 @@ impl Ahead {
         if matches!(self.state, State::NotStarted) {
             self.state = start(self.hash_many);
         }
-        let State::Running(batches, _) = &self.state else { return };
+        let State::Running(batches, _) = &self.state else { return self.end() };
         // The next one is about as large.
         let next = Batch {
             bytes: Vec::with_capacity(self.batch.bytes.len() + 1024),

@@ -109,7 +109,7 @@ fn build_of(build: Build<'_>, body: &KeyList<'_>, ahead: Hashed) -> Result<Built
     Ok(Built { filter: filter?.flatten(), ..built? })
 }
 
-/// The sums that `.lookup` has, and the digests that are wanted: all in one pass.
+/// The sums that `.lookup` has, and the digests that are wanted.
 fn digest_all(build: Build<'_>, salt: Salt, hashes: &[u64]) -> Result<(Option<Belongs>, Built)> {
     if !build.wanted.lookup && build.digests.is_none() {
         return Ok((None, Built::default()));
@@ -207,7 +207,7 @@ fn hash_all(
     let params = filter::Params::for_len(body.count);
     let bits = vec![0; if with_filter { params.body_len() as usize } else { 0 }];
     let mut filter = Filter { params, bits, left: if with_filter { pairs } else { Vec::new() } };
-    if done as u64 == body.count {
+    if done > 0 && done as u64 == body.count {
         // All were hashed as they were written: the list has nothing to add.
         return Ok((Hashes { hashes, places }, with_filter.then_some(filter)));
     }

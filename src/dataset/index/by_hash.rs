@@ -2,7 +2,8 @@
 //!
 //! Hashes are spread evenly, so their first bits say nearly where they belong. Each thread puts those of its part of
 //! the samples into buckets; then each takes some of the buckets, puts their hashes where the next bits say, and
-//! mends what is still out of order. Hashes that someone has made uneven take longer.
+//! mends what is still out of order. Hashes that someone has made uneven take longer, and up to
+//! 32 bytes each.
 //!
 //! Threads are started for the one purpose and end with it: a pool would not survive a fork.
 

@@ -171,15 +171,15 @@ impl Hashes {
         samples: Range<usize>,
         mut with: impl FnMut(usize, &[u8]) -> Option<T>,
     ) -> Result<Option<T>> {
-        let bytes = samples.start * 8..samples.end * 8;
+        let Range { start, end } = samples;
         match &self.bytes {
-            HashBytes::Made(all) => Ok(with(samples.start, &all[bytes])),
+            HashBytes::Made(all) => Ok(with(start, &all[start * 8..end * 8])),
             HashBytes::Remote(file, all) => {
                 let all = self.whole(file, all)?;
-                Ok(with(samples.start, &all[bytes]))
+                Ok(with(start, &all[start * 8..end * 8]))
             }
             HashBytes::File(file) => {
-                let range = SALT + bytes.start as u64..SALT + bytes.end as u64;
+                let range = SALT + start as u64 * 8..SALT + end as u64 * 8;
                 let part = |bytes: &[u8], at: u64| with(((at - SALT) / 8) as usize, bytes);
                 file.scan(range, STEP, part)
             }

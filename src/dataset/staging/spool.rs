@@ -193,3 +193,61 @@ pub(crate) fn check_count(samples: u64) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::storage::MemoryStorage;
+
+    fn spool(storage: &MemoryStorage, name: &str) -> Spool {
+        Spool::new(name.into(), storage.create(Path::new(name)).unwrap())
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_no_trace() {
+        let storage = MemoryStorage::new();
+        let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+        let mut keys = KeySpool::new(shared.clone(), spool(&storage, "keys")).unwrap();
+        let mut offsets = OffsetSpool::new(spool(&storage, "offsets")).unwrap();
+        // Some are as large as the buffer, so that it is full before and after one that is taken back.
+        let key = |i: u64| format!("{i}{}", "x".repeat(if i % 50 == 49 { BUFFER } else { 0 }));
+        let mut end = 0;
+        for i in 0..300 {
+            keys.push("not this one").unwrap();
+            offsets.push(u64::MAX).unwrap();
+            keys.take_back();
+            offsets.take_back();
+            // Reading a key back writes what there is.
+            if i > 0 && i % 7 == 0 {
+                assert!(keys.is(0, &key(0)).unwrap());
+                assert!(!keys.is(i as u32 - 1, "not this one").unwrap());
+            }
+            end += 100 + i;
+            keys.push(&key(i)).unwrap();
+            offsets.push(end).unwrap();
+            if i % 64 == 0 {
+                assert!(keys.is(i as u32, &key(i)).unwrap());
+            }
+        }
+        keys.finish(false, || {
+            storage.remove(Path::new("keys"))?;
+            storage.create(Path::new("keys"))
+        })
+        .unwrap();
+        offsets.finish(false).unwrap();
+
+        let read = |name: &str| storage.get(name).unwrap();
+        let found = read("keys");
+        let found = keys::Keys::parse(&found).unwrap();
+        let found: Vec<String> = found.map(|key| key.unwrap().to_string()).collect();
+        assert!(found == (0..300).map(key).collect::<Vec<_>>());
+        let ends = (0..300_u64).scan(0, |end, i| {
+            *end += 100 + i;
+            Some(*end)
+        });
+        let expected: Vec<u8> = [0].into_iter().chain(ends).flat_map(offsets::encode).collect();
+        assert!(read("offsets") == expected);
+    }
+}

@@ -1,13 +1,13 @@
 //! Which keys were written already, in about twelve bytes a key, or 16 MB where that is more.
 //!
-//! Not the keys are kept but 32 bits of a hash of each and the index of its sample; the caller
+//! Not the keys are kept but 40 bits of a hash of each and the index of its sample; the caller
 //! confirms a candidate against the real key, which is on disk. The hash is seeded at random, so
 //! no one can prepare keys that collide.
 //!
 //! `hashbrown` would take 13 bytes a slot and doubles at seven eighths: 15 to 30 bytes a key, and
 //! half as much again while it grows. Here more than a million keys are in 256 shards that grow one by one, each by a
-//! half. Fewer keys are in one table, which grows in large steps: placing all keys anew took as long as placing them
-//! once. Entries say themselves where they belong.
+//! half; which shard it is says 8 of the 40 bits. Fewer keys are in one table, which grows in large steps: placing all
+//! keys anew took as long as placing them once. Entries say themselves where they belong.
 //!
 //! Large tables are in no cache, and waiting for their memory would take as long as all else that
 //! is done for a small sample. A Bloom filter of eight bits a slot says of nearly every new key that it is new, and the
@@ -21,25 +21,30 @@ use foldhash::quality::SeedableRandomState;
 use crate::storage::{prefer_huge_pages, prefetch};
 
 /// Slots of the one table of few keys, one size after the other. Behind the last come the shards.
-const SIZES: [usize; 5] = [16, 1 << 10, 1 << 14, 1 << 17, 3 << 19];
+const SIZES: [usize; 6] = [16, 1 << 10, 1 << 14, 1 << 17, 1 << 19, 3 << 19];
 const SHARDS: usize = 256;
+/// Bits of an index in an entry, while there is one table and afterwards: the others are of the hash.
+const INDEX_OF_FEW: u32 = 24;
+const INDEX_OF_MANY: u32 = 32;
 /// How many keys wait for their slots.
 const WAITING: usize = 8;
 
 pub(super) struct KeySet {
     /// One, or all.
     shards: Vec<Shard>,
+    /// Bits of an index in their entries.
+    index: u32,
     hasher: SeedableRandomState,
-    /// Entries whose slots the processor was asked for, in a ring; 0 is none.
-    waiting: [u64; WAITING],
+    /// Keys whose slots the processor was asked for, in a ring: the shard, and the entry.
+    waiting: [(usize, u64); WAITING],
     /// The one that waits longest.
     oldest: usize,
 }
 
-/// An open-addressed table. An entry is a fingerprint and, below it, index + 1; 0 is empty.
+/// An open-addressed table. An entry is the first bits of a hash and, below them, index + 1; 0 is empty.
 #[derive(Default)]
 struct Shard {
-    /// A Bloom filter of the fingerprints, those that wait too, and behind it the slots: in one piece, which is worth
+    /// A Bloom filter of the hashes, those that wait too, and behind it the slots: in one piece, which is worth
     /// huge pages earlier. The filter has a word for eight slots, two bits in it for each.
     memory: Vec<u64>,
     /// Words of the filter.
@@ -52,7 +57,7 @@ struct Shard {
 
 /// The hash of a key, for the calls of one [`KeySet`].
 #[derive(Clone, Copy)]
-pub(super) struct KeyHash(u32);
+pub(super) struct KeyHash(u64);
 
 impl KeySet {
     pub(super) fn new() -> KeySet {
@@ -60,69 +65,66 @@ impl KeySet {
         let seed = SharedSeed::global_random();
         KeySet {
             shards: vec![Shard::default()],
+            index: INDEX_OF_FEW,
             hasher: SeedableRandomState::with_seed(random.hash_one(0), seed),
-            waiting: [0; WAITING],
+            waiting: [(0, 0); WAITING],
             oldest: 0,
         }
     }
 
     #[inline]
     pub(super) fn hash(&self, key: &str) -> KeyHash {
-        KeyHash((self.hasher.hash_one(key) >> 32) as u32)
+        KeyHash(self.hasher.hash_one(key))
     }
 
+    /// Which shard has a hash, and the bits of it that the shard goes by, the first 32 of which say where.
     #[inline]
-    pub(super) fn ask(&self, KeyHash(fingerprint): KeyHash) {
-        let shard = &self.shards[self.shard(fingerprint)];
-        let (word, _) = shard.bits(fingerprint);
-        if let Some(w) = shard.memory.get(word..) {
-            prefetch(w);
+    fn shard(&self, KeyHash(hash): KeyHash) -> (usize, u64) {
+        match self.index {
+            INDEX_OF_FEW => (0, hash),
+            _ => ((hash >> 56) as usize, hash << 8),
         }
     }
 
     /// Asks the processor for what [`may_have`](Self::may_have) looks at.
     #[inline]
-    pub(super) fn prepare(&self, KeyHash(fingerprint): KeyHash) {
-        let shard = &self.shards[self.shard(fingerprint)];
-        prefetch(shard.memory.get(shard.bits(fingerprint).0..).unwrap_or_default());
+    pub(super) fn prepare(&self, hash: KeyHash) {
+        let (shard, hash) = self.shard(hash);
+        let shard = &self.shards[shard];
+        prefetch(shard.memory.get(shard.bits(hash).0..).unwrap_or_default());
     }
 
     /// `false` if the key is not there: nearly always, if it is not.
     #[inline]
-    pub(super) fn may_have(&self, KeyHash(fingerprint): KeyHash) -> bool {
-        self.shards[self.shard(fingerprint)].may_have(fingerprint)
-    }
-
-    /// Which shard has a fingerprint: its last bits say it, where a shard goes by the first ones.
-    #[inline]
-    fn shard(&self, fingerprint: u32) -> usize {
-        // A power of two.
-        fingerprint as usize & (self.shards.len() - 1)
+    pub(super) fn may_have(&self, hash: KeyHash) -> bool {
+        let (shard, hash) = self.shard(hash);
+        self.shards[shard].may_have(hash)
     }
 
     /// Whether `same` says yes to an index that may have this key. Asked for the right index if
-    /// the key is there, and for another one about once in ten million.
+    /// the key is there, and for another one about once in a million million pairs of keys.
     #[inline]
     pub(super) fn find<E>(
         &self,
         hash: KeyHash,
         same: impl FnMut(u32) -> Result<bool, E>,
     ) -> Result<Option<u32>, E> {
-        if self.may_have(hash) { self.find_seen(hash.0, same) } else { Ok(None) }
+        if self.may_have(hash) { self.find_seen(hash, same) } else { Ok(None) }
     }
 
     #[inline(never)]
     fn find_seen<E>(
         &self,
-        wanted: u32,
+        hash: KeyHash,
         mut same: impl FnMut(u32) -> Result<bool, E>,
     ) -> Result<Option<u32>, E> {
-        let slots = self.shards[self.shard(wanted)].run(wanted);
-        for entry in self.waiting.iter().copied().chain(slots) {
-            if entry == 0 || fingerprint(entry) != wanted {
+        let (shard, hash) = self.shard(hash);
+        let waiting = self.waiting.iter().filter(|(of, _)| *of == shard);
+        for entry in waiting.map(|(_, entry)| *entry).chain(self.shards[shard].run(hash)) {
+            if entry == 0 || (entry ^ hash) >> self.index != 0 {
                 continue;
             }
-            let index = entry as u32 - 1;
+            let index = (entry & ((1 << self.index) - 1)) as u32 - 1;
             if same(index)? {
                 return Ok(Some(index));
             }
@@ -132,69 +134,72 @@ impl KeySet {
 
     /// Adds a key; the index is below `u32::MAX`.
     #[inline]
-    pub(super) fn insert(&mut self, KeyHash(fingerprint): KeyHash, index: u32) {
-        let mut at = self.shard(fingerprint);
-        if self.shards[at].used == self.shards[at].most {
-            self.grow(at);
-            at = self.shard(fingerprint);
+    pub(super) fn insert(&mut self, key: KeyHash, index: u32) {
+        let (mut at, mut hash) = self.shard(key);
+        if self.shards[at].used >= self.shards[at].most || u64::from(index) + 1 >= 1 << self.index {
+            self.grow(at, index);
+            (at, hash) = self.shard(key);
         }
         let shard = &mut self.shards[at];
         shard.used += 1;
-        shard.see(fingerprint);
-        prefetch(&shard.memory[shard.home(fingerprint)..]);
-        self.wait(u64::from(fingerprint) << 32 | (u64::from(index) + 1));
+        shard.see(hash);
+        prefetch(&shard.memory[shard.home(hash)..]);
+        let entry = hash >> self.index << self.index | (u64::from(index) + 1);
+        self.wait((at, entry));
     }
 
     /// Has an entry wait, and places the one that has waited longest.
     #[inline]
-    fn wait(&mut self, entry: u64) {
-        let entry = std::mem::replace(&mut self.waiting[self.oldest], entry);
+    fn wait(&mut self, entry: (usize, u64)) {
+        let (shard, entry) = std::mem::replace(&mut self.waiting[self.oldest], entry);
         if entry != 0 {
-            let shard = self.shard(fingerprint(entry));
             self.shards[shard].place(entry);
         }
         self.oldest = (self.oldest + 1) % WAITING;
     }
 
+    /// Makes room in a shard, and for this index in its entries.
     #[cold]
-    fn grow(&mut self, at: usize) {
+    #[inline(never)]
+    fn grow(&mut self, at: usize, index: u32) {
         for _ in 0..WAITING {
-            self.wait(0);
+            self.wait((0, 0));
         }
         let slots = self.shards[at].slots().len();
-        if self.shards.len() > 1 {
-            self.shards[at].grow(slots + slots / 2);
-        } else if let Some(size) = SIZES.iter().find(|size| **size > slots) {
-            self.shards[0].grow(*size);
-        } else {
-            self.divide();
+        if self.index == INDEX_OF_MANY {
+            return self.shards[at].grow(slots + slots / 2);
+        }
+        let fits = u64::from(index) + 1 < 1 << INDEX_OF_FEW;
+        match SIZES.iter().find(|size| fits && **size > slots) {
+            Some(size) => self.shards[0].grow(*size),
+            None => self.divide(),
         }
     }
 
-    /// Makes shards of the one table, one by one.
+    /// Makes shards of the one table.
     fn divide(&mut self) {
         let all = std::mem::take(&mut self.shards);
         let entries = || all.iter().flat_map(Shard::entries);
+        let shard_of = |entry: u64| (entry >> 56) as usize;
         let mut sizes = [0; SHARDS];
-        entries().for_each(|entry| sizes[fingerprint(entry) as usize % SHARDS] += 1);
+        entries().for_each(|entry| sizes[shard_of(entry)] += 1);
         self.shards = sizes.iter().map(|used| Shard::new(used + used / 2)).collect();
+        self.index = INDEX_OF_MANY;
         for entry in entries() {
-            self.shards[fingerprint(entry) as usize % SHARDS].add(entry);
+            let index = entry & ((1 << INDEX_OF_FEW) - 1);
+            let hash = entry << 8 >> INDEX_OF_MANY << INDEX_OF_MANY;
+            self.shards[shard_of(entry)].add(hash | index);
         }
     }
-}
-
-fn fingerprint(entry: u64) -> u32 {
-    (entry >> 32) as u32
 }
 
 impl Shard {
     fn new(slots: usize) -> Shard {
-        let slots = slots.max(16);
+        let slots = slots.max(SIZES[0]);
         let words = slots.div_ceil(8);
         let mut memory = vec![0; words + slots];
         prefer_huge_pages(&mut memory);
-        Shard { memory, words, used: 0, most: slots / 8 * 7 }
+        Shard { memory, words, used: 0, most: slots - words }
     }
 
     fn slots(&self) -> &[u64] {
@@ -205,11 +210,11 @@ impl Shard {
         self.slots().iter().copied().filter(|entry| *entry != 0)
     }
 
-    /// The place in memory where a fingerprint belongs.
+    /// The place in memory where a hash belongs, or an entry.
     #[inline]
-    fn home(&self, fingerprint: u32) -> usize {
+    fn home(&self, hash: u64) -> usize {
         let slots = (self.memory.len() - self.words) as u64;
-        self.words + ((u64::from(fingerprint) * slots) >> 32) as usize
+        self.words + (((hash >> 32) * slots) >> 32) as usize
     }
 
     #[inline]
@@ -217,36 +222,37 @@ impl Shard {
         if at + 1 == self.memory.len() { self.words } else { at + 1 }
     }
 
-    /// Where a fingerprint is in the filter: the word and its bits.
+    /// Where a hash is in the filter: the word and its bits.
     #[inline]
-    fn bits(&self, fingerprint: u32) -> (usize, u64) {
-        let word = (u64::from(fingerprint) * self.words as u64) >> 32;
-        // The word is of the first bits, and the last eight are the same in all of a shard.
-        (word as usize, 1 << (fingerprint >> 8 & 63) | 1 << (fingerprint >> 14 & 63))
+    fn bits(&self, hash: u64) -> (usize, u64) {
+        let first = hash >> 32;
+        let word = (first * self.words as u64) >> 32;
+        // The word is of the high bits.
+        (word as usize, 1 << (first & 63) | 1 << (first >> 6 & 63))
     }
 
-    /// `false` if nothing with this fingerprint was added.
+    /// `false` if nothing with this hash was added.
     #[inline]
-    fn may_have(&self, fingerprint: u32) -> bool {
-        let (word, bits) = self.bits(fingerprint);
+    fn may_have(&self, hash: u64) -> bool {
+        let (word, bits) = self.bits(hash);
         self.memory.get(word).is_some_and(|seen| seen & bits == bits)
     }
 
     #[inline]
-    fn see(&mut self, fingerprint: u32) {
-        let (word, bits) = self.bits(fingerprint);
+    fn see(&mut self, hash: u64) {
+        let (word, bits) = self.bits(hash);
         self.memory[word] |= bits;
     }
 
-    /// The entries from the home of a fingerprint to the next empty slot.
-    fn run(&self, fingerprint: u32) -> impl Iterator<Item = u64> {
-        let (before, from) = self.slots().split_at(self.home(fingerprint) - self.words);
+    /// The entries from the home of a hash to the next empty slot.
+    fn run(&self, hash: u64) -> impl Iterator<Item = u64> {
+        let (before, from) = self.slots().split_at(self.home(hash) - self.words);
         from.iter().chain(before).copied().take_while(|entry| *entry != 0)
     }
 
     #[inline]
     fn place(&mut self, entry: u64) {
-        let mut at = self.home(fingerprint(entry));
+        let mut at = self.home(entry);
         while self.memory[at] != 0 {
             at = self.after(at);
         }
@@ -256,7 +262,7 @@ impl Shard {
     /// Places an entry that was not counted yet.
     fn add(&mut self, entry: u64) {
         self.used += 1;
-        self.see(fingerprint(entry));
+        self.see(entry);
         self.place(entry);
     }
 
@@ -297,7 +303,7 @@ mod tests {
     #[test]
     fn keys_with_one_hash_are_told_apart() {
         let mut set = KeySet::new();
-        let hash = KeyHash(u32::MAX);
+        let hash = KeyHash(u64::MAX);
         for i in 0..100 {
             set.insert(hash, i);
         }
@@ -331,6 +337,20 @@ mod tests {
             let same = |found: u32| Ok::<_, Infallible>(found == i);
             assert_eq!(set.find(set.hash(&i.to_string()), same).unwrap(), Some(i));
             assert_eq!(set.find(set.hash(&format!("not {i}")), same).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn an_index_of_many_bits_has_room() {
+        // As after an append: the first keys have large indices.
+        let mut set = KeySet::new();
+        let indices = [5, (1 << INDEX_OF_FEW) - 2, (1 << INDEX_OF_FEW) - 1, u32::MAX - 1];
+        for index in indices {
+            set.insert(set.hash(&index.to_string()), index);
+        }
+        for index in indices {
+            let same = |found: u32| Ok::<_, Infallible>(found == index);
+            assert_eq!(set.find(set.hash(&index.to_string()), same).unwrap(), Some(index));
         }
     }
 }

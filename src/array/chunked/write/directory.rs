@@ -154,22 +154,19 @@ impl Directory {
 
     /// Removes the summaries of a version that is about to be removed, as far as they are not those of the
     /// newest one too: without the version they would look damaged. That is sooner done than renewing them,
-    /// which the end of the writer does. As there, nothing fails.
-    pub(super) fn remove_summaries(&self, old: &Version, newest: &Version) {
+    /// which the end of the writer does.
+    pub(super) fn remove_summaries(&self, old: &Version, newest: &Version) -> Result<()> {
         let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut changed = false;
-        for name in outdated(old, newest) {
-            if removed.contains(&name) {
-                continue;
-            }
-            if remove_own(&self.files, &[self.files.path(name)], |_| ()).is_ok() {
-                removed.push(name);
-                changed = true;
-            }
+        let outdated = outdated(old, newest).filter(|name| !removed.contains(name));
+        let outdated: Vec<&str> = outdated.collect();
+        if outdated.is_empty() {
+            return Ok(());
         }
-        if changed {
-            let _ = self.sync_dir(&self.files.path(names::META));
-        }
+        let paths: Vec<PathBuf> = outdated.iter().map(|name| self.files.path(name)).collect();
+        remove_own(&self.files, &paths, |_| ())?;
+        self.sync_dir(&self.files.path(names::META))?;
+        removed.extend(outdated);
+        Ok(())
     }
 
     /// Removes files that a writer that died left unfinished.

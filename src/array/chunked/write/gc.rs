@@ -62,7 +62,7 @@ pub(super) fn remove_older(
         false => directory.files.version_numbers()?,
     };
     numbers.retain(|number| *number < newest.version);
-    directory.remove_summaries(old, newest);
+    directory.remove_summaries(old, newest)?;
     let paths: Vec<PathBuf> =
         numbers.into_iter().map(|number| directory.files.version_path(number)).collect();
     remove_versions(directory, &paths, &mut Removed::default())

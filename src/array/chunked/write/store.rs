@@ -39,7 +39,8 @@ use crate::value::NdArray;
 /// commit returns, and a crash at any moment leaves either the version before or the version after.
 /// (Arrays with [room](ArrayOptions::room) are an exception.)
 ///
-/// The copies for people and tools in `meta/` are brought up to date when the writer is dropped.
+/// The copies for people and tools in `meta/` are brought up to date when the writer is dropped. Until then those of an
+/// array without versions may be missing.
 ///
 /// ```
 /// use kiste::array::{ArrayOptions, At, ChunkedArray};
@@ -355,10 +356,9 @@ impl ArrayStore {
 
     /// Fails unless changes that are based on this version are based on the newest one.
     ///
-    /// The lock prevents that another version is committed, as long as its file is there: only if it is
-    /// not are all versions listed, which takes the longer the more there are. Who takes no notice of the
-    /// lock begins with the next number, which [`publish`](Self::publish) finds, or removes the newest
-    /// version.
+    /// The lock keeps another version from being committed, as long as its file is there. Only where it is
+    /// not are all versions listed, which takes longer the more there are. A writer that ignores the lock either
+    /// takes the next number, which [`publish`](Self::publish) finds, or removes the newest version.
     fn expect_newest(&self, number: u64) -> Result<()> {
         let files = &self.directory.files;
         let newest = files.version_path(self.newest.version());

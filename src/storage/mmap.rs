@@ -116,6 +116,7 @@ const LARGE: usize = 4 << 20;
 
 /// Zeros, of which large numbers are asked for in huge pages, as NumPy does: the first touch of
 /// memory in small pages takes as long as decoding what goes there.
+#[cfg(feature = "arrays")]
 pub(crate) fn zeroed(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     prefer_huge_pages(&mut bytes);

@@ -43,9 +43,9 @@ pub(crate) use http::is_unreachable;
 pub use local::LocalStorage;
 pub use memory::{LoggedRead, MemoryStorage};
 pub use mmap::Map;
-pub(crate) use mmap::prefetch;
 #[cfg(feature = "arrays")]
-pub(crate) use mmap::{prefer_huge_pages, zeroed};
+pub(crate) use mmap::zeroed;
+pub(crate) use mmap::{prefer_huge_pages, prefetch};
 #[cfg(feature = "remote")]
 #[cfg_attr(docsrs, doc(cfg(feature = "remote")))]
 pub use remote::{Cache, CacheUsage, RemoteOptions, RemoteStorage, RemoteTraffic, cache_trouble};

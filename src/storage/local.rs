@@ -76,11 +76,10 @@ impl Storage for LocalStorage {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        named(fs::rename(from, to), from, to)
-    }
-
-    fn rename_new(&self, from: &Path, to: &Path) -> Result<()> {
-        named(rename_new(from, to), from, to)
+        fs::rename(from, to).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::io(from, error),
+            _ => Error::io(to, error),
+        })
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -157,39 +156,6 @@ fn open_source(path: &Path, map: bool) -> io::Result<Source> {
         }
     }
     Ok(Source::Positioned(Box::new(PlainFile { file, path: path.into(), len, id })))
-}
-
-/// The result of a renaming, with the name that an error is about.
-fn named(renamed: io::Result<()>, from: &Path, to: &Path) -> Result<()> {
-    renamed.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::io(from, error),
-        _ => Error::io(to, error),
-    })
-}
-
-/// Renames where nothing has the new name, which the system checks in the same step.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    use rustix::io::Errno;
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // An old system, or a file system over a network.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => look_and_rename(from, to),
-        done => Ok(done?),
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    look_and_rename(from, to)
-}
-
-/// The same in two steps.
-fn look_and_rename(from: &Path, to: &Path) -> io::Result<()> {
-    match stat_of(fs::symlink_metadata(to))? {
-        None => fs::rename(from, to),
-        Some(_) => Err(io::ErrorKind::AlreadyExists.into()),
-    }
 }
 
 fn create_new(path: &Path, mode: Option<u32>) -> io::Result<File> {

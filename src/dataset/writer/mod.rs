@@ -10,9 +10,9 @@
 //!
 //! # Costs
 //!
-//! About twelve bytes of memory a sample while writing, to refuse duplicates (5 MB from 100,000 samples
-//! on and 15 MB from 400,000 on, where that is more), and 32 more for each of the first two million; some twenty a sample while finishing; and some megabytes
-//! of buffers. Keys and offsets are on disk. MD5 runs
+//! About twelve bytes of memory a sample while writing, to refuse duplicates (5 MB from 100,000 samples on and 15 MB from
+//! 400,000 on, where that is more), and 32 more for each of the first two million; some 24 a sample while finishing; and
+//! some megabytes of buffers. Keys and offsets are on disk. MD5 runs
 //! alongside packing and writing, on a thread of its own. It is the limit for large samples: see
 //! [`WriterOptions::digests`].
 

@@ -329,7 +329,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// The file that is locked, as [`Storage::stat`] has it: as long as its name leads to it, nobody else
+    /// The file that is locked, as [`Storage::stat`] has it: as long as its name leads to it, no one else
     /// gets the lock by that name. `None` where a new file may have the identity of one that is still held.
     pub fn file(&self) -> Option<FileId> {
         self.file

@@ -6,8 +6,8 @@
 //!
 //! `hashbrown` would take 13 bytes a slot and doubles at seven eighths: 15 to 30 bytes a key, and
 //! half as much again while it grows. Here more than a million keys are in 256 shards that grow one by one, each by a
-//! half; which shard it is says 8 of the 40 bits. Fewer keys are in one table, which grows in large steps: placing all
-//! keys anew took as long as placing them once. Entries say themselves where they belong.
+//! half; which shard it is says 8 of the 40 bits. Fewer keys are in one table, which grows in large steps: moving keys
+//! at each growth took as long as placing them once. Entries say themselves where they belong.
 //!
 //! Large tables are in no cache, and waiting for their memory would take as long as all else that
 //! is done for a small sample. A Bloom filter of eight bits a slot says of nearly every new key that it is new, and the

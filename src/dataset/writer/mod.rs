@@ -193,7 +193,7 @@ impl Spools {
     }
 
     /// Adds the key of a sample that ends here in the data, as that of this index, unless it is there. An inner error
-    /// leaves all as it was; after an outer one nobody knows what is there.
+    /// leaves all as it was; after an outer one the files may have any part of it.
     ///
     /// What is known of other keys is in memory that is seldom in a cache. So it is asked for first, and the key is
     /// noted meanwhile: nearly every key is new.

@@ -380,7 +380,7 @@ impl ArrayStore {
         }
     }
 
-    /// Whether whoever takes the lock by its name would take the one that is held here.
+    /// Whether the name of the lock still leads to the one that is held here.
     fn is_locked(&self) -> Result<bool> {
         let files = &self.directory.files;
         let Some(held) = self.lock.file() else { return Ok(false) };

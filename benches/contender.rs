@@ -191,7 +191,7 @@ fn words(path: &Path) -> Res<Vec<u64>> {
 
 #[inline]
 fn touch(label: u64, payload: &[u8]) -> f64 {
-    (label + u64::from(payload[0]) + u64::from(payload[payload.len() - 1])) as f64
+    (label as i64 + i64::from(payload[0]) + i64::from(payload[payload.len() - 1])) as f64
 }
 
 fn touch_floats(label: u64, payload: &[u8]) -> f64 {
@@ -201,7 +201,7 @@ fn touch_floats(label: u64, payload: &[u8]) -> f64 {
 }
 
 /// Label and payload of a packed `{"key": …, "label": …, "payload": …}`.
-#[inline]
+#[inline(always)]
 fn decode(raw: &[u8]) -> Res<(u64, &[u8])> {
     let mut cursor = Cursor::new(raw);
     if cursor.skip_prefix(b"\x83\xa3key") {
@@ -218,6 +218,7 @@ fn decode(raw: &[u8]) -> Res<(u64, &[u8])> {
 
 /// The same in any order, and with other fields.
 #[cold]
+#[inline(never)]
 fn decode_any(raw: &[u8]) -> Res<(u64, &[u8])> {
     let mut cursor = Cursor::new(raw);
     let (mut label, mut payload) = (None, None);
@@ -264,19 +265,25 @@ impl Pass {
     }
 
     /// Decodes a sample and touches its payload.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, raw: &[u8]) -> Res<()> {
         let (label, payload) = decode(raw)?;
-        self.items += 1;
         if self.arrays {
-            PackedArray::from_bytes(Cow::Borrowed(payload))?.read_elements(&mut self.array)?;
-            let (first, last) = (self.array[0], self.array[self.array.len() - 1]);
-            self.sum += label as f64 + f64::from(first) + f64::from(last);
-            self.bytes += size_of_val(&self.array[..]);
-        } else {
-            self.sum += touch(label, payload);
-            self.bytes += payload.len();
+            return self.take_array(label, payload);
         }
+        self.items += 1;
+        self.sum += touch(label, payload);
+        self.bytes += payload.len();
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn take_array(&mut self, label: u64, payload: &[u8]) -> Res<()> {
+        PackedArray::from_bytes(Cow::Borrowed(payload))?.read_elements(&mut self.array)?;
+        let (first, last) = (self.array[0], self.array[self.array.len() - 1]);
+        self.items += 1;
+        self.sum += label as f64 + f64::from(first) + f64::from(last);
+        self.bytes += size_of_val(&self.array[..]);
         Ok(())
     }
 }

@@ -104,14 +104,37 @@ impl Lookup {
 
     #[inline]
     pub(super) fn slot(&self, slot: u64) -> Result<u32> {
-        if let Some(bytes) = self.source.mapped().or_else(|| self.whole.get().map(Vec::as_slice)) {
-            let slots = bytes.get(lookup::HEADER..).unwrap_or_default();
-            return Ok(lookup::slot(slots, slot).unwrap_or(lookup::EMPTY));
+        match &self.source {
+            Source::Mapped(map) => Ok(slot_of(map.bytes(), slot)),
+            Source::Positioned(_) => self.read_slot(slot),
+        }
+    }
+
+    /// All slots, where they are mapped.
+    #[inline(always)]
+    pub(super) fn mapped_slots(&self) -> Option<&[u8]> {
+        match &self.source {
+            Source::Mapped(map) => map.bytes().get(lookup::HEADER..),
+            Source::Positioned(_) => None,
+        }
+    }
+
+    #[inline(never)]
+    fn read_slot(&self, slot: u64) -> Result<u32> {
+        if let Some(whole) = self.whole.get() {
+            return Ok(slot_of(whole, slot));
         }
         let at = lookup::HEADER as u64 + slot * lookup::SLOT;
         let bytes = self.source.read(at..at + lookup::SLOT)?;
         Ok(lookup::slot(&bytes, 0).unwrap_or(lookup::EMPTY))
     }
+}
+
+/// A slot of a whole file.
+#[inline]
+fn slot_of(file: &[u8], slot: u64) -> u32 {
+    let slots = file.get(lookup::HEADER..).unwrap_or_default();
+    lookup::slot(slots, slot).unwrap_or(lookup::EMPTY)
 }
 
 fn checksum(source: &Source, range: Range<u64>) -> Result<u32> {

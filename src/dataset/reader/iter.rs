@@ -45,7 +45,7 @@ impl<'a> RawIter<'a> {
     pub(super) fn new(files: &'a OpenDataset, range: Range<usize>) -> RawIter<'a> {
         let mapped = match (&files.offsets, &files.data) {
             // The plain way compares.
-            _ if files.check => None,
+            _ if files.checks_samples() => None,
             (Offsets::File(Source::Mapped(ends)), Source::Mapped(data)) => {
                 // Both were checked when the dataset was opened.
                 let start = range.start * offsets::ENTRY as usize;

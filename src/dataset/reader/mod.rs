@@ -119,7 +119,7 @@ impl ReaderOptions {
         let mut files = OpenDataset::open_in(&self.room, storage, path)?;
         if self.checksums {
             files.checksums()?;
-            files.check = true;
+            files.check_samples();
         }
         let one = One { files, search: Search::default() };
         Ok(DatasetReader { shared: Arc::new(Shared::One(one)) })
@@ -298,7 +298,7 @@ impl DatasetReader {
     /// They are what the offsets say and are not looked at, unless with
     /// [`ReaderOptions::checksums`]: decoding checks them, and [`verify`](crate::verify::verify)
     /// checks all.
-    #[inline]
+    #[inline(always)]
     pub fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         match &*self.shared {
             Shared::One(one) => one.files.raw(index),
@@ -621,7 +621,7 @@ impl DatasetReader {
     pub(crate) fn check_read(&self, index: usize, raw: &[u8]) -> Result<()> {
         match &*self.shared {
             Shared::One(one) => {
-                if one.files.check {
+                if one.files.checks_samples() {
                     one.files.compare(index, raw)
                 } else {
                     Ok(())

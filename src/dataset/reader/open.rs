@@ -28,7 +28,9 @@ pub(super) struct OpenDataset {
     keys: OnceLock<Option<Source>>,
     checksums: OnceLock<Checksums>,
     /// Whether samples are compared with them whenever they are read.
-    pub(super) check: bool,
+    check: bool,
+    /// How many samples [`mapped_sample`](Self::mapped_sample) may answer for: all or none.
+    mapped: usize,
     witness: Witness,
     /// Side files that were opened with the dataset, where that saves round trips.
     together: Vec<(SideFile, OpenFile)>,
@@ -216,6 +218,9 @@ impl OpenDataset {
         witness: Witness,
         together: Vec<(SideFile, OpenFile)>,
     ) -> OpenDataset {
+        // Of data that goes on behind the last sample the rest is not to be seen.
+        let all_mapped = matches!((&offsets, &data), (Offsets::File(Source::Mapped(_)), Source::Mapped(data))
+            if data.bytes().len() as u64 == data_len);
         OpenDataset {
             path: path.to_path_buf(),
             storage,
@@ -226,6 +231,7 @@ impl OpenDataset {
             keys: OnceLock::new(),
             checksums: OnceLock::new(),
             check: false,
+            mapped: if all_mapped { len } else { 0 },
             witness,
             together,
             whole_offsets: OnceLock::new(),
@@ -369,7 +375,7 @@ impl OpenDataset {
     }
 
     /// The packed bytes of a sample.
-    #[inline]
+    #[inline(always)]
     pub(super) fn raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         match self.mapped_sample(index) {
             Some(sample) => {
@@ -385,23 +391,29 @@ impl OpenDataset {
 
     /// A sample that needs no call: offsets and data are mapped, they make sense, and nothing is to be compared.
     /// Few instructions, so that the processor waits for the memory of several samples at a time.
-    #[inline]
+    #[inline(always)]
     fn mapped_sample(&self, index: usize) -> Option<&[u8]> {
+        if index >= self.mapped {
+            return None;
+        }
         let (Offsets::File(Source::Mapped(ends)), Source::Mapped(data)) =
             (&self.offsets, &self.data)
         else {
             return None;
         };
-        if index >= self.len || self.check {
-            return None;
-        }
-        let at = index * offsets::ENTRY as usize;
-        let pair = ends.bytes().get(at..at + 2 * offsets::ENTRY as usize)?;
+        let pair = ends.bytes().get(index * offsets::ENTRY as usize..)?;
+        let pair = pair.first_chunk::<{ 2 * offsets::ENTRY as usize }>()?;
         let (start, end) = (offsets::entry(pair, 0)?, offsets::entry(pair, 1)?);
-        if end > self.data_len {
-            return None;
-        }
         data.bytes().get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+    }
+
+    /// Compares samples with their checksums from now on, whenever they are read.
+    pub(super) fn check_samples(&mut self) {
+        (self.check, self.mapped) = (true, 0);
+    }
+
+    pub(super) fn checks_samples(&self) -> bool {
+        self.check
     }
 
     #[inline(never)]
@@ -542,7 +554,6 @@ impl OpenDataset {
     }
 
     /// Whether the sample of this index has this key: its own if it has one, else that of `.keys`.
-    #[inline]
     pub(super) fn has_key(&self, index: usize, key: &str) -> Result<bool> {
         if self.data.is_remote() && self.seems(index, |own| own == key)? {
             return Ok(true);
@@ -556,6 +567,14 @@ impl OpenDataset {
             }
         }
         Ok(self.key(index)? == key)
+    }
+
+    /// Whether the sample of this index has this key, as far as few steps tell: `false` says nothing, and any number
+    /// will do.
+    #[inline(always)]
+    pub(super) fn has_plain_key(&self, index: usize, key: &str) -> bool {
+        let sample = self.mapped_sample(index);
+        sample.is_some_and(|sample| msgpack::sample::has_plain_key(sample, key))
     }
 
     /// What is fetched first of a remote sample to see its key.

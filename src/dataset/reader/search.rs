@@ -115,8 +115,18 @@ impl Search {
 
     /// The accelerator, where it answers alone: not in the rounds of remote files. As long as no hashes were needed, it
     /// may be that of others.
-    #[inline]
+    #[inline(always)]
     pub(super) fn quick_lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
+        if let (Some(Some(lookup)), Some(true)) = (self.lookup.get(), self.lookup_is_right.get()) {
+            if !self.lookup_is_wrong.load(Relaxed) && lookup.is_mapped() {
+                return Ok(Some(lookup));
+            }
+        }
+        self.first_quick_lookup(files)
+    }
+
+    #[inline(never)]
+    fn first_quick_lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
         match (files.data.is_remote(), self.hashes.get()) {
             (true, _) => Ok(None),
             (false, None) => self.any_lookup(files),
@@ -126,7 +136,7 @@ impl Search {
 
     /// The key in `.lookup` alone. That file may be damaged or stale, so only a sample that has the key counts, and
     /// what it lacks is absent only if it is trusted.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find_quickly(
         &self,
         files: &OpenDataset,
@@ -134,6 +144,19 @@ impl Search {
         key: &str,
         hash: u64,
     ) -> Quick {
+        // Nearly every search ends here. The fewer steps, the further the processor goes ahead to the next search while
+        // it waits for the memory of this one.
+        match lookup.mapped_slots().map(|slots| lookup.shape.first_candidate(slots, hash)) {
+            Some(Some(index)) if files.has_plain_key(index as usize, key) => {
+                Quick::Found(index as usize)
+            }
+            Some(None) if lookup.trusted.load(Relaxed) => Quick::Absent,
+            _ => self.find_in_lookup(files, lookup, key, hash),
+        }
+    }
+
+    #[inline(never)]
+    fn find_in_lookup(&self, files: &OpenDataset, lookup: &Lookup, key: &str, hash: u64) -> Quick {
         let mut candidates = lookup.shape.probe(hash);
         let mut is_absent = lookup.trusted.load(Relaxed);
         loop {

@@ -216,6 +216,16 @@ impl<'a> Cursor<'a> {
     /// Reads binary data.
     #[inline(always)]
     pub fn read_bin(&mut self) -> Result<&'a [u8], FormatError> {
+        // Lengths of one and two bytes, without a call.
+        let quick = match *self.rest {
+            [0xc4, len, ref rest @ ..] => rest.split_at_checked(usize::from(len)),
+            [0xc5, a, b, ref rest @ ..] => rest.split_at_checked(u16::from_be_bytes([a, b]).into()),
+            _ => None,
+        };
+        if let Some((bytes, rest)) = quick {
+            self.rest = rest;
+            return Ok(bytes);
+        }
         self.read_with(split_bin, "binary data")
     }
 
@@ -312,29 +322,13 @@ impl<'a> Cursor<'a> {
         self.accept(read, "an extension")
     }
 
-    /// Whether a string in its shortest form is next, as most names of fields are.
-    #[inline(always)]
-    pub(super) fn is_at_short_str(&self) -> bool {
-        matches!(self.rest.first(), Some(0xa0..=0xbf))
-    }
-
     /// Passes over one value with all that is in it. Lengths, nesting and the reserved byte are
     /// checked, the encoding of strings is not.
     #[inline(always)]
     pub fn skip(&mut self) -> Result<(), FormatError> {
-        // A value whose first byte says all of its size, or bytes or text of at most 255 bytes.
-        if let Some((&tag, rest)) = self.rest.split_first() {
-            let size = usize::from(SIZES[usize::from(tag)]);
-            if size != LONG && size <= rest.len() {
-                self.rest = &rest[size..];
-                return Ok(());
-            }
-            if let (0xc4 | 0xd9, Some((&len, rest))) = (tag, rest.split_first()) {
-                if let Some(rest) = rest.get(usize::from(len)..) {
-                    self.rest = rest;
-                    return Ok(());
-                }
-            }
+        if let Some(rest) = plain_size(self.rest).and_then(|size| self.rest.get(size..)) {
+            self.rest = rest;
+            return Ok(());
         }
         *self = self.clone().after()?;
         Ok(())
@@ -656,6 +650,20 @@ static SIZES: [u8; 256] = {
     }
     sizes
 };
+
+/// The bytes of a value that is no container and has at most two bytes of length, even if there are fewer. `None` for
+/// others.
+#[inline(always)]
+pub(super) fn plain_size(bytes: &[u8]) -> Option<usize> {
+    let (&tag, rest) = bytes.split_first()?;
+    let size = usize::from(SIZES[usize::from(tag)]);
+    match (tag, rest) {
+        _ if size != LONG => Some(1 + size),
+        (0xc4 | 0xd9, [len, ..]) => Some(2 + usize::from(*len)),
+        (0xc5 | 0xda, [a, b, ..]) => Some(3 + usize::from(u16::from_be_bytes([*a, *b]))),
+        _ => None,
+    }
+}
 
 /// The table of the msgpack specification.
 const fn form(tag: u8) -> Form {

@@ -24,6 +24,8 @@ use crate::storage::{Sink, Source};
 const BATCH: usize = 1 << 16;
 /// Keys that one task hashes.
 const TASK: usize = 1 << 10;
+/// Keys whose slots are written at a time: some two megabytes, in which the kernel takes them best.
+const PLACED: usize = 300_000;
 /// Hashes that are encoded at a time.
 const ENCODED: usize = 1 << 13;
 
@@ -350,10 +352,15 @@ fn place(places: &[u64], mut put: impl FnMut(&[u8]) -> Result<()>) -> Result<(lo
         part(samples.start, &places[samples]);
         Ok(())
     };
-    by_hash(places.len(), scan, |sorted| {
-        sorted.iter().try_for_each(|&(hash, index)| placer.push(hash, index))?;
-        placer.take(&mut taken);
-        put(&mut taken)
+    let mut pushed = 0;
+    by_hash(places.len(), scan, |hash, index| {
+        placer.push(hash, index)?;
+        pushed += 1;
+        if pushed % PLACED == 0 {
+            placer.take(&mut taken);
+            put(&mut taken)?;
+        }
+        Ok(())
     })?;
     let (shape, mut rest) = placer.finish()?;
     put(&mut rest)?;

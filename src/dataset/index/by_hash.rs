@@ -2,8 +2,8 @@
 //!
 //! Hashes are spread evenly, so their first bits say nearly where they belong. Each thread puts those of its part of
 //! the samples into buckets; then each takes some of the buckets, puts their hashes where the next bits say, and
-//! mends what is still out of order. Hashes that someone has made uneven take longer, and up to
-//! 32 bytes each.
+//! mends what is still out of order. All of that takes twelve bytes for each hash. Hashes that someone has made uneven
+//! take longer, and up to 24 bytes.
 //!
 //! Threads are started for the one purpose and end with it: a pool would not survive a fork.
 
@@ -25,27 +25,38 @@ const CROWD: u32 = 16;
 /// Hashes in the order of the samples, in parts, each with the index of its first.
 pub(crate) type EachPart<'a> = dyn FnMut(usize, &[u64]) + 'a;
 
-/// A hash and its sample.
-type Entry = (u64, u32);
+/// A hash, its upper half first, and its sample: so their order is that of numbers, and there is nothing between them.
+type Entry = [u32; 3];
 
-/// Calls `each` with all hashes and the indices of their samples, in ascending order and part by part. `scan` goes
+fn entry(hash: u64, index: u32) -> Entry {
+    [(hash >> 32) as u32, hash as u32, index]
+}
+
+fn hash_of([high, low, _]: Entry) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// Calls `each` with all hashes and the indices of their samples, in ascending order. `scan` goes
 /// over the hashes of some samples.
 pub(crate) fn by_hash(
     len: usize,
     scan: impl Fn(Range<usize>, &mut EachPart<'_>) -> Result<()> + Sync,
-    mut each: impl FnMut(&[Entry]) -> Result<()>,
+    mut each: impl FnMut(u64, u32) -> Result<()>,
 ) -> Result<()> {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(len / 4096 + 1);
     let passes = len.div_ceil((len / 8).clamp(PASS.0, PASS.1)).max(1);
     for pass in 0..passes {
         let buckets = Buckets::new(len, pass, passes);
-        let parts =
-            on_threads(threads, |thread| buckets.gather(share(len, thread, threads), &scan))?;
-        let sorted = on_threads(threads, |thread| {
-            Ok(buckets.sort(&parts, share(buckets.count, thread, threads)))
-        })?;
-        drop(parts);
-        sorted.iter().try_for_each(|part| each(part))?;
+        let mut parts =
+            on_threads((0..threads).collect(), |n| buckets.gather(share(len, n, threads), &scan))?;
+        buckets.sort(&mut parts, threads)?;
+        for bucket in 0..buckets.count {
+            for part in &parts {
+                for &found @ [.., index] in part.bucket(bucket) {
+                    each(hash_of(found), index)?;
+                }
+            }
+        }
     }
     Ok(())
 }
@@ -56,13 +67,17 @@ fn share(len: usize, thread: usize, threads: usize) -> Range<usize> {
     start(thread)..start(thread + 1)
 }
 
-fn on_threads<T: Send>(threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
-    if threads == 1 {
-        return Ok(vec![work(0)?]);
+/// Does each of these on a thread of its own.
+fn on_threads<W: Send, T: Send>(
+    works: Vec<W>,
+    work: impl Fn(W) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    if works.len() == 1 {
+        return works.into_iter().map(work).collect();
     }
     thread::scope(|scope| {
         let work = &work;
-        let workers: Vec<_> = (0..threads).map(|n| scope.spawn(move || work(n))).collect();
+        let workers: Vec<_> = works.into_iter().map(|one| scope.spawn(move || work(one))).collect();
         let join = |worker: thread::ScopedJoinHandle<'_, _>| {
             worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
@@ -138,8 +153,8 @@ impl Buckets {
             for (index, hash) in (first as u32..).zip(hashes) {
                 let bucket = self.of(*hash);
                 // Both hold unless the file changes meanwhile.
-                if let Some(entry) = entries.get_mut(next[bucket]) {
-                    *entry = (*hash, index);
+                if let Some(place) = entries.get_mut(next[bucket]) {
+                    *place = entry(*hash, index);
                 }
                 next[bucket] += usize::from(bucket < self.count);
             }
@@ -148,41 +163,63 @@ impl Buckets {
         Ok(Part { entries, starts })
     }
 
-    /// The entries of some buckets in order.
-    fn sort(&self, parts: &[Part], buckets: Range<usize>) -> Vec<Entry> {
-        let within = |part: &Part| part.starts[buckets.end] - part.starts[buckets.start];
-        let mut sorted = entries_of(parts.iter().map(within).sum());
-        let mut left = &mut sorted[..];
-        let mut ends = vec![0_u32; 1 << self.bits];
-        for bucket in buckets {
-            let parts = parts.iter().map(|part| part.bucket(bucket));
-            let (now, later) = left.split_at_mut(parts.clone().map(<[Entry]>::len).sum());
-            self.sort_one(parts, now, &mut ends);
-            left = later;
+    /// Puts the entries of each bucket in order, over all parts, where they are.
+    fn sort(&self, parts: &mut [Part], threads: usize) -> Result<()> {
+        let ranges = (0..threads).map(|thread| share(self.count, thread, threads));
+        let mut works: Vec<_> = ranges.map(|buckets| (buckets, Vec::new())).collect();
+        for Part { entries, starts } in parts {
+            let mut left = &mut entries[..];
+            for (buckets, pieces) in &mut works {
+                let len = starts[buckets.end] - starts[buckets.start];
+                let (now, later) = std::mem::take(&mut left).split_at_mut(len);
+                pieces.push((now, &starts[buckets.start..=buckets.end]));
+                left = later;
+            }
         }
-        sorted
+        on_threads(works, |(buckets, pieces)| {
+            self.sort_some(buckets.len(), pieces);
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// The same for as many buckets as all of these pieces have: their entries, and where each bucket starts and the
+    /// last one ends.
+    fn sort_some(&self, count: usize, mut pieces: Vec<(&mut [Entry], &[usize])>) {
+        let mut ends = vec![0_u32; 1 << self.bits];
+        let (mut entries, mut sorted) = (Vec::new(), Vec::new());
+        for bucket in 0..count {
+            let within =
+                |starts: &[usize]| starts[bucket] - starts[0]..starts[bucket + 1] - starts[0];
+            entries.clear();
+            pieces.iter().for_each(|(piece, starts)| entries.extend(&piece[within(starts)]));
+            sorted.resize(entries.len(), [0; 3]);
+            self.sort_one(&entries, &mut sorted, &mut ends);
+            let mut left = &sorted[..];
+            for (piece, starts) in &mut pieces {
+                let piece = &mut piece[within(starts)];
+                let (now, later) = left.split_at(piece.len());
+                piece.copy_from_slice(now);
+                left = later;
+            }
+        }
     }
 
     /// The entries of one bucket in order; `ends` is memory for it.
-    fn sort_one<'a>(
-        &self,
-        parts: impl Iterator<Item = &'a [Entry]> + Clone,
-        sorted: &mut [Entry],
-        ends: &mut [u32],
-    ) {
+    fn sort_one(&self, entries: &[Entry], sorted: &mut [Entry], ends: &mut [u32]) {
         ends.fill(0);
-        for (hash, _) in parts.clone().flatten() {
-            ends[self.place(*hash)] += 1;
+        for &entry in entries {
+            ends[self.place(hash_of(entry))] += 1;
         }
         let (mut end, mut largest) = (sorted.len() as u32, 0);
         for place in ends.iter_mut().rev() {
             largest = largest.max(*place);
             (*place, end) = (end, end - *place);
         }
-        for entry in parts.flatten() {
-            let place = &mut ends[self.place(entry.0)];
+        for &entry in entries {
+            let place = &mut ends[self.place(hash_of(entry))];
             *place -= 1;
-            sorted[*place as usize] = *entry;
+            sorted[*place as usize] = entry;
         }
         match largest <= CROWD {
             true => insertion_sort(sorted),
@@ -193,7 +230,7 @@ impl Buckets {
 
 /// Memory for this many, in huge pages where that is much.
 fn entries_of(len: usize) -> Vec<Entry> {
-    let mut entries = vec![(0, 0); len];
+    let mut entries = vec![[0; 3]; len];
     prefer_huge_pages(&mut entries);
     entries
 }
@@ -226,7 +263,7 @@ mod tests {
         }
     }
 
-    fn expected(hashes: &[u64]) -> Vec<Entry> {
+    fn expected(hashes: &[u64]) -> Vec<(u64, u32)> {
         let mut expected: Vec<_> = hashes.iter().copied().zip(0..).collect();
         expected.sort_unstable();
         expected
@@ -243,8 +280,8 @@ mod tests {
             let ends: Vec<u64> = (0..n).map(|i| if i % 2 == 0 { 0 } else { u64::MAX }).collect();
             for hashes in [even, few, near, ends] {
                 let mut all = Vec::new();
-                by_hash(hashes.len(), scan_of(&hashes), |part| {
-                    all.extend_from_slice(part);
+                by_hash(hashes.len(), scan_of(&hashes), |hash, index| {
+                    all.push((hash, index));
                     Ok(())
                 })
                 .unwrap();
@@ -263,10 +300,12 @@ mod tests {
             for pass in 0..passes {
                 let buckets = Buckets::new(hashes.len(), pass, passes);
                 let samples = (0..threads).map(|thread| share(hashes.len(), thread, threads));
-                let parts: Vec<Part> =
+                let mut parts: Vec<Part> =
                     samples.map(|samples| buckets.gather(samples, &scan).unwrap()).collect();
-                for thread in 0..threads {
-                    all.extend(buckets.sort(&parts, share(buckets.count, thread, threads)));
+                buckets.sort(&mut parts, threads).unwrap();
+                for bucket in 0..buckets.count {
+                    let entries = parts.iter().flat_map(|part| part.bucket(bucket));
+                    all.extend(entries.map(|&entry| (hash_of(entry), entry[2])));
                 }
             }
             assert!(all == expected(&hashes), "{passes} passes, {threads} threads");
@@ -283,6 +322,8 @@ mod tests {
         };
         let buckets = Buckets::new(2000, 0, 1);
         let part = buckets.gather(0..100, scan).unwrap();
-        assert_eq!(buckets.sort(&[part], 0..buckets.count).len(), 100);
+        let mut parts = [part];
+        buckets.sort(&mut parts, 1).unwrap();
+        assert_eq!(parts[0].entries.len(), 100);
     }
 }

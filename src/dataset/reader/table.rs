@@ -12,10 +12,7 @@ pub(super) fn build(hashes: &Hashes) -> Result<(lookup::Shape, Vec<u32>)> {
     by_hash(
         hashes.len(),
         |samples, part| hashes.scan_numbers(samples, part),
-        |sorted| {
-            sorted.iter().try_for_each(|&(hash, index)| placer.push(hash, index))?;
-            Ok(())
-        },
+        |hash, index| Ok(placer.push(hash, index)?),
     )?;
     Ok(placer.finish()?)
 }

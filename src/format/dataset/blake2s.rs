@@ -50,13 +50,13 @@ pub(super) fn each<K: AsRef<[u8]>>(
     mut put: impl FnMut(usize, (u64, u64)),
 ) {
     let params = params(salt);
+    // Made where they stay: an array of them would be moved.
+    let mut jobs = Vec::with_capacity(BATCH.min(keys.len()));
     for (batch, keys) in keys.chunks(BATCH).enumerate() {
-        // Jobs beyond the keys stand for nothing and are not run.
-        let mut jobs: [HashManyJob; BATCH] = std::array::from_fn(|i| {
-            HashManyJob::new(&params, keys.get(i).map_or(&[], AsRef::as_ref))
-        });
-        many::hash_many(jobs.iter_mut().take(keys.len()));
-        for (i, job) in jobs.iter().take(keys.len()).enumerate() {
+        jobs.clear();
+        jobs.extend(keys.iter().map(|key| HashManyJob::new(&params, key.as_ref())));
+        many::hash_many(&mut jobs);
+        for (i, job) in jobs.iter().enumerate() {
             put(batch * BATCH + i, halves(job.to_hash().as_array()));
         }
     }

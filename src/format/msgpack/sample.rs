@@ -23,6 +23,9 @@ pub const KEY: &str = "key";
 /// # Ok::<(), kiste::format::FormatError>(())
 /// ```
 pub fn key(bytes: &[u8]) -> Result<Option<&str>, FormatError> {
+    if let Some(Ok(key)) = plain_key(bytes).map(std::str::from_utf8) {
+        return Ok(Some(key));
+    }
     find(bytes, KEY)?.map(|mut at| at.read_str()).transpose()
 }
 
@@ -30,13 +33,18 @@ pub fn key(bytes: &[u8]) -> Result<Option<&str>, FormatError> {
 /// key is text, so nothing else looks at them.
 #[inline(always)]
 pub(crate) fn has_plain_key(bytes: &[u8], key: &str) -> bool {
-    let Some(Some(at)) = find_plain(bytes, |name| name == KEY.as_bytes()) else { return false };
-    let text = match bytes.get(at..) {
-        Some([len @ 0xa0..=0xbf, text @ ..]) => text.get(..usize::from(len - 0xa0)),
-        Some([0xd9, len, text @ ..]) => text.get(..usize::from(*len)),
+    plain_key(bytes) == Some(key.as_bytes())
+}
+
+/// The bytes of the key of a packed sample, if few steps lead there.
+#[inline(always)]
+fn plain_key(bytes: &[u8]) -> Option<&[u8]> {
+    let at = find_plain(bytes, |name| name == KEY.as_bytes())??;
+    match bytes.get(at..)? {
+        [len @ 0xa0..=0xbf, text @ ..] => text.get(..usize::from(len - 0xa0)),
+        [0xd9, len, text @ ..] => text.get(..usize::from(*len)),
         _ => None,
-    };
-    text == Some(key.as_bytes())
+    }
 }
 
 /// Checks that these bytes are exactly one well-formed map with a string key, and returns the key.

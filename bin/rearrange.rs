@@ -16,7 +16,7 @@ use crate::{file, interrupt};
 /// Whether there is to be .lookup.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Lookup {
-    /// Write .lookup, with which keys are found at once, for few samples too [default: from 65,536 samples on]
+    /// Write .lookup, with which keys are found at once, for few samples too [default: from 1,024 samples on]
     #[arg(long, overrides_with = "no_lookup")]
     lookup: bool,
     /// Never write .lookup

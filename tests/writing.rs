@@ -246,8 +246,8 @@ fn golden_datasets_in_pieces_are_the_golden_datasets() {
             let storage = MemoryStorage::new();
             for piece in 0..pieces {
                 let mut writer = match piece {
-                    0 => options(&storage).durable(false).create(&path).unwrap(),
-                    _ => options(&storage).durable(false).append(&path).unwrap(),
+                    0 => options(&storage).lookup(false).durable(false).create(&path).unwrap(),
+                    _ => options(&storage).lookup(false).durable(false).append(&path).unwrap(),
                 };
                 for i in reader.len() * piece / pieces..reader.len() * (piece + 1) / pieces {
                     writer.write_raw(&reader.key(i).unwrap(), &reader.get_raw(i).unwrap()).unwrap();
@@ -440,12 +440,12 @@ fn side_files_are_made_from_the_data_alone() {
         for file in SideFile::WRITTEN {
             storage.remove(&file.path(&path)).unwrap();
         }
-        let made = indexing(&storage).durable(false).build(&path).unwrap();
+        let made = indexing(&storage).lookup(false).durable(false).build(&path).unwrap();
         assert_eq!(made.made.len(), 5, "{name}");
         assert!(snapshot(&storage) == whole, "{name}");
-        let made = indexing(&storage).build(&path).unwrap();
+        let made = indexing(&storage).lookup(false).build(&path).unwrap();
         assert_eq!(made.made.len(), 0, "{name}");
-        indexing(&storage).force(true).build(&path).unwrap();
+        indexing(&storage).lookup(false).force(true).build(&path).unwrap();
         assert!(snapshot(&storage) == whole, "{name}");
     }
 }
@@ -550,7 +550,7 @@ fn the_accelerator_changes_no_answer() {
 }
 
 /// The number of samples from which on a dataset has the accelerator by itself.
-const LARGE: u64 = 1 << 16;
+const LARGE: u64 = 1 << 10;
 
 fn write_keys(writer: &mut Writer, range: std::ops::Range<u64>) {
     for i in range {

@@ -17,7 +17,7 @@ use crate::format::dataset::SideFile;
 /// | [`SideFile::KeyHashes`] | `.key_hashes` | always | the salted hashes of the keys |
 /// | [`SideFile::Filter`] | `.filter` | always | a Bloom filter of the keys |
 /// | [`SideFile::Md5`] | `.md5` | unless not wanted | the MD5 digests of the files above |
-/// | [`SideFile::Lookup`] | `.lookup` | from 65,536 samples on, or on request | a hash table of the keys |
+/// | [`SideFile::Lookup`] | `.lookup` | from 1,024 samples on, or on request | a hash table of the keys |
 /// | [`SideFile::Crc`] | `.crc` | on request | a checksum of each sample |
 /// | [`SideFile::Index`] | `.index` | never | keys and offsets, as datadings before 3.1 wrote them |
 /// | [`Labels`](Self::Labels) | `.labels` | if there are names | the names of the numeric labels, one a line |

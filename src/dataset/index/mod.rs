@@ -84,7 +84,7 @@ impl IndexOptions {
 
     /// Makes the accelerator `.lookup` ([`WriterOptions::lookup`](crate::WriterOptions::lookup)): `true` always, also in
     /// place of one that is there, `false` never. `None` leaves it to the dataset, which is the default: where there is
-    /// none it is made from 65,536 samples on, and one that is there is rebuilt if it is not of these key hashes. At a URL
+    /// none it is made from 1,024 samples on, and one that is there is rebuilt if it is not of these key hashes. At a URL
     /// `None` makes none.
     ///
     /// Where the key hashes are rebuilt, so is a `.lookup` that is there; with `false` it is removed.

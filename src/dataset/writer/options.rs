@@ -74,7 +74,7 @@ impl WriterOptions {
 
     /// Writes the accelerator `.lookup`, with which a key is found without a pass over the hashes of all keys,
     /// and without the table that readers otherwise build in memory. It takes seven bytes a sample, and Python
-    /// ignores it. `None` leaves it to the number of samples, which is the default: datasets have it from 65,536
+    /// ignores it. `None` leaves it to the number of samples, which is the default: datasets have it from 1,024
     /// samples on, and those that are appended to keep it.
     pub fn lookup(mut self, yes: impl Into<Option<bool>>) -> Self {
         self.lookup = yes.into();

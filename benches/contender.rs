@@ -379,8 +379,7 @@ fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
             let keys = workload.lines("keys.txt")?;
             let clock = Clock::start();
             let reader = open()?;
-            let found = reader.find(&keys[index])?.ok_or("absent")?;
-            pass.take(&reader.get_raw(found)?)?;
+            pass.take(&reader.get_raw_by_key(&keys[index])?.ok_or("absent")?)?;
             clock.stop(1, 0, || pass.sum == workload.check(index..index + 1))
         }
         "scan_raw" => {
@@ -482,8 +481,7 @@ fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
             reader.find(&keys[0])?;
             let clock = Clock::start();
             for index in &indices {
-                let found = reader.find(&keys[*index])?.ok_or("absent")?;
-                pass.take(&reader.get_raw(found)?)?;
+                pass.take(&reader.get_raw_by_key(&keys[*index])?.ok_or("absent")?)?;
             }
             clock.stop(pass.items, pass.bytes, || {
                 pass.sum == workload.check(indices.iter().copied())

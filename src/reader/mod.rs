@@ -263,6 +263,11 @@ pub trait ReaderExt: Reader {
         self.find(key)?.map(|index| self.get(index)).transpose()
     }
 
+    /// The packed bytes of the sample with this key, if there is one.
+    fn get_raw_by_key(&self, key: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        self.find(key)?.map(|index| self.get_raw(index)).transpose()
+    }
+
     /// The sample with this key as a type of yours, if there is one: [`get_as`](Self::get_as) by
     /// key.
     ///

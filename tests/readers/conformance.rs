@@ -29,6 +29,8 @@ pub(crate) fn ask(reader: &dyn Reader, keys: &[&str], what: &str) {
         assert_eq!(reader.find(key).unwrap(), Some(indices[0]), "{what}: {key:?}");
         assert_eq!(&reader.find_all(key).unwrap(), indices, "{what}: {key:?}");
         assert!(reader.contains_key(key).unwrap(), "{what}: {key:?}");
+        let raw = reader.get_raw_by_key(key).unwrap();
+        assert_eq!(raw, Some(reader.get_raw(indices[0]).unwrap()), "{what}: {key:?}");
     }
     let absent = ["", "no such key", "\u{0}", "key"];
     // More than one group of those that are looked up together.
@@ -59,6 +61,7 @@ pub(crate) fn ask(reader: &dyn Reader, keys: &[&str], what: &str) {
             assert!(reader.find_all(absent).unwrap().is_empty(), "{what}: {absent:?}");
             assert!(!reader.contains_key(absent).unwrap(), "{what}: {absent:?}");
             assert_eq!(reader.get_by_key(absent).unwrap(), None, "{what}: {absent:?}");
+            assert_eq!(reader.get_raw_by_key(absent).unwrap(), None, "{what}: {absent:?}");
         }
     }
     let n = keys.len();

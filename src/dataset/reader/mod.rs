@@ -473,6 +473,31 @@ impl DatasetReader {
         self.find_and_fetch(key)?.map(|index| self.get(index)).transpose()
     }
 
+    /// The packed bytes of the sample with this key, if there is one, as [`get_raw`](Self::get_raw) returns them. Faster
+    /// than finding it first, as both look at its bytes.
+    ///
+    /// ```
+    /// # use kiste::{DatasetReader, Writer};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("words.msgpack");
+    /// # let mut writer = Writer::create(&path)?;
+    /// # writer.write_raw("a", b"\x81\xa3key\xa1a")?;
+    /// # writer.finish()?;
+    /// let words = DatasetReader::open(&path)?;
+    /// assert_eq!(words.get_raw_by_key("a")?.as_deref(), Some(&b"\x81\xa3key\xa1a"[..]));
+    /// assert_eq!(words.get_raw_by_key("b")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn get_raw_by_key(&self, key: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        if let Shared::One(one) = &*self.shared {
+            if let Some(raw) = one.search.quick_raw(&one.files, key) {
+                return Ok(Some(Cow::Borrowed(raw)));
+            }
+        }
+        self.find_and_fetch(key)?.map(|index| self.get_raw(index)).transpose()
+    }
+
     /// Whether there is a sample with this key.
     ///
     /// `.lookup` answers for most keys that are absent, or the Bloom filter where there is none. Either is believed once

@@ -569,12 +569,11 @@ impl OpenDataset {
         Ok(self.key(index)? == key)
     }
 
-    /// Whether the sample of this index has this key, as far as few steps tell: `false` says nothing, and any number
-    /// will do.
+    /// The sample of this index if it has this key, as far as few steps tell: `None` says nothing, and any number will do.
     #[inline(always)]
-    pub(super) fn has_plain_key(&self, index: usize, key: &str) -> bool {
-        let sample = self.mapped_sample(index);
-        sample.is_some_and(|sample| msgpack::sample::has_plain_key(sample, key))
+    pub(super) fn sample_of_plain_key(&self, index: usize, key: &str) -> Option<&[u8]> {
+        let sample = self.mapped_sample(index)?;
+        msgpack::sample::has_plain_key(sample, key).then_some(sample)
     }
 
     /// What is fetched first of a remote sample to see its key.

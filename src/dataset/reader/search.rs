@@ -125,6 +125,14 @@ impl Search {
         self.first_quick_lookup(files)
     }
 
+    /// The packed bytes of the sample with this key, where few steps lead there.
+    pub(super) fn quick_raw<'a>(&self, files: &'a OpenDataset, key: &str) -> Option<&'a [u8]> {
+        let lookup = self.quick_lookup(files).ok()??;
+        let slots = lookup.mapped_slots()?;
+        let index = lookup.shape.first_candidate(slots, lookup::hash(key.as_bytes()))?;
+        files.sample_of_plain_key(index as usize, key)
+    }
+
     #[inline(never)]
     fn first_quick_lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
         match (files.data.is_remote(), self.hashes.get()) {
@@ -147,7 +155,7 @@ impl Search {
         // Nearly every search ends here. The fewer steps, the further the processor goes ahead to the next search while
         // it waits for the memory of this one.
         match lookup.mapped_slots().map(|slots| lookup.shape.first_candidate(slots, hash)) {
-            Some(Some(index)) if files.has_plain_key(index as usize, key) => {
+            Some(Some(index)) if files.sample_of_plain_key(index as usize, key).is_some() => {
                 Quick::Found(index as usize)
             }
             Some(None) if lookup.trusted.load(Relaxed) => Quick::Absent,

@@ -189,6 +189,7 @@ fn words(path: &Path) -> Res<Vec<u64>> {
     Ok(bytes.chunks_exact(8).map(word).collect())
 }
 
+/// Labels are below 2^53.
 #[inline]
 fn touch(label: u64, payload: &[u8]) -> f64 {
     (label as i64 + i64::from(payload[0]) + i64::from(payload[payload.len() - 1])) as f64

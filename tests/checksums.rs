@@ -321,6 +321,7 @@ fn blamed(reader: &DatasetReader, keys: &[String]) -> Vec<(&'static str, Vec<Err
         ("iter", errors(reader.iter(..).map(Result::err).collect())),
         ("iter_raw", errors(reader.iter_raw(..).map(Result::err).collect())),
         ("by key", all(&|i| reader.get_by_key(&keys[i]).err())),
+        ("raw by key", all(&|i| reader.get_raw_by_key(&keys[i]).err())),
         ("trait", all(&|i| Reader::get(&reader, i).err())),
         ("range", errors(reader.clone().range(..).iter_raw(..).map(Result::err).collect())),
     ]

@@ -288,6 +288,8 @@ fn ask_all(storage: Arc<dyn Storage>, data: &Path, damaged: &str, what: &str) {
             let absent = format!("absent {i}");
             right("find absent", reader.find(&absent).map(|found| found.is_none()));
             right("contains absent", reader.contains_key(&absent).map(|found| !found));
+            right("raw by key", reader.get_raw_by_key(&key).map(|raw| raw.is_some()));
+            right("raw absent", reader.get_raw_by_key(&absent).map(|raw| raw.is_none()));
             // The content of a sample only its digest knows.
             let free = in_data;
             right("get", reader.get(i).map(|found| free || found == value));

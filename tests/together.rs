@@ -413,12 +413,51 @@ fn many_threads_share_a_reader_from_a_cold_start() {
                             assert_eq!(&*reader.get_raw(i as usize).unwrap(), packed(&key, i));
                             assert_eq!(reader.find(&format!("absent {key}")).unwrap(), None);
                             assert!(!reader.contains_key(&format!("absent {key}")).unwrap());
+                            let raw = reader.get_raw_by_key(&key).unwrap();
+                            assert_eq!(raw.as_deref(), Some(&packed(&key, i)[..]));
+                            assert_eq!(
+                                reader.get_raw_by_key(&format!("absent {key}")).unwrap(),
+                                None
+                            );
                         }
                     });
                 }
             });
         }
     }
+}
+
+/// The data goes on behind what a reader may see.
+#[test]
+fn a_reader_beside_an_append_sees_what_was_there_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.msgpack");
+    let mut writer = Writer::options().durable(false).lookup(true).create(&path).unwrap();
+    for i in 0..50 {
+        writer.write_raw(&format!("k{i}"), &packed(&format!("k{i}"), i)).unwrap();
+    }
+    writer.finish().unwrap();
+    let before = std::fs::metadata(&path).unwrap().len();
+    let mut writer = Writer::append(&path).unwrap();
+    for i in 50..200_000 {
+        writer.write_raw(&format!("k{i}"), &packed(&format!("k{i}"), i)).unwrap();
+    }
+    assert!(std::fs::metadata(&path).unwrap().len() > before);
+    for storage in [LocalStorage::mapped(), LocalStorage::positioned()] {
+        let reader = DatasetReader::options().storage(Arc::new(storage)).open(&path).unwrap();
+        assert_eq!((reader.len(), reader.data_len()), (50, before));
+        for round in 0..2 {
+            for i in 0..50 {
+                let (key, expected) = (format!("k{i}"), packed(&format!("k{i}"), i));
+                assert_eq!(*reader.get_raw(i as usize).unwrap(), expected, "{round}");
+                assert_eq!(*reader.get_raw_by_key(&key).unwrap().unwrap(), expected, "{round}");
+            }
+            assert_eq!(reader.get_raw_by_key("k50").unwrap(), None);
+            assert!(reader.get_raw(50).is_err());
+            reader.prepare_keys().unwrap();
+        }
+    }
+    writer.abort().unwrap();
 }
 
 #[test]

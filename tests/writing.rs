@@ -561,7 +561,7 @@ fn write_keys(writer: &mut Writer, range: std::ops::Range<u64>) {
 }
 
 #[test]
-fn large_datasets_have_the_accelerator_by_themselves() {
+fn datasets_have_the_accelerator_by_themselves_unless_they_are_small() {
     let lookup = SideFile::Lookup.path(&dataset());
     let large = LARGE;
     let has = |options: WriterOptions, storage: &MemoryStorage, n: u64| {

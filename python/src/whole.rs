@@ -40,7 +40,7 @@ pub(crate) fn verify<'py>(
 }
 
 /// Makes the side files that are missing, or all of them with `force=True`. `lookup` says whether
-/// there is to be `.lookup`; by default large datasets get it.
+/// there is to be `.lookup`; by default datasets of 1,024 samples or more get it.
 #[pyfunction]
 #[pyo3(signature = (path, *, force=false, lookup=None, checksums=false))]
 pub(crate) fn index(

@@ -263,7 +263,8 @@ pub trait ReaderExt: Reader {
         self.find(key)?.map(|index| self.get(index)).transpose()
     }
 
-    /// The packed bytes of the sample with this key, if there is one.
+    /// The packed bytes of the sample with this key, if there is one. [`DatasetReader`](crate::DatasetReader) has a faster
+    /// way of its own.
     fn get_raw_by_key(&self, key: &str) -> Result<Option<Cow<'_, [u8]>>> {
         self.find(key)?.map(|index| self.get_raw(index)).transpose()
     }

@@ -5,7 +5,7 @@ mod reader;
 
 use kiste::{DatasetReader, Writer};
 
-use crate::support::{assert_same_files, golden, golden_names};
+use crate::support::{assert_same_as_of_python, golden, golden_names};
 
 #[test]
 fn every_golden_dataset_is_rewritten_byte_for_byte() {
@@ -23,6 +23,6 @@ fn every_golden_dataset_is_rewritten_byte_for_byte() {
         }
         let stats = writer.finish().unwrap();
         assert_eq!(stats.samples as usize, reader.len());
-        assert_same_files(&golden(&name), &path);
+        assert_same_as_of_python(&golden(&name), &path);
     }
 }

@@ -207,7 +207,7 @@ fn a_lookup_is_uploaded_only_on_request() {
     let both = Both::new();
     let path = both.path("large.msgpack");
     let mut writer = Writer::options().durable(false).lookup(false).create(&path).unwrap();
-    for index in 0..1 << 16 {
+    for index in 0..1 << 10 {
         let key = key(index);
         let packed = [&b"\x81\xa3key"[..], &[0xa0 | key.len() as u8], key.as_bytes()].concat();
         writer.write_raw_unchecked(&key, &packed).unwrap();

@@ -25,7 +25,7 @@ const BATCH: usize = 1 << 16;
 /// Keys that one task hashes.
 const TASK: usize = 1 << 10;
 /// Keys whose slots are written at a time: some two megabytes, in which the kernel takes them best.
-const PLACED: usize = 300_000;
+const PLACED: usize = 290_000;
 /// Hashes that are encoded at a time.
 const ENCODED: usize = 1 << 13;
 

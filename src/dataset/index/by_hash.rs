@@ -186,15 +186,13 @@ impl Buckets {
     /// The same for as many buckets as all of these pieces have: their entries, and where each bucket starts and the
     /// last one ends.
     fn sort_some(&self, count: usize, mut pieces: Vec<(&mut [Entry], &[usize])>) {
-        let mut ends = vec![0_u32; 1 << self.bits];
-        let (mut entries, mut sorted) = (Vec::new(), Vec::new());
+        let (mut ends, mut sorted) = (vec![0_u32; 1 << self.bits], Vec::new());
         for bucket in 0..count {
             let within =
                 |starts: &[usize]| starts[bucket] - starts[0]..starts[bucket + 1] - starts[0];
-            entries.clear();
-            pieces.iter().for_each(|(piece, starts)| entries.extend(&piece[within(starts)]));
-            sorted.resize(entries.len(), [0; 3]);
-            self.sort_one(&entries, &mut sorted, &mut ends);
+            let parts = pieces.iter().map(|(piece, starts)| &piece[within(starts)]);
+            sorted.resize(parts.clone().map(<[Entry]>::len).sum(), [0; 3]);
+            self.sort_one(parts, &mut sorted, &mut ends);
             let mut left = &sorted[..];
             for (piece, starts) in &mut pieces {
                 let piece = &mut piece[within(starts)];
@@ -205,10 +203,15 @@ impl Buckets {
         }
     }
 
-    /// The entries of one bucket in order; `ends` is memory for it.
-    fn sort_one(&self, entries: &[Entry], sorted: &mut [Entry], ends: &mut [u32]) {
+    /// The entries of one bucket, which are in several parts, in order; `ends` is memory for it.
+    fn sort_one<'a>(
+        &self,
+        parts: impl Iterator<Item = &'a [Entry]> + Clone,
+        sorted: &mut [Entry],
+        ends: &mut [u32],
+    ) {
         ends.fill(0);
-        for &entry in entries {
+        for &entry in parts.clone().flatten() {
             ends[self.place(hash_of(entry))] += 1;
         }
         let (mut end, mut largest) = (sorted.len() as u32, 0);
@@ -216,7 +219,7 @@ impl Buckets {
             largest = largest.max(*place);
             (*place, end) = (end, end - *place);
         }
-        for &entry in entries {
+        for &entry in parts.flatten() {
             let place = &mut ends[self.place(hash_of(entry))];
             *place -= 1;
             sorted[*place as usize] = entry;
@@ -322,6 +325,16 @@ mod tests {
         };
         let buckets = Buckets::new(2000, 0, 1);
         let part = buckets.gather(0..100, scan).unwrap();
+        // Some of them, in several parts that more threads sort than there are buckets.
+        let some = |_: Range<usize>, part: &mut EachPart<'_>| {
+            calls.set(calls.get() + 1);
+            let hash = |i: u64| if calls.get() % 2 == 0 && i % 3 == 0 { !i } else { i << 54 };
+            part(0, &(0..100).map(hash).collect::<Vec<_>>());
+            Ok(())
+        };
+        let mut several: Vec<_> = (0..3).map(|_| buckets.gather(0..100, some).unwrap()).collect();
+        buckets.sort(&mut several, 7).unwrap();
+        assert!(several.iter().all(|part| part.entries.len() == 100));
         let mut parts = [part];
         buckets.sort(&mut parts, 1).unwrap();
         assert_eq!(parts[0].entries.len(), 100);

@@ -474,7 +474,7 @@ impl DatasetReader {
     }
 
     /// The packed bytes of the sample with this key, if there is one, as [`get_raw`](Self::get_raw) returns them. Faster
-    /// than finding it first, as both look at its bytes.
+    /// than finding it first, which would read its offsets twice.
     ///
     /// ```
     /// # use kiste::{DatasetReader, Writer};

@@ -218,7 +218,7 @@ impl OpenDataset {
         witness: Witness,
         together: Vec<(SideFile, OpenFile)>,
     ) -> OpenDataset {
-        // Of data that goes on behind the last sample the rest is not to be seen.
+        // Data may go on behind the last sample, as while one is appended: then offsets are compared with where it ends.
         let all_mapped = matches!((&offsets, &data), (Offsets::File(Source::Mapped(_)), Source::Mapped(data))
             if data.bytes().len() as u64 == data_len);
         OpenDataset {

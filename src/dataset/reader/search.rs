@@ -117,12 +117,15 @@ impl Search {
     /// may be that of others.
     #[inline(always)]
     pub(super) fn quick_lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
-        if let (Some(Some(lookup)), Some(true)) = (self.lookup.get(), self.lookup_is_right.get()) {
+        let is_right = self.lookup_is_right.get().copied();
+        if let (Some(Some(lookup)), true) =
+            (self.lookup.get(), is_right.unwrap_or(self.hashes.get().is_none()))
+        {
             if !self.lookup_is_wrong.load(Relaxed) && lookup.is_mapped() {
                 return Ok(Some(lookup));
             }
         }
-        self.first_quick_lookup(files)
+        self.open_quick_lookup(files)
     }
 
     /// The packed bytes of the sample with this key, where few steps lead there.
@@ -134,7 +137,7 @@ impl Search {
     }
 
     #[inline(never)]
-    fn first_quick_lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
+    fn open_quick_lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
         match (files.data.is_remote(), self.hashes.get()) {
             (true, _) => Ok(None),
             (false, None) => self.any_lookup(files),

@@ -9,7 +9,7 @@ use blake2s_simd::Params;
 use blake2s_simd::many::{self, HashManyJob};
 
 /// How many keys are hashed together. A multiple of all degrees that the SIMD code knows (4, 8),
-/// small enough for the stack.
+/// small enough for the first level of the cache.
 const BATCH: usize = 16;
 
 const BLOCK: usize = 64;

@@ -100,14 +100,17 @@ impl Shape {
         }
     }
 
-    /// What the search for this hash gives first, where all slots are at hand: the same in fewer steps. The index may be
-    /// one that no sample has.
+    /// What the search for this hash gives first, where all slots are at hand: the same with less to do at each slot. The
+    /// index may be one that no sample has, which that search refuses.
     #[inline(always)]
     pub(crate) fn first_candidate(&self, slots: &[u8], wanted: u64) -> Option<u32> {
         let bits = self.index_bits();
         let tag = tag(wanted, bits);
         let home = usize::try_from(self.home_of(wanted)).ok()?;
-        for slot in slots.get(home * SLOT as usize..)?.chunks_exact(SLOT as usize) {
+        let slots = slots.get(home * SLOT as usize..)?;
+        // No more steps than there are samples, in a table that someone made to have many.
+        let most = usize::try_from(self.count.saturating_mul(SLOT)).unwrap_or(usize::MAX);
+        for slot in slots[..slots.len().min(most)].chunks_exact(SLOT as usize) {
             let slot = u32::from_be_bytes([slot[0], slot[1], slot[2], slot[3]]);
             if slot == EMPTY {
                 break;
@@ -592,8 +595,6 @@ mod tests {
                     let at = |slot: u64| Ok::<_, FormatError>(slots[slot as usize]);
                     let quick = shape.first_candidate(&bytes, wanted);
                     match shape.probe(wanted).next_candidate(at) {
-                        // A search ends after as many slots as there are samples.
-                        Ok(None) if damaged => {}
                         Ok(found) => assert_eq!(quick, found),
                         Err(_) => assert!(quick.is_some_and(|i| u64::from(i) >= shape.count())),
                     }

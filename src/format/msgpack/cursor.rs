@@ -651,8 +651,8 @@ static SIZES: [u8; 256] = {
     sizes
 };
 
-/// The bytes of a value that is no container and has at most two bytes of length, even if there are fewer. `None` for
-/// others.
+/// The bytes of a value that is no container, even if there are fewer. `None` for containers and extensions with a
+/// length, and where not all of a length is there.
 #[inline(always)]
 pub(super) fn plain_size(bytes: &[u8]) -> Option<usize> {
     let (&tag, rest) = bytes.split_first()?;
@@ -661,6 +661,9 @@ pub(super) fn plain_size(bytes: &[u8]) -> Option<usize> {
         _ if size != LONG => Some(1 + size),
         (0xc4 | 0xd9, [len, ..]) => Some(2 + usize::from(*len)),
         (0xc5 | 0xda, [a, b, ..]) => Some(3 + usize::from(u16::from_be_bytes([*a, *b]))),
+        (0xc6 | 0xdb, [a, b, c, d, ..]) => {
+            usize::try_from(u32::from_be_bytes([*a, *b, *c, *d])).ok()?.checked_add(5)
+        }
         _ => None,
     }
 }

@@ -429,7 +429,7 @@ fn many_threads_share_a_reader_from_a_cold_start() {
 
 /// The data goes on behind what a reader may see.
 #[test]
-fn a_reader_beside_an_append_sees_what_was_there_before() {
+fn a_reader_during_an_append_sees_what_was_there_before() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.msgpack");
     let mut writer = Writer::options().durable(false).lookup(true).create(&path).unwrap();

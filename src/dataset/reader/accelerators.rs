@@ -102,39 +102,23 @@ impl Lookup {
         self.source.fetch(&keys.iter().map(run).collect::<Vec<_>>())
     }
 
+    /// What a search for this hash gives first, if slots are mapped: [`lookup::Shape::first_candidate`].
+    #[inline(always)]
+    pub(super) fn first_candidate(&self, hash: u64) -> Option<Option<u32>> {
+        let slots = self.source.mapped()?.get(lookup::HEADER..)?;
+        Some(self.shape.first_candidate(slots, hash))
+    }
+
     #[inline]
     pub(super) fn slot(&self, slot: u64) -> Result<u32> {
-        match &self.source {
-            Source::Mapped(map) => Ok(slot_of(map.bytes(), slot)),
-            Source::Positioned(_) => self.read_slot(slot),
-        }
-    }
-
-    /// All slots, where they are mapped.
-    #[inline(always)]
-    pub(super) fn mapped_slots(&self) -> Option<&[u8]> {
-        match &self.source {
-            Source::Mapped(map) => map.bytes().get(lookup::HEADER..),
-            Source::Positioned(_) => None,
-        }
-    }
-
-    #[inline(never)]
-    fn read_slot(&self, slot: u64) -> Result<u32> {
-        if let Some(whole) = self.whole.get() {
-            return Ok(slot_of(whole, slot));
+        if let Some(bytes) = self.source.mapped().or_else(|| self.whole.get().map(Vec::as_slice)) {
+            let slots = bytes.get(lookup::HEADER..).unwrap_or_default();
+            return Ok(lookup::slot(slots, slot).unwrap_or(lookup::EMPTY));
         }
         let at = lookup::HEADER as u64 + slot * lookup::SLOT;
         let bytes = self.source.read(at..at + lookup::SLOT)?;
         Ok(lookup::slot(&bytes, 0).unwrap_or(lookup::EMPTY))
     }
-}
-
-/// A slot of a whole file.
-#[inline]
-fn slot_of(file: &[u8], slot: u64) -> u32 {
-    let slots = file.get(lookup::HEADER..).unwrap_or_default();
-    lookup::slot(slots, slot).unwrap_or(lookup::EMPTY)
 }
 
 fn checksum(source: &Source, range: Range<u64>) -> Result<u32> {

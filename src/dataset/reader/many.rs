@@ -82,7 +82,7 @@ impl Search {
             for (key, &hash) in part.iter().zip(&hashed) {
                 let key = key.as_ref();
                 found.push(match self.find_quickly(files, lookup, key, hash) {
-                    Quick::Found(index) => Some(index),
+                    Quick::Found(index, _) => Some(index),
                     Quick::Absent => None,
                     Quick::Unclear => self.find_after(files, key, Asked::No)?,
                 });

@@ -490,12 +490,10 @@ impl DatasetReader {
     /// ```
     #[inline]
     pub fn get_raw_by_key(&self, key: &str) -> Result<Option<Cow<'_, [u8]>>> {
-        if let Shared::One(one) = &*self.shared {
-            if let Some(raw) = one.search.quick_raw(&one.files, key) {
-                return Ok(Some(Cow::Borrowed(raw)));
-            }
+        match &*self.shared {
+            Shared::One(one) => one.search.raw_by_key(&one.files, key),
+            Shared::Many(shards) => shards.find(key)?.map(|index| self.get_raw(index)).transpose(),
         }
-        self.find_and_fetch(key)?.map(|index| self.get_raw(index)).transpose()
     }
 
     /// Whether there is a sample with this key.

@@ -9,6 +9,7 @@
 //! Nothing here waits for another thread, so a fork at any moment leaves the child with something
 //! that works.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -27,8 +28,9 @@ use super::table;
 const TABLE_COST: u64 = 50;
 
 /// What the accelerator alone says of a key.
-pub(super) enum Quick {
-    Found(usize),
+pub(super) enum Quick<'a> {
+    /// The sample with this index, and its packed bytes if they were at hand.
+    Found(usize, Option<&'a [u8]>),
     Absent,
     /// Other files have to tell.
     Unclear,
@@ -103,14 +105,34 @@ pub(super) struct Search {
 
 impl Search {
     pub(super) fn find(&self, files: &OpenDataset, key: &str) -> Result<Option<usize>> {
-        if let Some(lookup) = self.quick_lookup(files)? {
-            match self.find_quickly(files, lookup, key, lookup::hash(key.as_bytes())) {
-                Quick::Found(index) => return Ok(Some(index)),
-                Quick::Absent => return Ok(None),
-                Quick::Unclear => {}
-            }
+        match self.ask_lookup(files, key)? {
+            Quick::Found(index, _) => Ok(Some(index)),
+            Quick::Absent => Ok(None),
+            Quick::Unclear => self.find_after(files, key, Asked::No),
         }
-        self.find_after(files, key, Asked::No)
+    }
+
+    /// The packed bytes of the sample with this key.
+    pub(super) fn raw_by_key<'a>(
+        &self,
+        files: &'a OpenDataset,
+        key: &str,
+    ) -> Result<Option<Cow<'a, [u8]>>> {
+        let index = match self.ask_lookup(files, key)? {
+            Quick::Found(_, Some(raw)) => return Ok(Some(Cow::Borrowed(raw))),
+            Quick::Found(index, None) => Some(index),
+            Quick::Absent => None,
+            Quick::Unclear if files.data.is_remote() => self.find_and_fetch(files, key)?,
+            Quick::Unclear => self.find_after(files, key, Asked::No)?,
+        };
+        index.map(|index| files.raw(index)).transpose()
+    }
+
+    /// What the accelerator says, where it answers alone.
+    #[inline(always)]
+    fn ask_lookup<'a>(&self, files: &'a OpenDataset, key: &str) -> Result<Quick<'a>> {
+        let Some(lookup) = self.quick_lookup(files)? else { return Ok(Quick::Unclear) };
+        Ok(self.find_quickly(files, lookup, key, lookup::hash(key.as_bytes())))
     }
 
     /// The accelerator, where it answers alone: not in the rounds of remote files. As long as no hashes were needed, it
@@ -128,14 +150,6 @@ impl Search {
         self.open_quick_lookup(files)
     }
 
-    /// The packed bytes of the sample with this key, where few steps lead there.
-    pub(super) fn quick_raw<'a>(&self, files: &'a OpenDataset, key: &str) -> Option<&'a [u8]> {
-        let lookup = self.quick_lookup(files).ok()??;
-        let slots = lookup.mapped_slots()?;
-        let index = lookup.shape.first_candidate(slots, lookup::hash(key.as_bytes()))?;
-        files.sample_of_plain_key(index as usize, key)
-    }
-
     #[inline(never)]
     fn open_quick_lookup(&self, files: &OpenDataset) -> Result<Option<&Lookup>> {
         match (files.data.is_remote(), self.hashes.get()) {
@@ -148,33 +162,42 @@ impl Search {
     /// The key in `.lookup` alone. That file may be damaged or stale, so only a sample that has the key counts, and
     /// what it lacks is absent only if it is trusted.
     #[inline(always)]
-    pub(super) fn find_quickly(
+    pub(super) fn find_quickly<'a>(
+        &self,
+        files: &'a OpenDataset,
+        lookup: &Lookup,
+        key: &str,
+        hash: u64,
+    ) -> Quick<'a> {
+        // Nearly every search ends here. The fewer steps, the further the processor goes ahead to the next search while
+        // it waits for the memory of this one.
+        match lookup.first_candidate(hash) {
+            Some(Some(index)) => {
+                if let Some(raw) = files.sample_of_plain_key(index as usize, key) {
+                    return Quick::Found(index as usize, Some(raw));
+                }
+            }
+            Some(None) if lookup.trusted.load(Relaxed) => return Quick::Absent,
+            _ => {}
+        }
+        self.find_in_lookup(files, lookup, key, hash)
+    }
+
+    #[inline(never)]
+    fn find_in_lookup(
         &self,
         files: &OpenDataset,
         lookup: &Lookup,
         key: &str,
         hash: u64,
-    ) -> Quick {
-        // Nearly every search ends here. The fewer steps, the further the processor goes ahead to the next search while
-        // it waits for the memory of this one.
-        match lookup.mapped_slots().map(|slots| lookup.shape.first_candidate(slots, hash)) {
-            Some(Some(index)) if files.sample_of_plain_key(index as usize, key).is_some() => {
-                Quick::Found(index as usize)
-            }
-            Some(None) if lookup.trusted.load(Relaxed) => Quick::Absent,
-            _ => self.find_in_lookup(files, lookup, key, hash),
-        }
-    }
-
-    #[inline(never)]
-    fn find_in_lookup(&self, files: &OpenDataset, lookup: &Lookup, key: &str, hash: u64) -> Quick {
+    ) -> Quick<'static> {
         let mut candidates = lookup.shape.probe(hash);
         let mut is_absent = lookup.trusted.load(Relaxed);
         loop {
             match candidates.next_candidate(|slot| lookup.slot(slot)) {
                 Ok(Some(index)) => {
                     if matches!(files.has_key(index as usize, key), Ok(true)) {
-                        return Quick::Found(index as usize);
+                        return Quick::Found(index as usize, None);
                     }
                     // It hardly ever is another sample with the same tag, or it is this one and damaged.
                     is_absent = false;
@@ -294,12 +317,10 @@ impl Search {
             // The filter takes as many rounds as the look-up.
             return Ok(self.find(files, key)?.is_some());
         }
-        if let Some(lookup) = self.quick_lookup(files)? {
-            match self.find_quickly(files, lookup, key, lookup::hash(key.as_bytes())) {
-                Quick::Found(_) => return Ok(true),
-                Quick::Absent => return Ok(false),
-                Quick::Unclear => {}
-            }
+        match self.ask_lookup(files, key)? {
+            Quick::Found(..) => return Ok(true),
+            Quick::Absent => return Ok(false),
+            Quick::Unclear => {}
         }
         let Some(filter) = self.filter(files)? else { return Ok(self.find(files, key)?.is_some()) };
         if filter.contains(key)? {

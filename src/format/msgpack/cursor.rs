@@ -147,18 +147,18 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a string.
-    #[inline]
+    #[inline(always)]
     pub fn read_str(&mut self) -> Result<&'a str, FormatError> {
-        let start = self.position();
-        let before = self.rest;
-        let bytes = self.read_str_bytes()?;
+        let mut after = self.clone();
+        let bytes = after.read_str_bytes()?;
         match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(text),
+            Ok(text) => {
+                *self = after;
+                Ok(text)
+            }
             Err(flaw) => {
-                self.rest = before;
-                let header = split_str(before)
-                    .map_or(0, |(text, rest)| before.len() - rest.len() - text.len());
-                Err(not_utf8(start + header, bytes, flaw))
+                let header = self.rest.len() - after.rest.len() - bytes.len();
+                Err(not_utf8(self.position() + header, bytes, flaw))
             }
         }
     }

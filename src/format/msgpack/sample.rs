@@ -23,35 +23,15 @@ pub const KEY: &str = "key";
 /// # Ok::<(), kiste::format::FormatError>(())
 /// ```
 pub fn key(bytes: &[u8]) -> Result<Option<&str>, FormatError> {
-    let found = match find_plain(bytes, |name| name == KEY.as_bytes()) {
-        Some(Some(at)) => {
-            if let Some(Ok(key)) = short_text(bytes, at).map(std::str::from_utf8) {
-                return Ok(Some(key));
-            }
-            Some(Cursor::at(bytes, at))
-        }
-        Some(None) => None,
-        None => find_any(bytes, KEY)?,
-    };
-    found.map(|mut at| at.read_str()).transpose()
+    find(bytes, KEY)?.map(|mut at| at.read_str()).transpose()
 }
 
 /// Whether this is the key of a packed sample, as far as few steps tell: `false` says nothing. `key` is text, so bytes
 /// that are the same need no check.
 #[inline(always)]
 pub(crate) fn has_plain_key(bytes: &[u8], key: &str) -> bool {
-    let at = find_plain(bytes, |name| name == KEY.as_bytes()).flatten();
-    at.and_then(|at| short_text(bytes, at)) == Some(key.as_bytes())
-}
-
-/// The bytes of the string here, if it has at most 255.
-#[inline(always)]
-fn short_text(bytes: &[u8], at: usize) -> Option<&[u8]> {
-    match bytes.get(at..)? {
-        [len @ 0xa0..=0xbf, text @ ..] => text.get(..usize::from(len - 0xa0)),
-        [0xd9, len, text @ ..] => text.get(..usize::from(*len)),
-        _ => None,
-    }
+    let Some(Some(at)) = find_plain(bytes, |name| name == KEY.as_bytes()) else { return false };
+    matches!(Cursor::at(bytes, at).read_str_bytes(), Ok(own) if own == key.as_bytes())
 }
 
 /// Checks that these bytes are exactly one well-formed map with a string key, and returns the key.
@@ -119,8 +99,8 @@ fn find<'a>(bytes: &'a [u8], name: &str) -> Result<Option<Cursor<'a>>, FormatErr
 }
 
 /// The same, in the few steps that most samples need: at most 15 fields with short names, and values whose first bytes
-/// say where they end. `None` for other samples. While the memory of a sample is waited for, the processor goes on with
-/// what does not depend on it, as far as some 450 instructions ahead.
+/// say where they end. `None` for other samples. While the memory of a sample is waited for, the processor works on
+/// what does not depend on it, up to some 450 instructions ahead.
 #[inline(always)]
 fn find_plain(bytes: &[u8], is_name: impl Fn(&[u8]) -> bool) -> Option<Option<usize>> {
     let fields = bytes.first()?.wrapping_sub(0x80);
@@ -322,7 +302,7 @@ mod tests {
             }
             if let Ok(Some(own)) = key(&sample) {
                 let is_plain = find_plain(&sample, |found| found == b"key").is_some();
-                assert_eq!(has_plain_key(&sample, own), is_plain && own.len() < 256);
+                assert_eq!(has_plain_key(&sample, own), is_plain);
             }
             assert!(!has_plain_key(&sample, "another"));
         }

@@ -15,7 +15,7 @@ use super::build::HashMany;
 /// Keys that are hashed at a time, and bytes of keys.
 const BATCH: (usize, usize) = (1 << 12, 1 << 18);
 /// Batches that wait for the thread.
-const QUEUE: usize = 4;
+const QUEUE: usize = 16;
 /// The most keys whose hashes are kept in memory, which takes 32 bytes each. The others are hashed at the end.
 const MOST: usize = 1 << 21;
 

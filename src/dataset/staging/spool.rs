@@ -125,8 +125,8 @@ impl KeySpool {
         }
         self.count += 1;
         let mut packed = Ok(());
-        self.spool.push(|out| packed = keys::push_key(out, key))?;
-        packed.map_err(Error::from)
+        self.spool.push(|out| packed = keys::push_key(out, key).map_err(Error::from))?;
+        packed
     }
 
     /// Takes back the key that was pushed last.

@@ -54,15 +54,25 @@ pub fn header(n: u64) -> Result<Header, FormatError> {
 }
 
 /// Appends a key. One of 4 GiB or more is an error.
+#[inline]
 pub fn push_key(out: &mut Vec<u8>, key: &str) -> Result<(), FormatError> {
+    // Most keys are short. Here there is no error to be passed on.
+    if key.len() < 0x20 {
+        out.push(0xa0 | key.len() as u8);
+        out.extend_from_slice(key.as_bytes());
+        return Ok(());
+    }
+    push_long_key(out, key)
+}
+
+fn push_long_key(out: &mut Vec<u8>, key: &str) -> Result<(), FormatError> {
     let Ok(len) = u32::try_from(key.len()) else {
         let found = format!("{} bytes", key.len());
         return Err(FormatError::new(0, "a key of less than 4 GiB", found));
     };
     let [a, b, c, d] = len.to_be_bytes();
     match len {
-        0..=0x1f => out.push(0xa0 | d),
-        0x20..=0xff => out.extend_from_slice(&[0xd9, d]),
+        0..=0xff => out.extend_from_slice(&[0xd9, d]),
         0x100..=0xffff => out.extend_from_slice(&[0xda, c, d]),
         _ => out.extend_from_slice(&[0xdb, a, b, c, d]),
     }

@@ -73,7 +73,7 @@ impl KeySet {
     }
 
     #[inline]
-    pub(super) fn hash(&self, key: &str) -> KeyHash {
+    pub(super) fn hash(&self, key: &[u8]) -> KeyHash {
         KeyHash(self.hasher.hash_one(key))
     }
 
@@ -86,12 +86,14 @@ impl KeySet {
         }
     }
 
-    /// Asks the processor for what [`may_have`](Self::may_have) looks at.
+    /// The hash of a key, for which the processor is asked for what [`may_have`](Self::may_have) looks at.
     #[inline]
-    pub(super) fn prepare(&self, hash: KeyHash) {
-        let (shard, hash) = self.shard(hash);
+    pub(super) fn prepare(&self, key: &[u8]) -> KeyHash {
+        let hash = self.hash(key);
+        let (shard, bits) = self.shard(hash);
         let shard = &self.shards[shard];
-        prefetch(shard.memory.get(shard.bits(hash).0..).unwrap_or_default());
+        prefetch(shard.memory.get(shard.bits(bits).0..).unwrap_or_default());
+        hash
     }
 
     /// `false` if the key is not there: nearly always, if it is not.
@@ -283,11 +285,11 @@ mod tests {
         let keys: Vec<String> = (0..100_000).map(|i| format!("key {i}")).collect();
         let find = |set: &KeySet, key: &str| {
             let same = |i: u32| Ok::<_, Infallible>(keys[i as usize] == key);
-            set.find(set.hash(key), same).unwrap()
+            set.find(set.hash(key.as_bytes()), same).unwrap()
         };
         for (i, key) in keys.iter().enumerate() {
             assert_eq!(find(&set, key), None);
-            set.insert(set.hash(key), i as u32);
+            set.insert(set.hash(key.as_bytes()), i as u32);
             // Those that wait are found too.
             let first = i.saturating_sub(WAITING);
             for (recent, at) in keys[first..=i].iter().zip(first..) {
@@ -324,7 +326,7 @@ mod tests {
         let mut set = KeySet::new();
         let mut most = 0;
         for i in 0..3_000_000 {
-            set.insert(set.hash(&i.to_string()), i);
+            set.insert(set.hash(i.to_string().as_bytes()), i);
             if i % 100_000 == 0 {
                 let bytes = bytes(&set);
                 assert!(bytes <= 16 << 20 || bytes <= 15 * i as usize, "{bytes}, {i}");
@@ -335,8 +337,8 @@ mod tests {
         // The same before they were divided and after it.
         for i in (0..3_000_000).step_by(997) {
             let same = |found: u32| Ok::<_, Infallible>(found == i);
-            assert_eq!(set.find(set.hash(&i.to_string()), same).unwrap(), Some(i));
-            assert_eq!(set.find(set.hash(&format!("not {i}")), same).unwrap(), None);
+            assert_eq!(set.find(set.hash(i.to_string().as_bytes()), same).unwrap(), Some(i));
+            assert_eq!(set.find(set.hash(format!("not {i}").as_bytes()), same).unwrap(), None);
         }
     }
 
@@ -346,11 +348,14 @@ mod tests {
         let mut set = KeySet::new();
         let indices = [5, (1 << INDEX_OF_FEW) - 2, (1 << INDEX_OF_FEW) - 1, u32::MAX - 1];
         for index in indices {
-            set.insert(set.hash(&index.to_string()), index);
+            set.insert(set.hash(index.to_string().as_bytes()), index);
         }
         for index in indices {
             let same = |found: u32| Ok::<_, Infallible>(found == index);
-            assert_eq!(set.find(set.hash(&index.to_string()), same).unwrap(), Some(index));
+            assert_eq!(
+                set.find(set.hash(index.to_string().as_bytes()), same).unwrap(),
+                Some(index)
+            );
         }
     }
 }

@@ -195,17 +195,16 @@ impl Spools {
     /// Adds the key of a sample that ends here in the data, as that of this index, unless it is there. An inner error
     /// leaves all as it was; after an outer one the files may have any part of it.
     ///
-    /// What is known of other keys is in memory that is seldom in a cache. So it is asked for first, and the key is
-    /// noted meanwhile: nearly every key is new.
+    /// What is known of other keys is in memory that is seldom in a cache. So the caller [asks for it](KeySet::prepare)
+    /// as soon as there may be a key, and the key is noted meanwhile: nearly every key is new.
     #[inline]
     fn note_new(
         &mut self,
         key_set: &KeySet,
+        hash: KeyHash,
         (key, end): (&str, u64),
         index: u64,
-    ) -> Result<Result<KeyHash>> {
-        let hash = key_set.hash(key);
-        key_set.prepare(hash);
+    ) -> Result<Result<()>> {
         if let Err(full) = check_limits(key, index) {
             return Ok(Err(full));
         }
@@ -215,7 +214,7 @@ impl Spools {
                 return Ok(Err(duplicate(key, index)));
             }
         }
-        Ok(Ok(hash))
+        Ok(Ok(()))
     }
 
     /// The index under which the key that was noted last is there already. It is taken back then.
@@ -346,12 +345,13 @@ impl Writer {
     /// As for [`write`](Self::write).
     #[inline]
     pub fn write_raw(&mut self, key: &str, packed: &[u8]) -> Result<()> {
+        let hash = self.key_set.prepare(key.as_bytes());
         let found = msgpack::check_sample(packed).map_err(|e| invalid(e).with_key(key))?;
         if found != key {
             let message = format!("expected a sample with this key, found one with {found:?}");
             return Err(Error::new(ErrorKind::Invalid, message).with_key(key));
         }
-        self.put(key, packed)
+        self.put(key, hash, packed)
     }
 
     /// Writes a sample that is packed already, by the key it has.
@@ -362,7 +362,7 @@ impl Writer {
     #[inline]
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed).map_err(invalid)?;
-        self.put(key, packed)
+        self.put(key, self.key_set.prepare(key.as_bytes()), packed)
     }
 
     /// Writes bytes as a sample without looking at them, as Python's `RawWriter` does. What is no
@@ -373,7 +373,7 @@ impl Writer {
     /// [`DuplicateKey`](ErrorKind::DuplicateKey).
     #[inline]
     pub fn write_raw_unchecked(&mut self, key: &str, packed: &[u8]) -> Result<()> {
-        self.put(key, packed)
+        self.put(key, self.key_set.prepare(key.as_bytes()), packed)
     }
 
     /// Writes what this packs, right where it goes.
@@ -385,12 +385,17 @@ impl Writer {
         let Open { data, spools, .. } = open(&mut self.open, self.broken, &self.path)?;
         encode(data.begin())?;
         let packed = data.begun();
+        // Before it is certain that this is the key, and the only one.
+        let likely = msgpack::sample::likely_key(packed);
+        let prepared = self.key_set.prepare(likely);
         let key = key_of_encoded(packed).map_err(invalid)?;
+        let is_it = std::ptr::eq(likely, key.as_bytes());
+        let hash = if is_it { prepared } else { self.key_set.prepare(key.as_bytes()) };
         let sum = if self.options.checksums { crc::checksum(packed) } else { 0 };
         let end = self.bytes + packed.len() as u64;
-        let noted = spools.note_new(&self.key_set, (key, end), self.samples);
+        let noted = spools.note_new(&self.key_set, hash, (key, end), self.samples);
         self.broken = noted.is_err();
-        let hash = noted??;
+        noted??;
         let noted = spools.note_checksum(sum, end);
         let noted = noted.and_then(|()| data.keep().map_err(|e| e.shown_at(&self.path)));
         self.count(hash, end, noted)
@@ -409,7 +414,7 @@ impl Writer {
             let mut tally = ArrayTally::default();
             let recoded =
                 policy.recode(&packed, &mut tally).map_err(|error| error.with_key(key))?;
-            self.put(key, &recoded)?;
+            self.put(key, self.key_set.prepare(key.as_bytes()), &recoded)?;
             self.tally += tally;
             Ok(())
         });
@@ -418,13 +423,13 @@ impl Writer {
     }
 
     #[inline]
-    fn put(&mut self, key: &str, packed: &[u8]) -> Result<()> {
+    fn put(&mut self, key: &str, hash: KeyHash, packed: &[u8]) -> Result<()> {
         let sum = self.checksum(packed);
         let end = self.bytes + packed.len() as u64;
         let Open { data, spools, .. } = open(&mut self.open, self.broken, &self.path)?;
-        let noted = spools.note_new(&self.key_set, (key, end), self.samples);
+        let noted = spools.note_new(&self.key_set, hash, (key, end), self.samples);
         self.broken = noted.is_err();
-        let hash = noted??;
+        noted??;
         let queued = data.append(packed).map_err(|e| e.shown_at(&self.path));
         let noted = queued.and_then(|()| spools.note_checksum(sum, end));
         self.count(hash, end, noted)
@@ -450,7 +455,7 @@ impl Writer {
 
     /// Adds a sample whose bytes are there to the side files.
     fn note(&mut self, key: &str, end: u64, checksum: u32) -> Result<()> {
-        let hash = self.key_set.hash(key);
+        let hash = self.key_set.hash(key.as_bytes());
         let spools = &mut open(&mut self.open, self.broken, &self.path)?.spools;
         let noted = spools.note(key, end, checksum);
         self.count(hash, end, noted)
@@ -532,7 +537,7 @@ impl Writer {
 
     /// Whether a sample with this key was written.
     pub fn contains_key(&mut self, key: &str) -> Result<bool> {
-        Ok(self.find(key, self.key_set.hash(key))?.is_some())
+        Ok(self.find(key, self.key_set.hash(key.as_bytes()))?.is_some())
     }
 
     /// The names of the numeric labels, that of 0 first: `NAME.labels` is published with the

@@ -1,4 +1,5 @@
-//! Hashes that collide, which those of the format do once in a lifetime: injected.
+//! Hashes that collide, which those of the format do once in a lifetime: injected. And samples whose key is not where a
+//! writer first looks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -93,4 +94,34 @@ fn real_duplicates_are_told_from_collisions() {
     assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error}");
     assert_eq!((error.key(), error.index()), (Some("k1"), Some(3)));
     assert_eq!(storage.names(), [Path::new("x")]);
+}
+
+#[test]
+fn the_key_that_counts_is_the_one_that_is_refused_again() {
+    let options = Writer::options().storage(Arc::new(MemoryStorage::new()));
+    let mut writer = options.create("x").unwrap();
+    let sample = |fields: &[(&str, &str)]| {
+        Value::Map(fields.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
+    };
+    let long = "l".repeat(300);
+    // Of two the last one counts, as in Python. It need not be short, nor come first.
+    for (key, fields) in [
+        ("b", &[("key", "a"), ("key", "b")][..]),
+        ("a", &[("key", "a"), ("key", "a")]),
+        ("c", &[("v", "d"), ("key", "c")]),
+        ("", &[("key", "")]),
+        (&long[..40], &[("key", &long[..40])]),
+        (&long, &[("key", &long)]),
+    ] {
+        writer.write_value(&sample(fields)).unwrap();
+        for again in [fields, &[("key", key)], &[("v", ""), ("key", key)]] {
+            let refused = writer.write_value(&sample(again)).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::DuplicateKey, "{key}");
+            assert!(writer.contains_key(key).unwrap());
+        }
+        let refused = writer.write_raw_unchecked(key, b"").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::DuplicateKey, "{key}");
+    }
+    assert!(!writer.contains_key("d").unwrap());
+    assert_eq!(writer.finish().unwrap().samples, 6);
 }

@@ -26,6 +26,22 @@ pub fn key(bytes: &[u8]) -> Result<Option<&str>, FormatError> {
     find(bytes, KEY)?.map(|mut at| at.read_str()).transpose()
 }
 
+/// What the key of a packed sample is likely to be, in few steps: it is if it comes first, is text, and there is no
+/// second one. Nothing is certain; empty bytes where it cannot be seen.
+#[inline(always)]
+pub(crate) fn likely_key(bytes: &[u8]) -> &[u8] {
+    let key = match bytes {
+        [0x81..=0x8f, 0xa3, b'k', b'e', b'y', tag @ 0xa0..=0xbf, rest @ ..] => {
+            rest.get(..usize::from(tag & 0x1f))
+        }
+        [0x81..=0x8f, 0xa3, b'k', b'e', b'y', 0xd9, len, rest @ ..] => {
+            rest.get(..usize::from(*len))
+        }
+        _ => None,
+    };
+    key.unwrap_or_default()
+}
+
 /// Whether this is the key of a packed sample, as far as few steps tell: `false` says nothing. `key` is text, so bytes
 /// that are the same need no check.
 #[inline(always)]
@@ -305,7 +321,18 @@ mod tests {
                 assert_eq!(has_plain_key(&sample, own), is_plain);
             }
             assert!(!has_plain_key(&sample, "another"));
+            // It is the first field if it is anything.
+            let likely = likely_key(&sample);
+            let first = || fields(&sample).ok()?.next()?.ok();
+            if let (false, Some((name, value))) = (likely.is_empty(), first()) {
+                assert_eq!(
+                    (name, Cursor::new(value).read_str_bytes()),
+                    (&b"\xa3key"[..], Ok(likely))
+                );
+            }
         }
+        assert_eq!(likely_key(b"\x82\xa3key\xa2k0\xa1v\x07"), b"k0");
+        assert_eq!(likely_key(&[b"\x81\xa3key\xd9\x28", &[b'l'; 40][..]].concat()), [b'l'; 40]);
         assert!(plain > if cfg!(miri) { 0 } else { 100 }, "{plain}");
     }
 

@@ -59,6 +59,10 @@ impl Ahead {
         if self.batch.ends.len() >= BATCH.0 || self.batch.bytes.len() >= BATCH.1 {
             self.hand_over();
         }
+        if key.len() > BATCH.1 {
+            // As many of them would wait in memory as there are batches.
+            self.end();
+        }
         if matches!(self.state, State::Ended(_)) {
             return;
         }
@@ -97,7 +101,8 @@ impl Ahead {
         self.batch = Batch::default();
         self.state = match std::mem::replace(&mut self.state, State::Ended(None)) {
             State::Running(_, thread) => State::Ended(Some(thread)),
-            state => state,
+            State::Ended(thread) => State::Ended(thread),
+            State::NotStarted => State::Ended(None),
         };
     }
 
@@ -223,6 +228,25 @@ mod tests {
             assert!(ahead.batch.bytes.len() < BATCH.1 + key.len());
         }
         check(&keys, &ahead.finish());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes minutes there")]
+    fn a_key_that_is_too_long_to_wait_is_the_last_one() {
+        let parallel = thread::available_parallelism().map_or(1, usize::from) > 1;
+        for before in [0, 5, BATCH.0 + 5] {
+            let mut keys: Vec<String> = (0..before + 3 * BATCH.0).map(|i| format!("{i}")).collect();
+            keys[before] = "l".repeat(BATCH.1 + 1);
+            let mut ahead = Ahead::new(hash_keys);
+            for key in &keys {
+                ahead.push(key);
+                assert!(ahead.batch.bytes.len() <= BATCH.1);
+            }
+            ahead.take_back();
+            let hashed = ahead.finish();
+            assert_eq!(hashed.hashes.len(), if parallel && before > BATCH.0 { BATCH.0 } else { 0 });
+            check(&keys, &hashed);
+        }
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl KeySet {
         }
     }
 
-    /// The hash of a key, for which the processor is asked for what [`may_have`](Self::may_have) looks at.
+    /// Hashes a key, and asks the processor for the memory that [`may_have`](Self::may_have) looks at.
     #[inline]
     pub(super) fn prepare(&self, key: &[u8]) -> KeyHash {
         let hash = self.hash(key);

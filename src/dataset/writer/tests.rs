@@ -123,5 +123,14 @@ fn the_key_that_counts_is_the_one_that_is_refused_again() {
         assert_eq!(refused.kind(), ErrorKind::DuplicateKey, "{key}");
     }
     assert!(!writer.contains_key("d").unwrap());
+    // What only looks like the key is not taken for one.
+    let no_key = Value::Map(vec![("key".into(), "x".into()), ("key".into(), 7.into())]);
+    assert_eq!(writer.write_value(&no_key).unwrap_err().kind(), ErrorKind::Invalid);
+    let other = writer.write_raw("y", b"\x81\xa3key\xa1x").unwrap_err();
+    assert_eq!(other.kind(), ErrorKind::Invalid);
+    for absent in ["x", "y"] {
+        assert!(!writer.contains_key(absent).unwrap());
+    }
+    assert_eq!(writer.len(), 6);
     assert_eq!(writer.finish().unwrap().samples, 6);
 }

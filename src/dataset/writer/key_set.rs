@@ -27,7 +27,7 @@ const SHARDS: usize = 256;
 const INDEX_OF_FEW: u32 = 24;
 const INDEX_OF_MANY: u32 = 32;
 /// How many keys wait for their slots.
-const WAITING: usize = 32;
+const WAITING: usize = 8;
 
 pub(super) struct KeySet {
     /// One, or all.

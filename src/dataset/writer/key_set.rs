@@ -90,9 +90,9 @@ impl KeySet {
     #[inline]
     pub(super) fn prepare(&self, key: &[u8]) -> KeyHash {
         let hash = self.hash(key);
-        let (shard, bits) = self.shard(hash);
+        let (shard, own) = self.shard(hash);
         let shard = &self.shards[shard];
-        prefetch(shard.memory.get(shard.bits(bits).0..).unwrap_or_default());
+        prefetch(shard.memory.get(shard.bits(own).0..).unwrap_or_default());
         hash
     }
 

@@ -345,13 +345,12 @@ impl Writer {
     /// As for [`write`](Self::write).
     #[inline]
     pub fn write_raw(&mut self, key: &str, packed: &[u8]) -> Result<()> {
-        let hash = self.key_set.prepare(key.as_bytes());
         let found = msgpack::check_sample(packed).map_err(|e| invalid(e).with_key(key))?;
         if found != key {
             let message = format!("expected a sample with this key, found one with {found:?}");
             return Err(Error::new(ErrorKind::Invalid, message).with_key(key));
         }
-        self.put(key, hash, packed)
+        self.put(key, packed)
     }
 
     /// Writes a sample that is packed already, by the key it has.
@@ -362,7 +361,7 @@ impl Writer {
     #[inline]
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed).map_err(invalid)?;
-        self.put(key, self.key_set.prepare(key.as_bytes()), packed)
+        self.put(key, packed)
     }
 
     /// Writes bytes as a sample without looking at them, as Python's `RawWriter` does. What is no
@@ -373,7 +372,7 @@ impl Writer {
     /// [`DuplicateKey`](ErrorKind::DuplicateKey).
     #[inline]
     pub fn write_raw_unchecked(&mut self, key: &str, packed: &[u8]) -> Result<()> {
-        self.put(key, self.key_set.prepare(key.as_bytes()), packed)
+        self.put(key, packed)
     }
 
     /// Writes what this packs, right where it goes.
@@ -414,7 +413,7 @@ impl Writer {
             let mut tally = ArrayTally::default();
             let recoded =
                 policy.recode(&packed, &mut tally).map_err(|error| error.with_key(key))?;
-            self.put(key, self.key_set.prepare(key.as_bytes()), &recoded)?;
+            self.put(key, &recoded)?;
             self.tally += tally;
             Ok(())
         });
@@ -423,7 +422,8 @@ impl Writer {
     }
 
     #[inline]
-    fn put(&mut self, key: &str, hash: KeyHash, packed: &[u8]) -> Result<()> {
+    fn put(&mut self, key: &str, packed: &[u8]) -> Result<()> {
+        let hash = self.key_set.prepare(key.as_bytes());
         let sum = self.checksum(packed);
         let end = self.bytes + packed.len() as u64;
         let Open { data, spools, .. } = open(&mut self.open, self.broken, &self.path)?;

@@ -172,11 +172,11 @@ fn rows_of(batch: &ColumnBatch, name: &str) -> Vec<Vec<u8>> {
     offsets.windows(2).map(|o| data[o[0] as usize..o[1] as usize].to_vec()).collect()
 }
 
-/// Waits until it is so, at most some seconds.
-fn wait_for(what: &str, so: impl Fn() -> bool) {
+/// Waits until it is so. Gives up after minutes, so that a hang has a name.
+fn wait_for(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !so() {
-        assert!(start.elapsed() < Duration::from_secs(10), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(300), "{what}");
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -274,6 +274,18 @@ fn cat(url: &str, cache: &Path, size: &str) -> Command {
     command
 }
 
+/// Waits until the cache has bytes, or all processes have ended.
+#[cfg(feature = "cli")]
+fn cache_grows(cache: &Path, children: &mut [Child]) -> bool {
+    while size_of(cache) == 0 {
+        if children.iter_mut().all(|child| child.try_wait().unwrap().is_some()) {
+            return size_of(cache) > 0;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
 /// Eight processes at a time, some of which are killed, while a watcher adds up sizes.
 #[test]
 #[cfg(feature = "cli")]
@@ -287,18 +299,22 @@ fn many_processes_never_exceed_the_limit() {
         use std::sync::atomic::Ordering::SeqCst;
         let watcher = scope.spawn(|| {
             let mut most = 0;
-            while !done.load(SeqCst) {
+            loop {
+                let last = done.load(SeqCst);
                 most = most.max(size_of(&cache));
+                if last {
+                    return most;
+                }
             }
-            most
         });
         for round in 0..3 {
             let start = |number: usize| {
                 cat(&places[(number + round) % 3].url(), &cache, "5M").spawn().unwrap()
             };
             let mut children: Vec<Child> = (0..8).map(start).collect();
-            std::thread::sleep(Duration::from_millis(300));
             // Two die in the middle of it.
+            let begun = cache_grows(&cache, &mut children);
+            assert!(begun, "nothing is cached");
             for child in &mut children[..2] {
                 child.kill().unwrap();
             }

@@ -161,7 +161,7 @@ fn the_command_converts_from_a_bucket_to_a_bucket() {
 #[test]
 fn a_killed_conversion_leaves_no_dataset_and_a_repair_makes_room() {
     let server = Server::start();
-    server.fail(|_, request| request.query.contains("partNumber=").then_some(Fault::Late(60_000)));
+    server.fail(|_, request| request.query.contains("partNumber=").then_some(Fault::Late(600_000)));
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("a.jsonl");
     let text = "x".repeat(1 << 20);
@@ -175,7 +175,7 @@ fn a_killed_conversion_leaves_no_dataset_and_a_repair_makes_room() {
         .unwrap();
     let start = std::time::Instant::now();
     while server.most_in_flight() < 8 << 20 {
-        assert!(start.elapsed() < Duration::from_secs(60), "nothing went up");
+        assert!(start.elapsed() < Duration::from_secs(300), "nothing went up");
         std::thread::sleep(Duration::from_millis(20));
     }
     child.kill().unwrap();

@@ -74,7 +74,9 @@ fn connections_that_end_are_opened_again() {
 #[test]
 fn answers_that_stall_are_noticed_and_named() {
     let place = Place::new(2000, 100, true);
-    let reader = place.open();
+    let options = place.options().timeout(Duration::from_millis(700));
+    let (storage, path) = RemoteStorage::open(&place.url(), options).unwrap();
+    let reader = DatasetReader::options().storage(Arc::new(storage)).open(path).unwrap();
     place.server.fail(|n, _| (n == 0).then_some(Fault::Stall));
     assert_eq!(reader.get_raw(1000).unwrap(), place.local.get_raw(1000).unwrap());
     place.server.fail(|_, _| Some(Fault::Stall));

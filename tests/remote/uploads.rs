@@ -10,7 +10,7 @@ use kiste::storage::{Expected, Storage};
 /// A server that speaks S3, and the storage that writes to it.
 pub(super) fn s3(server: &Server) -> RemoteOptions {
     RemoteOptions::default()
-        .timeout(Duration::from_millis(1500))
+        .timeout(Duration::from_secs(60))
         .retries(6)
         .set("AWS_ENDPOINT_URL", &server.url())
         .set("AWS_ALLOW_HTTP", "true")

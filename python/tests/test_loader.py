@@ -275,19 +275,16 @@ def test_a_report_is_of_one_epoch(numbers, threads, columns):
     assert loader.report()["limit"] == "unknown"
     for epoch in range(3):
         for batch in loader:
-            time.sleep(0.004)
             assert loader.report()["batches"] == batch.step + 1
         report = loader.report()
-        time.sleep(0.02)
         # The epoch has ended: validation is not part of it.
         assert loader.report() == report
         assert (report["batches"], report["samples"], report["failures"]) == (10, 100, 0)
-        assert report["limit"] == "consumer" and report["consumer"]["busy"] >= 0.04
         assert report["bytes"] > 0 and report["workers"]["threads"] == threads
         assert (report["consumer"]["first"] > 0) == (epoch == 0)
         parts = sum(report["consumer"][part] for part in ("first", "waiting", "busy"))
         assert report["seconds"] == pytest.approx(parts)
-        assert "the loader keeps up" in report["advice"] and report["advice"] in report["summary"]
+        assert report["advice"] in report["summary"]
     loader.close()
     assert loader.report() == report
     iter(loader)
@@ -296,6 +293,15 @@ def test_a_report_is_of_one_epoch(numbers, threads, columns):
     loader.load_state_dict({"epoch": 7, "position": 50})
     assert loader.report()["batches"] == 0
     assert sum(1 for _ in loader) == 5 and loader.report()["batches"] == 5
+    # A slow loop is the limit, once other programs leave it a core.
+    for _ in range(50):
+        for batch in loader:
+            time.sleep(0.004)
+        report = loader.report()
+        assert report["consumer"]["busy"] >= 0.04
+        if report["limit"] == "consumer":
+            break
+    assert report["limit"] == "consumer" and "the loader keeps up" in report["advice"]
 
 
 @pytest.mark.parametrize("packed", [False, True])

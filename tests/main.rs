@@ -19,6 +19,8 @@ mod guide;
 mod image;
 mod inputs;
 mod layers;
+#[cfg(all(feature = "full", feature = "stat"))]
+mod left_out;
 mod lazy;
 mod loader;
 mod mat;

@@ -187,6 +187,7 @@ class Converted(TypedDict):
     outputs: list[Output]
     bad: Bad
     changes: list[str]
+    remarks: list[str]
     quarantine: Path | None
     skipped_duplicates: int
     skipped_files: int

@@ -151,6 +151,8 @@ fn described<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDic
     dict.set_item("bad", bad)?;
     let changes: Vec<String> = report.changes.iter().map(ToString::to_string).collect();
     dict.set_item("changes", changes)?;
+    let remarks: Vec<String> = report.remarks.iter().map(ToString::to_string).collect();
+    dict.set_item("remarks", remarks)?;
     dict.set_item("quarantine", report.quarantine.as_ref())?;
     dict.set_item("skipped_duplicates", report.skipped_duplicates)?;
     dict.set_item("skipped_files", report.skipped_files)?;

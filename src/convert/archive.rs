@@ -1,4 +1,7 @@
 //! The files of a tar archive, read as a stream.
+//!
+//! Archives that were concatenated are read one after the other, as Python's `tarfile` and GNU tar
+//! with `--ignore-zeros` read them.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -21,6 +24,21 @@ pub(crate) struct Archive<'a> {
     /// The last of our own records about the whole archive, and where their entry begins; none if they
     /// are damaged.
     pub(super) global: Option<(u64, Records)>,
+    /// Whether the file may end without an end mark.
+    open_end: bool,
+    /// How the file ended, once it has.
+    pub(super) ending: Ending,
+}
+
+/// How a file of archives ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// With an end mark, and perhaps zeros after it.
+    Marked,
+    /// After a whole entry, without an end mark.
+    Unmarked,
+    /// With this many bytes that are no archive, from this position on.
+    Foreign { position: u64, bytes: u64 },
 }
 
 /// The bytes of an archive.
@@ -100,7 +118,23 @@ impl<'a> Archive<'a> {
     /// Opens an archive, which may be compressed. Files of more than `max_bytes` are errors.
     pub(crate) fn open(path: &Path, max_bytes: u64) -> Result<Archive<'static>> {
         let input = Box::new(Stream(compressed::open(path)?));
-        Ok(Archive { path: path.to_path_buf(), input, position: 0, max_bytes, global: None })
+        Ok(Archive::new(path, input, 0, max_bytes))
+    }
+
+    fn new<'b>(
+        path: &Path,
+        input: Box<dyn Bytes + 'b>,
+        position: u64,
+        max_bytes: u64,
+    ) -> Archive<'b> {
+        let (path, ending) = (path.to_path_buf(), Ending::Marked);
+        Archive { path, input, position, max_bytes, global: None, open_end: false, ending }
+    }
+
+    /// Lets the file end after a whole entry, without an end mark.
+    pub(super) fn open_end(mut self, open_end: bool) -> Self {
+        self.open_end = open_end;
+        self
     }
 
     /// Opens an archive that is not compressed, at the first header of an entry. `at_once` bytes
@@ -117,13 +151,13 @@ impl<'a> Archive<'a> {
         file.seek(SeekFrom::Start(position)).map_err(at)?;
         let file = BufReader::with_capacity(at_once, file);
         let input = Box::new(Plain { file, position, len });
-        Ok(Archive { path: path.to_path_buf(), input, position, max_bytes, global: None })
+        Ok(Archive::new(path, input, position, max_bytes))
     }
 
     /// The archive at this path, whose bytes come from `input`.
     #[cfg(feature = "datasets")]
     pub(crate) fn over(path: &Path, input: Box<dyn Bytes + 'a>, max_bytes: u64) -> Archive<'a> {
-        Archive { path: path.to_path_buf(), input, position: 0, max_bytes, global: None }
+        Archive::new(path, input, 0, max_bytes)
     }
 
     /// Reads the file that [`next`](Self::next) returned as an archive, without holding it in
@@ -144,6 +178,11 @@ impl<'a> Archive<'a> {
         self.pass(left)?;
         self.pass(padding(entry.size) as u64)?;
         Ok(done)
+    }
+
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The position of the next bytes: those of the file that [`next`](Self::next) returned.
@@ -273,20 +312,69 @@ impl<'a> Archive<'a> {
         if passed < size { Err(self.truncated()) } else { Ok(()) }
     }
 
+    /// The next header: after an end mark, that of the next archive.
     fn header(&mut self) -> Result<Option<Header>> {
         let start = self.position;
         let mut block = [0; BLOCK];
-        self.input.read_exact(&mut block).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.truncated(),
-            _ => compressed::blame(&self.path, error),
-        })?;
-        self.position += BLOCK as u64;
-        let header = parse_header(&block).map_err(|error| self.format_error(start, error))?;
-        if header.is_none() {
-            // The checksum of a compressed file is at its end.
-            self.input.pass(u64::MAX).map_err(|error| compressed::blame(&self.path, error))?;
+        let read = self.block(&mut block)?;
+        // A writer that was not closed leaves no end mark, or a part of it.
+        if read < BLOCK && (start == 0 || block != [0; BLOCK]) {
+            return Err(self.truncated());
         }
-        Ok(header)
+        if read < BLOCK && !self.open_end {
+            let flaw = FormatError::new(start, "the end mark of a tar archive", "the end of file");
+            return Err(Error::from(flaw).at(&self.path));
+        }
+        if read < BLOCK {
+            self.ending = Ending::Unmarked;
+            return Ok(None);
+        }
+        match parse_header(&block).map_err(|error| self.format_error(start, error))? {
+            Some(header) => Ok(Some(header)),
+            None => self.next_archive(),
+        }
+    }
+
+    /// The first header after an end mark, if another archive follows.
+    fn next_archive(&mut self) -> Result<Option<Header>> {
+        let mut block = [0; BLOCK];
+        loop {
+            let start = self.position;
+            let read = self.block(&mut block)?;
+            if read == BLOCK && block == [0; BLOCK] {
+                continue;
+            }
+            if let (BLOCK, Ok(Some(header))) = (read, parse_header(&block)) {
+                // What was said of the archive before is not said of this one.
+                self.global = Some((start, Records::new()));
+                return Ok(Some(header));
+            }
+            if block[..read].iter().any(|&byte| byte != 0) {
+                // To the end: a compressed file has its checksum there.
+                let rest = self.input.pass(u64::MAX);
+                let rest = rest.map_err(|error| compressed::blame(&self.path, error))?;
+                self.position += rest;
+                self.ending = Ending::Foreign { position: start, bytes: self.position - start };
+            }
+            return Ok(None);
+        }
+    }
+
+    /// Reads a block, or what is left of the file, with zeros after it. Returns how many bytes there
+    /// were.
+    fn block(&mut self, block: &mut [u8; BLOCK]) -> Result<usize> {
+        *block = [0; BLOCK];
+        let mut len = 0;
+        while len < BLOCK {
+            match self.input.read(&mut block[len..]) {
+                Ok(0) => break,
+                Ok(read) => len += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(compressed::blame(&self.path, error)),
+            }
+        }
+        self.position += len as u64;
+        Ok(len)
     }
 
     fn extra(&mut self, header: &Header) -> Result<Vec<u8>> {
@@ -349,7 +437,6 @@ impl<'a> Archive<'a> {
         Error::from(FormatError { position, ..error }).at(&self.path)
     }
 
-    /// Every archive has an end mark, so one without it was cut short.
     fn truncated(&self) -> Error {
         let flaw = FormatError::new(self.position, "the rest of a tar archive", "the end of file");
         Error::from(flaw).at(&self.path)

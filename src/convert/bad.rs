@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::carried::Remarks;
 use crate::Value;
 use crate::array::ArrayTally;
 use crate::error::{Error, ErrorKind, Result};
@@ -46,6 +47,9 @@ pub(super) struct Tally {
     pub(super) quarantined: u64,
     pub(super) arrays: Option<ArrayTally>,
     pub(super) unseen: Vec<String>,
+    /// What was left out or changed on the way to the samples.
+    #[serde(default, skip_serializing_if = "Remarks::is_empty")]
+    pub(super) remarks: Remarks,
 }
 
 impl Tally {
@@ -70,6 +74,7 @@ impl Tally {
         if let Some(arrays) = later.arrays {
             *self.arrays.get_or_insert_default() += arrays;
         }
+        self.remarks.add(&later.remarks);
         // What one part has not seen, another one may have.
         self.unseen.retain(|name| later.unseen.contains(name));
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::carried::Remarks;
 use super::input::{Emit, Input};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -76,6 +77,10 @@ impl Input for Chained {
             Some((input, unit)) => input.locate(unit, item, error),
             None => error,
         }
+    }
+
+    fn remarks(&self, unit: usize) -> Remarks {
+        self.find(unit).map_or_else(Remarks::default, |(input, unit)| input.remarks(unit))
     }
 
     fn len_hint(&self) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! [`ChainedStreams`]: several streams as one, which are not divided into units.
 
-use super::Source;
+use super::{Remarks, Source};
 use crate::error::{Error, Result};
 
 /// The samples of one source after those of the other. None has labels: the only streams are lines.
@@ -8,11 +8,13 @@ pub(super) struct ChainedStreams {
     sources: Vec<Box<dyn Source>>,
     /// The source of the last batch, and of the next one.
     at: usize,
+    /// Those of the sources before it.
+    remarks: Remarks,
 }
 
 impl ChainedStreams {
     pub(super) fn new(sources: Vec<Box<dyn Source>>) -> ChainedStreams {
-        ChainedStreams { sources, at: 0 }
+        ChainedStreams { sources, at: 0, remarks: Remarks::default() }
     }
 }
 
@@ -23,6 +25,7 @@ impl Source for ChainedStreams {
             if !batch.is_empty() {
                 return Ok(batch);
             }
+            source.remarks().into_iter().for_each(|remarks| self.remarks.add(remarks));
             self.at += 1;
         }
         Ok(Vec::new())
@@ -33,6 +36,11 @@ impl Source for ChainedStreams {
             Some(source) => source.locate(item, error),
             None => error,
         }
+    }
+
+    fn remarks(&self) -> [&Remarks; 2] {
+        // A stream has no units, and so all of them in the first place.
+        [&self.remarks, self.sources.get(self.at).map_or(Remarks::NONE, |at| at.remarks()[0])]
     }
 
     // No unit: each source counts its own from 0.

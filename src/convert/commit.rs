@@ -94,14 +94,15 @@ impl Conversion {
         let plan = self.plan_of(&opened, Some(part.of()))?;
         let parts = self.parts(&plan)?;
         // The parts of a result that is there are about to be removed, and must not be written again.
-        match parts.is_published()? {
+        let report = match parts.is_published()? {
             true => Ok(Report { was_complete: true, ..Report::default() }),
             // Its shards stay where they are: a part that continues finds them.
             false if self.is_sharded() => self.write_shards(&parts, part, opened, monitor),
             false => self
                 .write_part(&parts, part, opened, false, monitor)
                 .map_err(|error| kept(error, &self.output, "nothing was written")),
-        }
+        };
+        Ok(report?.told(monitor))
     }
 
     /// Runs a conversion that splits or shuffles: as one part, which is then joined.
@@ -335,7 +336,7 @@ fn finish_part(parts: &Parts, part: Part, made: &Complete) -> Result<()> {
 /// [`Foreign`](ErrorKind::Foreign) or [`AlreadyExists`](ErrorKind::AlreadyExists) for what is in the
 /// place of the output.
 pub fn commit(output: impl AsRef<Path>, monitor: &mut dyn Monitor) -> Result<Report> {
-    commit_with(output.as_ref(), true, monitor)
+    Ok(commit_with(output.as_ref(), true, monitor)?.told(monitor))
 }
 
 pub(super) fn commit_with(

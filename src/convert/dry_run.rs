@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::Source;
-use super::carried::ChangedValues;
+use super::carried::{ChangedValues, Remark, Remarks};
 use super::conversion::Conversion;
 use super::export::Export;
 use super::format::Format;
@@ -36,6 +36,8 @@ const REPORTED: usize = 10;
 pub struct DryRun {
     /// The fields in the order in which they first occur, the key among them.
     pub fields: Vec<TriedField>,
+    /// What was left out or changed on the way from the sources to these samples.
+    pub remarks: Vec<Remark>,
     /// What the conversion would stop with, if the output cannot hold a field.
     pub error: Option<Error>,
 }
@@ -50,7 +52,8 @@ pub struct TriedField {
     pub types: String,
     /// What a reader of the output finds.
     pub becomes: FieldOutcome,
-    /// Which values change into what, as [`Format::carries`] has it: `strings become bytes`.
+    /// Which values change into what, as [`Format::carries`] has it: `strings become bytes`; and what was
+    /// left out or changed when they were read.
     pub changes: Vec<String>,
 }
 
@@ -77,11 +80,12 @@ pub enum FieldOutcome {
     Untried,
 }
 
-/// `{"fields": […]}`, without the error.
+/// `{"fields": […], "remarks": […]}`, without the error.
 impl Serialize for DryRun {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("DryRun", 1)?;
+        let mut object = serializer.serialize_struct("DryRun", 2)?;
         object.serialize_field("fields", &self.fields)?;
+        object.serialize_field("remarks", &self.remarks)?;
         object.end()
     }
 }
@@ -141,6 +145,7 @@ impl Conversion {
         let (mut source, _) = self.shaped(self.open()?.samples.into_source())?;
         let format = self.output_format();
         let mut batch = source.next_batch()?;
+        let remarks = all_remarks(&*source);
         batch.truncate(TRIED);
         let samples = batch.into_iter().collect::<Result<Vec<_>>>()?;
         let before = fields(&samples)?;
@@ -149,9 +154,13 @@ impl Conversion {
             _ => trial(format, samples, &*source)?,
         };
         let changes_of = |name: &str| {
+            let read = remarks.iter().filter(|remark| remark.field.as_deref() == Some(name));
             let own = changes.iter().filter(|changed| changed.field == name);
-            own.map(|changed| format!("{} become {}", changed.kind, changed.became)).collect()
+            let own = own.map(|changed| format!("{} become {}", changed.kind, changed.became));
+            read.map(Remark::what).chain(own).collect::<Vec<String>>()
         };
+        let is_remarked =
+            |name: &str| remarks.iter().any(|remark| remark.field.as_deref() == Some(name));
         let after = After::new(after);
         let reasons: HashMap<&str, &str> =
             refused.iter().map(|refused| (&refused.field[..], refused.error.message())).collect();
@@ -165,7 +174,7 @@ impl Conversion {
                 Some(found) => FieldOutcome::Field {
                     name: found.name.clone(),
                     types: found.types(),
-                    is_same: field.values == found.values,
+                    is_same: field.values == found.values && !is_remarked(&field.name),
                     is_key: field.name != found.name && found.name == OWN_KEY,
                 },
             }
@@ -176,9 +185,17 @@ impl Conversion {
             becomes: becomes(field),
             changes: changes_of(&field.name),
         });
-        let tried = tried.collect();
-        Ok(DryRun { fields: tried, error: refused.into_iter().next().map(|refused| refused.error) })
+        let fields = tried.collect();
+        let error = refused.into_iter().next().map(|refused| refused.error);
+        Ok(DryRun { fields, remarks, error })
     }
+}
+
+/// What was remarked on so far.
+fn all_remarks(source: &dyn Source) -> Vec<Remark> {
+    let mut all = Remarks::default();
+    source.remarks().into_iter().for_each(|remarks| all.add(remarks));
+    all.list()
 }
 
 /// The name of the key where it is a field like others: a reader has a key of its own.

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use super::{Input, Source};
+use super::{Input, Remarks, Source};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Samples and bytes of a batch: the limit that is reached first ends it.
@@ -27,6 +27,9 @@ pub struct InOrder<T> {
     last: usize,
     before: u64,
     handed: u64,
+    /// Remarks on the units before that of the last batch, and on that one.
+    whole: Remarks,
+    present: Remarks,
     /// The unit after the last one.
     end: usize,
     threads: Vec<JoinHandle<()>>,
@@ -38,9 +41,9 @@ struct Unit {
 }
 
 enum Message {
-    Batch(Vec<Result<Vec<u8>>>),
+    Batch(Vec<Result<Vec<u8>>>, Remarks),
     /// Comes last. A unit that ends without it was cut short by a panic.
-    End(Result<()>),
+    End(Result<()>, Remarks),
 }
 
 impl<T: Input + 'static> InOrder<T> {
@@ -75,7 +78,9 @@ impl<T: Input + 'static> InOrder<T> {
         };
         let threads = (0..threads).map(run).collect();
         let units = Some(units);
-        InOrder { input, units, current: None, last: start, before: 0, handed: 0, end, threads }
+        let (whole, present) = (Remarks::default(), Remarks::default());
+        let (current, last, before, handed) = (None, start, 0, 0);
+        InOrder { input, units, current, last, before, handed, whole, present, end, threads }
     }
 }
 
@@ -96,9 +101,10 @@ fn work(input: &dyn Input, end: usize, next: &Mutex<(usize, SyncSender<Unit>)>) 
             return;
         }
         drop(next);
-        let mut batch = Batch { samples: Vec::new(), bytes: 0, sender: &sender };
+        let remarks = || input.remarks(number);
+        let mut batch = Batch { samples: Vec::new(), bytes: 0, sender: &sender, remarks: &remarks };
         let result = input.read(number, &mut |sample| batch.push(sample));
-        if batch.send().is_err() || sender.send(Message::End(result)).is_err() {
+        if batch.send().is_err() || sender.send(Message::End(result, remarks())).is_err() {
             return;
         }
     }
@@ -108,6 +114,8 @@ struct Batch<'a> {
     samples: Vec<Result<Vec<u8>>>,
     bytes: usize,
     sender: &'a SyncSender<Message>,
+    /// Takes those on the samples.
+    remarks: &'a dyn Fn() -> Remarks,
 }
 
 impl Batch<'_> {
@@ -123,7 +131,7 @@ impl Batch<'_> {
         let gone = |_| Error::new(ErrorKind::Interrupted, "the receiver of the samples is gone");
         match samples.is_empty() {
             true => Ok(()),
-            false => self.sender.send(Message::Batch(samples)).map_err(gone),
+            false => self.sender.send(Message::Batch(samples, (self.remarks)())).map_err(gone),
         }
     }
 }
@@ -137,14 +145,17 @@ impl<T: Input + 'static> Source for InOrder<T> {
                     Some(unit) => self.last = unit.number,
                     None => {
                         self.last = self.end;
+                        self.whole.add(&std::mem::take(&mut self.present));
                         return Ok(Vec::new());
                     }
                 }
                 (self.before, self.handed) = (0, 0);
+                self.whole.add(&std::mem::take(&mut self.present));
                 continue;
             };
             match unit.messages.recv() {
-                Ok(Message::Batch(samples)) => {
+                Ok(Message::Batch(samples, remarks)) => {
+                    self.present.add(&remarks);
                     self.before = self.handed;
                     self.handed += samples.len() as u64;
                     let numbered = samples.into_iter().enumerate();
@@ -157,7 +168,8 @@ impl<T: Input + 'static> Source for InOrder<T> {
                     };
                     return Ok(numbered.map(located).collect());
                 }
-                Ok(Message::End(result)) => {
+                Ok(Message::End(result, remarks)) => {
+                    self.present.add(&remarks);
                     self.current = None;
                     if let Err(error) = result {
                         let error = match self.input.path(self.last) {
@@ -180,6 +192,10 @@ impl<T: Input + 'static> Source for InOrder<T> {
 
     fn unit(&self) -> Option<usize> {
         Some(self.last)
+    }
+
+    fn remarks(&self) -> [&Remarks; 2] {
+        [&self.whole, &self.present]
     }
 
     fn len_hint(&self) -> Option<u64> {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::carried::Remarks;
 use super::source_file::size_of;
 use crate::error::{Error, Result};
 
@@ -59,6 +60,13 @@ pub trait Input: Send + Sync {
         }
     }
 
+    /// Takes what was left out or changed on the way to the samples of a unit since this was last
+    /// asked, while the unit is read or after it.
+    fn remarks(&self, unit: usize) -> Remarks {
+        let _ = unit;
+        Remarks::default()
+    }
+
     /// How many samples there will be, where that is known without reading them.
     fn len_hint(&self) -> Option<u64> {
         None
@@ -95,6 +103,10 @@ macro_rules! forward {
 
             fn locate(&self, unit: usize, item: u64, error: Error) -> Error {
                 (**self).locate(unit, item, error)
+            }
+
+            fn remarks(&self, unit: usize) -> Remarks {
+                (**self).remarks(unit)
             }
 
             fn len_hint(&self) -> Option<u64> {

@@ -88,7 +88,10 @@ mod parted_shuffle;
 #[doc(hidden)]
 pub use crate::guard::panic_is_caught;
 pub use bad::{BadInput, settle_quarantine};
-pub use carried::{Carried, ChangedValues, Extent, NumberKind, ValueKind, ValuePlace};
+pub use carried::{
+    Carried, ChangedValues, Extent, Handling, LeftOut, NumberKind, Remark, Remarks, ValueKind,
+    ValuePlace,
+};
 pub use chained::Chained;
 pub use commit::commit;
 pub use conversion::Conversion;
@@ -161,6 +164,12 @@ pub trait Source: Send {
         None
     }
 
+    /// What was left out or changed on the way to the samples so far: of the units before that of the
+    /// last batch, and of that one.
+    fn remarks(&self) -> [&Remarks; 2] {
+        [Remarks::NONE; 2]
+    }
+
     /// How many samples there will be, where that is known.
     fn len_hint(&self) -> Option<u64> {
         None
@@ -187,6 +196,10 @@ impl<T: Source + ?Sized> Source for Box<T> {
 
     fn arrays(&self) -> Option<&ArrayTally> {
         (**self).arrays()
+    }
+
+    fn remarks(&self) -> [&Remarks; 2] {
+        (**self).remarks()
     }
 
     fn len_hint(&self) -> Option<u64> {

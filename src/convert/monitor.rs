@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::Part;
-use super::carried::ChangedValues;
+use super::carried::{ChangedValues, Remark};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Watches a conversion: a progress bar, a log, a window with a button to stop.
@@ -141,6 +141,8 @@ pub enum Notice {
         /// What they were, what they became, and how many there were.
         changed: ChangedValues,
     },
+    /// Something in the sources was left out, or changed on the way to the samples.
+    Remarked(Remark),
     /// The key becomes a field like others, called `key`. A conversion back makes it the key again
     /// with [`key_field`](super::Conversion::key_field).
     KeyBecomesField(PathBuf),
@@ -171,6 +173,7 @@ impl Notice {
         matches!(
             self,
             Notice::LabelsLost
+                | Notice::Remarked(_)
                 | Notice::OneColumn { .. }
                 | Notice::ScatterElsewhere(_)
                 | Notice::UnusedListKeys { .. }
@@ -196,6 +199,7 @@ impl fmt::Display for Notice {
             ),
             Notice::FieldChanges { path, change } => write!(f, "{}: {change}", path.display()),
             Notice::ValuesChanged { path, changed } => write!(f, "{}: {changed}", path.display()),
+            Notice::Remarked(remark) => remark.fmt(f),
             Notice::KeyBecomesField(path) => {
                 write!(f, "{}: the key becomes a field \"key\"", path.display())
             }
@@ -217,6 +221,11 @@ impl fmt::Display for Notice {
 
 /// `1 sample`, `1,000 samples`
 pub(super) fn counted(count: u64, noun: &str) -> String {
+    counted_as(count, noun, &format!("{noun}s"))
+}
+
+/// The same of a noun whose plural does not end in `s`.
+pub(super) fn counted_as(count: u64, one: &str, many: &str) -> String {
     let digits = count.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -225,7 +234,7 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
         }
         grouped.push(digit);
     }
-    format!("{grouped} {noun}{}", if count == 1 { "" } else { "s" })
+    format!("{grouped} {}", if count == 1 { one } else { many })
 }
 
 /// What the error says of a conversion that a monitor stopped.

@@ -14,7 +14,7 @@ use super::options::ReadOptions;
 #[cfg(feature = "parquet")]
 use super::{ArrowIpcReader, ParquetReader};
 use super::{
-    Chained, CifarLabels, CifarReader, DatasetInput, InOrder, Input, JsonLinesReader,
+    BadInput, Chained, CifarLabels, CifarReader, DatasetInput, InOrder, Input, JsonLinesReader,
     JsonLinesStream, MdsReader, MnistOptions, MnistReader, Monitor, Notice, Source,
     WebDatasetReader, place, source_file,
 };
@@ -144,6 +144,7 @@ impl Conversion {
             Format::Mnist => Samples::units(mnist(paths, max)?),
             Format::Webdataset => {
                 let shards = WebDatasetReader::open_all(paths)?;
+                let shards = shards.may_lack_end(self.options.bad != BadInput::Stop);
                 Samples::units(within(shards, max, WebDatasetReader::max_bytes))
             }
             Format::Cifar10 => Samples::units(within(

@@ -5,7 +5,7 @@ use super::monitor::{Monitor, Progress, check_cancelled};
 use super::options::Duplicates;
 use super::reshape::Unseen;
 use super::writer::SampleWriter;
-use super::{Source, UnitLog};
+use super::{Remarks, Source, UnitLog};
 use crate::dataset::Writer;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -190,7 +190,9 @@ impl<'a> Passing<'a> {
             // An earlier run may have seen the field in the units that this one skips.
             self.tally.unseen.retain(|name| before.unseen.contains(name));
         }
-        // The arrays are still those of the batches before this one.
+        // The arrays are still those of the batches before this one. Remarks of units that are not
+        // whole come again with these units.
+        self.tally.remarks = self.remarks_of(&source.remarks()[..1]);
         if let (Some(log), Some(unit)) = (&mut self.log, source.unit()) {
             let begins = log.begins(unit);
             if begins && !log.is_due(self.written.1) {
@@ -206,6 +208,7 @@ impl<'a> Passing<'a> {
                 log.note(unit, self.written, state)?;
             }
         }
+        self.tally.remarks = self.remarks_of(&source.remarks());
         if let Some(arrays) = source.arrays() {
             let before = self.before.as_ref().and_then(|before| before.arrays.clone());
             let mut sum = before.unwrap_or_default();
@@ -219,6 +222,20 @@ impl<'a> Passing<'a> {
             input_bytes: input.unwrap_or(0),
         });
         Ok(())
+    }
+
+    /// What an earlier run remarked on, and these.
+    fn remarks_of(&self, found: &[&Remarks]) -> Remarks {
+        let mut sum = self.before.as_ref().map_or_else(Remarks::default, |b| b.remarks.clone());
+        found.iter().for_each(|remarks| sum.add(remarks));
+        sum
+    }
+
+    /// What was counted, with remarks on those units alone that are whole: others are read again by a
+    /// run that continues.
+    pub(super) fn whole_tally(&self, source: &dyn Source) -> Tally {
+        let remarks = self.remarks_of(&source.remarks()[..1]);
+        Tally { remarks, ..self.tally.clone() }
     }
 
     /// The conversion stops, and what was written is kept: how many samples are in whole units, after

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rayon::prelude::*;
 
-use super::Source;
+use super::{Remarks, Source};
 use crate::array::{ArrayPolicy, ArrayTally};
 use crate::error::{Error, Result};
 
@@ -116,6 +116,10 @@ impl Source for Recode {
 
     fn unit(&self) -> Option<usize> {
         self.source.unit()
+    }
+
+    fn remarks(&self) -> [&Remarks; 2] {
+        self.source.remarks()
     }
 
     fn len_hint(&self) -> Option<u64> {

@@ -6,11 +6,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::bad::Tally;
-use super::carried::ChangedValues;
+use super::carried::{ChangedValues, Remark};
+use super::monitor::{Monitor, Notice};
 use super::place::present_labels;
 use crate::array::ArrayTally;
 use crate::dataset::labels_path;
 use crate::storage;
+
+/// Remarks that a monitor is told one by one: a table has any number of fields.
+const TOLD: usize = 20;
 
 /// What a conversion did.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -34,6 +38,8 @@ pub struct Report {
     pub arrays: Option<ArrayTally>,
     /// Values that became something else, as the output has no exact form for them.
     pub changes: Vec<ChangedValues>,
+    /// What was left out or changed on the way from the sources to the samples.
+    pub remarks: Vec<Remark>,
     /// How long it took.
     pub duration: Duration,
 }
@@ -114,6 +120,7 @@ impl Report {
                 "bad": self.bad.count,
                 "quarantine": self.quarantine,
                 "changes": self.changes_in_words(),
+                "remarks": self.remarks,
                 "seconds": self.duration.as_secs_f64(),
             })),
             [_] => datasets().next(),
@@ -132,6 +139,7 @@ impl Report {
             "bad": self.bad.count,
             "quarantine": self.quarantine,
             "changes": self.changes_in_words(),
+            "remarks": self.remarks,
             "skipped_files": self.skipped_files,
             "labels": made.labels,
             "arrays": self.arrays,
@@ -151,6 +159,14 @@ impl Report {
         left_out == 0 && self.outputs.iter().all(|made| written(made) == 0)
     }
 
+    /// The same report, after the monitor was told its first remarks.
+    pub(super) fn told(self, monitor: &mut dyn Monitor) -> Report {
+        for remark in self.remarks.iter().take(TOLD).cloned() {
+            monitor.notice(Notice::Remarked(remark));
+        }
+        self
+    }
+
     /// What was counted.
     pub(super) fn of(tally: Tally) -> Report {
         Report {
@@ -162,6 +178,7 @@ impl Report {
                 first: tally.first,
             },
             arrays: tally.arrays,
+            remarks: tally.remarks.list(),
             ..Report::default()
         }
     }

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Source;
 use super::key_pattern::KeyPattern;
 use super::options::Options;
+use super::{Remarks, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Kind, sample};
 
@@ -272,6 +272,10 @@ impl Source for Reshape {
 
     fn locate(&self, item: usize, error: Error) -> Error {
         self.source.locate(item, error)
+    }
+
+    fn remarks(&self) -> [&Remarks; 2] {
+        self.source.remarks()
     }
 
     fn len_hint(&self) -> Option<u64> {

@@ -17,7 +17,7 @@ use super::plan::line_difference;
 use super::report::{Report, WrittenOutput};
 use super::reshape::{Reshape, Unseen, check_unseen};
 use super::unit_log::{Resumed, Resumption, UnitLog, resume, unfinished_plan};
-use super::{Duplicates, InOrder, Input, Parts, Place, Recode, Source};
+use super::{Duplicates, InOrder, Input, Parts, Place, Recode, Remarks, Source};
 use crate::array::ArrayPolicy;
 use crate::dataset::DatasetReader;
 use crate::dataset::{Writer, WriterOptions};
@@ -52,7 +52,8 @@ impl Conversion {
             Format::Dataset => self.run_dataset(opened, monitor),
             format => self.run_export(format, opened, monitor),
         };
-        run.map_err(|error| kept(error, &self.output, "nothing was written"))
+        let report = run.map_err(|error| kept(error, &self.output, "nothing was written"))?;
+        Ok(report.told(monitor))
     }
 
     fn run_dataset(&self, opened: Opened, monitor: &mut dyn Monitor) -> Result<Report> {
@@ -582,6 +583,10 @@ impl Source for Peeked {
 
     fn unit(&self) -> Option<usize> {
         self.source.unit()
+    }
+
+    fn remarks(&self) -> [&Remarks; 2] {
+        self.source.remarks()
     }
 
     fn len_hint(&self) -> Option<u64> {

@@ -31,7 +31,7 @@ use super::report::{Report, WrittenOutput};
 use super::reshape::check_unseen;
 use super::scattered::{is_scattered_to, remove_scattered};
 use super::shard_home::{Begun, Home, of_write};
-use super::{InOrder, Input, Part, Parts, Source};
+use super::{InOrder, Input, Part, Parts, Remarks, Source};
 use crate::array::ArrayTally;
 use crate::dataset::names::ReadManifest;
 use crate::dataset::reader::shards::Shards;
@@ -196,6 +196,10 @@ impl Source for Cutter {
 
     fn arrays(&self) -> Option<&ArrayTally> {
         self.source.arrays()
+    }
+
+    fn remarks(&self) -> [&Remarks; 2] {
+        self.source.remarks()
     }
 
     fn len_hint(&self) -> Option<u64> {
@@ -415,7 +419,7 @@ impl Conversion {
             if let Some(quarantine) = &mut passing.quarantine {
                 quarantine.sync(passing.tally.quarantined)?;
             }
-            progress.tally = Some(passing.tally.clone());
+            progress.tally = Some(passing.whole_tally(&source));
             progress.done = !goes_on;
             if let Err(error) = parts.note(part, &progress) {
                 if let (Some(write), ErrorKind::Locked) = (write, error.kind()) {

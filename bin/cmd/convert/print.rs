@@ -168,6 +168,7 @@ pub(in crate::cmd) fn dry_run(tried: DryRun, json: bool, output: &Output) -> Out
         }
     }
     out.flush()?;
+    tried.remarks.iter().for_each(|remark| output.warn(remark));
     match tried.error {
         Some(error) => Err(error.into()),
         None => Ok(Exit::Yes),

@@ -1,4 +1,5 @@
-//! What each format does with each kind of value: one table, from which all else is made.
+//! What each format does with each kind of value, and what sources may hold beyond that: two tables,
+//! from which all else is made.
 //!
 //! [`Format::carries`] is the table. Every writer asks it before it writes a sample ([`check`]), so
 //! that a value is carried exactly, changed in a known way that is counted ([`ChangedValues`]), or
@@ -6,15 +7,20 @@
 //! writers. The table in `docs/formats.md` is printed from here, and a test sends random values of
 //! all kinds through every format and compares what comes back.
 //!
+//! [`Format::leaves_out`] is the other table, of what is lost on the way from a source to samples.
+//!
 //! Absent on purpose: rules about several samples, such as columns of one type. Those are up to the
 //! writers, which refuse what does not fit.
 
 mod changes;
 mod kind;
+mod sources;
 
 pub use changes::ChangedValues;
 pub(crate) use changes::{Changes, SampleChanges};
 pub use kind::{Extent, NumberKind, ValueKind};
+pub(crate) use sources::RemarkLog;
+pub use sources::{Handling, LeftOut, Remark, Remarks};
 
 use NumberKind as N;
 use ValueKind as V;

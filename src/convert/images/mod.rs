@@ -14,8 +14,8 @@ use rayon::prelude::*;
 
 pub use options::{ChromaSubsampling, ImageOptions, Resize, StoredAs};
 
-use super::Source;
 use super::input::{Emit, Input};
+use super::{Remarks, Source};
 use crate::array::ArrayTally;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Kind, sample};
@@ -171,6 +171,10 @@ impl<T: Input> Input for Images<T> {
         self.inner.locate(unit, item, error)
     }
 
+    fn remarks(&self, unit: usize) -> Remarks {
+        self.inner.remarks(unit)
+    }
+
     fn len_hint(&self) -> Option<u64> {
         self.inner.len_hint()
     }
@@ -213,6 +217,10 @@ impl<T: Source> Source for Images<T> {
 
     fn arrays(&self) -> Option<&ArrayTally> {
         self.inner.arrays()
+    }
+
+    fn remarks(&self) -> [&Remarks; 2] {
+        self.inner.remarks()
     }
 
     fn len_hint(&self) -> Option<u64> {

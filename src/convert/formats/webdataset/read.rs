@@ -7,7 +7,8 @@ use std::path::Path;
 use super::meaning::{self, Form, Meaning, Note};
 use super::{Content, is_meta};
 use crate::Value;
-use crate::convert::archive::Archive;
+use crate::convert::archive::{Archive, Ending};
+use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::formats::ranges::{Begin, Range, Ranges, STEP, end_of_walk};
 use crate::convert::input::{Emit, Input};
 use crate::convert::names;
@@ -45,9 +46,13 @@ const AT_ONCE: usize = 1 << 17;
 /// Units are ranges of a shard, cut between samples. A shard that is compressed by gzip, Zstandard
 /// or, with the feature `formats`, bzip2 is one unit.
 ///
-/// Directories are skipped, and so are names without a dot, hidden names, and names whose first
-/// part is like `__this__`. A link, a device, a file that is too long or a name that leads out of
-/// the archive makes its whole sample an error, and an archive that lacks its end mark is an error.
+/// Directories are skipped. Files whose names have no dot, are hidden or begin with a part like
+/// `__this__` belong to no sample: they are left out and [counted](Input::remarks). A link, a device,
+/// a file that is too long or a name that leads out of the archive makes its whole sample an error.
+///
+/// Archives that were concatenated are read one after the other. Bytes after the last one that are no
+/// archive are counted, and an archive without an end mark is an error unless
+/// [`may_lack_end`](Self::may_lack_end) says otherwise.
 /// Pickles stay bytes.
 ///
 /// ```no_run
@@ -66,8 +71,10 @@ const AT_ONCE: usize = 1 << 17;
 pub struct WebDatasetReader {
     decode: bool,
     shard_in_key: bool,
+    may_lack_end: bool,
     max_bytes: u64,
     ranges: Ranges,
+    remarks: RemarkLog,
 }
 
 impl WebDatasetReader {
@@ -90,7 +97,14 @@ impl WebDatasetReader {
         shards: impl IntoIterator<Item = P>,
     ) -> Result<WebDatasetReader> {
         let ranges = Ranges::new(names::files(shards)?);
-        Ok(WebDatasetReader { decode: true, shard_in_key: false, max_bytes: MAX_BYTES, ranges })
+        Ok(WebDatasetReader {
+            decode: true,
+            shard_in_key: false,
+            may_lack_end: false,
+            max_bytes: MAX_BYTES,
+            ranges,
+            remarks: RemarkLog::default(),
+        })
     }
 
     /// Whether fields are decoded by their names. If not, all are bytes. Default: yes.
@@ -103,6 +117,13 @@ impl WebDatasetReader {
     /// that each number their samples from 0. Default: no.
     pub fn shard_in_key(mut self, shard_in_key: bool) -> Self {
         self.shard_in_key = shard_in_key;
+        self
+    }
+
+    /// Whether an archive may end after a whole file without an end mark, as one does whose writer was
+    /// not closed. Its last sample may lack files. Default: no.
+    pub fn may_lack_end(mut self, may_lack_end: bool) -> Self {
+        self.may_lack_end = may_lack_end;
         self
     }
 
@@ -132,6 +153,13 @@ impl WebDatasetReader {
                 Ok(None) => return Ok(None),
                 Err(error) => return end_of_walk(error),
             };
+            if let Some((_, records)) = archive.global.take().filter(|(start, _)| *start > 0) {
+                // The unit that reads this far reports archives that differ.
+                if Note::of(&records).ok().flatten() != self.note(path)? {
+                    return Ok(None);
+                }
+                (last, refused) = (None, None);
+            }
             match (key_and_field(&entry.name).map(|(key, _)| key), &flaw) {
                 (Some(key), _) if last.as_deref() == Some(key) => refused = None,
                 (Some(key), Some(_)) => {
@@ -187,6 +215,17 @@ impl WebDatasetReader {
             fields.push((meaning.into_owned().field.into(), field));
         }
         pack(&key, &fields).map_err(|error| error.at(shard))
+    }
+
+    /// Notes what is unusual about the end of a shard.
+    fn remark_on_end(&self, unit: usize, archive: &Archive<'_>) {
+        let (kind, count, position) = match archive.ending {
+            Ending::Marked => return,
+            Ending::Unmarked => (LeftOut::NoEndMark, 1, archive.position()),
+            Ending::Foreign { position, bytes } => (LeftOut::AfterEnd, bytes, position),
+        };
+        let shard = archive.path().display();
+        self.remarks.note(unit, kind, None, count, || format!("{shard}, byte {position}"));
     }
 
     /// What the shard says about its files, if kiste wrote it: what is at its front.
@@ -287,10 +326,11 @@ impl Input for WebDatasetReader {
         let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
         let Range { begin, end, .. } = range;
         let shard = &self.ranges.paths()[range.file];
-        let mut archive = match range.size.is_some() {
+        let archive = match range.size.is_some() {
             true => Archive::open_at(shard, begin.position, AT_ONCE, self.max_bytes)?,
             false => Archive::open(shard, self.max_bytes)?,
         };
+        let mut archive = archive.open_end(self.may_lack_end);
         let note = self.note(shard)?;
         let note = note.as_ref();
         let mut group: Option<Group> = None;
@@ -298,17 +338,25 @@ impl Input for WebDatasetReader {
         while archive.position() < end {
             let (entry, flaw) = match archive.next_or_refused() {
                 Ok(Some(found)) => found,
-                Ok(None) => break,
+                Ok(None) => {
+                    self.remark_on_end(unit, &archive);
+                    break;
+                }
                 Err(error) => {
                     refused.tell(emit)?;
                     return Err(error);
                 }
             };
-            let later = archive.global.take().filter(|(start, _)| *start > 0);
-            if later.is_some_and(|(_, records)| Note::of(&records).ok().flatten().as_ref() != note)
-            {
-                let message = "expected one shard, found several in one archive that differ";
-                return Err(Error::new(ErrorKind::Unsupported, message).at(shard));
+            if let Some((_, records)) = archive.global.take().filter(|(start, _)| *start > 0) {
+                if Note::of(&records).ok().flatten().as_ref() != note {
+                    let message = "expected one shard, found several in one file that differ";
+                    return Err(Error::new(ErrorKind::Unsupported, message).at(shard));
+                }
+                // A sample ends with its archive.
+                refused.tell(emit)?;
+                if let Some(done) = group.take() {
+                    emit(self.pack(shard, note, done))?;
+                }
             }
             // There were directories between the ranges.
             if entry.start >= end {
@@ -317,7 +365,11 @@ impl Input for WebDatasetReader {
             let Some((key, suffix)) = key_and_field(&entry.name) else {
                 match flaw {
                     Some(flaw) => emit(Err(flaw))?,
-                    None => archive.skip(entry.size)?,
+                    None => {
+                        let place = || format!("{}, file {:?}", shard.display(), entry.name);
+                        self.remarks.note(unit, LeftOut::OutsideSamples, None, 1, place);
+                        archive.skip(entry.size)?;
+                    }
                 }
                 continue;
             };
@@ -369,6 +421,10 @@ impl Input for WebDatasetReader {
 
     fn bytes(&self, unit: usize) -> Option<u64> {
         self.ranges.bytes(unit)
+    }
+
+    fn remarks(&self, unit: usize) -> Remarks {
+        self.remarks.take(unit)
     }
 }
 

@@ -456,6 +456,10 @@ fn detect(path: &Path) -> Result<Format> {
     if head.first_chunk().is_some_and(|head| crate::format::tfrecord::parse_header(head).is_ok()) {
         return Ok(Format::Tfrecord);
     }
+    #[cfg(feature = "formats")]
+    if plain.contains(".tfrecord") && crate::format::tfrecord::is_zlib(&head) {
+        return Ok(Format::Tfrecord);
+    }
     if matches!(head[..], [0, 0, 8 | 9 | 11..=14, 1..=4, ..]) {
         return Ok(Format::Mnist);
     }
@@ -496,6 +500,10 @@ fn detect_directory(path: &Path) -> Result<Format> {
     for entry in fs::read_dir(path).map_err(|error| Error::io(path, error))? {
         let shard = entry.map_err(|error| Error::io(path, error))?.path();
         let ending = shard.extension().unwrap_or_default();
+        // An index that cannot be read says why.
+        if ending == "mds" && path.join("index.json").is_file() {
+            return MdsReader::open(path).map(|_| Format::Mds);
+        }
         if shards.iter().any(|known| ending == *known) {
             let message =
                 format!("holds shards such as {}, so it is no folder of images", shard.display());

@@ -1,4 +1,5 @@
-//! `tf.train.Example`: named lists of byte strings, floats or integers, as a protobuf message.
+//! `tf.train.Example`: named lists of byte strings, floats or integers, as a protobuf message; and
+//! `tf.train.SequenceExample`, which has lists of these too.
 //!
 //! The messages (TensorFlow, `tensorflow/core/example/{example,feature}.proto`), field numbers in
 //! brackets:
@@ -6,6 +7,9 @@
 //! | message | |
 //! | --- | --- |
 //! | `Example` | \[1\] `Features` |
+//! | `SequenceExample` | \[1\] `Features`, \[2\] `FeatureLists` |
+//! | `FeatureLists` | \[1\] any number of entries: \[1\] the name, \[2\] a `FeatureList` |
+//! | `FeatureList` | \[1\] any number of `Feature` |
 //! | `Features` | \[1\] any number of entries: \[1\] the name, \[2\] a `Feature` |
 //! | `Feature` | one of \[1\] `BytesList`, \[2\] `FloatList`, \[3\] `Int64List`, or nothing |
 //! | `BytesList` | \[1\] any number of byte strings |
@@ -14,19 +18,23 @@
 //!
 //! The wire format is that of protobuf's "Encoding": a varint of field number and wire type, then a
 //! varint (0), eight bytes (1), a length and that many bytes (2), or four bytes (5). Fields of
-//! other numbers are passed over, as protobuf does; of an entry or message that comes twice the
-//! later one counts, or is added to the first, as protobuf does.
+//! other numbers are passed over, as protobuf does, and counted; of an entry or message that comes
+//! twice the later one counts, or is added to the first, as protobuf does, and what it replaces is
+//! counted.
 //!
 //! Nothing in here recurses, and lists are no longer than their bytes.
 //!
-//! Absent on purpose: groups, which protobuf itself gave up, and `SequenceExample`.
+//! Absent on purpose: groups, which protobuf itself gave up.
+
+use std::collections::HashMap;
 
 use crate::format::FormatError;
 
 /// The values of a feature.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub enum Feature<'a> {
     /// Nothing was set.
+    #[default]
     Empty,
     /// Byte strings, which may be text.
     Bytes(Vec<&'a [u8]>),
@@ -39,23 +47,139 @@ pub enum Feature<'a> {
 /// Named features, in the order of the message. No name comes twice.
 pub type Features<'a> = Vec<(&'a str, Feature<'a>)>;
 
-/// Reads a message.
-pub fn decode(bytes: &[u8]) -> Result<Features<'_>, FormatError> {
-    let mut features: Features<'_> = Vec::new();
-    let mut names = std::collections::HashMap::new();
-    let mut example = Message::new(bytes, 0);
-    while let Some((1, field)) = example.next_of(&[1])? {
-        let mut map = field.message()?;
-        while let Some((1, field)) = map.next_of(&[1])? {
-            let (name, feature) = entry(field.message()?)?;
-            let at = *names.entry(name).or_insert(features.len());
-            match features.get_mut(at) {
-                Some(earlier) => earlier.1 = feature,
-                None => features.push((name, feature)),
+/// Named lists of features, in the order of the message. No name comes twice.
+pub type FeatureLists<'a> = Vec<(&'a str, Vec<Feature<'a>>)>;
+
+/// What is in a record: an `Example`, or a `SequenceExample`.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Record<'a> {
+    /// The features; of a `SequenceExample`, its context.
+    pub features: Features<'a>,
+    /// The feature lists of a `SequenceExample`.
+    pub lists: FeatureLists<'a>,
+    /// Fields of other numbers that were passed over.
+    pub unknown: u64,
+    /// Values that a later one of the same name replaced.
+    pub replaced: u64,
+}
+
+impl<'a> Record<'a> {
+    /// Reads a message.
+    pub fn decode(bytes: &'a [u8]) -> Result<Record<'a>, FormatError> {
+        let mut record = Record::default();
+        let (mut names, mut lists) = (HashMap::new(), HashMap::new());
+        let mut example = Message::new(bytes, 0);
+        while let Some((number, field)) = example.next_of(&[1, 2])? {
+            let mut map = field.message()?;
+            while let Some((_, field)) = map.next_of(&[1])? {
+                let mut entry = field.message()?;
+                match number {
+                    1 => {
+                        let (name, feature) = record.entry(&mut entry, Record::read_feature)?;
+                        record.replaced += set(&mut record.features, &mut names, name, feature);
+                    }
+                    _ => {
+                        let (name, list) = record.entry(&mut entry, Record::read_list)?;
+                        record.replaced += set(&mut record.lists, &mut lists, name, list);
+                    }
+                }
+            }
+            record.unknown += map.unknown;
+        }
+        record.unknown += example.unknown;
+        Ok(record)
+    }
+
+    /// A name, and what `read` adds up to.
+    fn entry<T: Default>(
+        &mut self,
+        entry: &mut Message<'a>,
+        read: impl Fn(&mut Self, Message<'a>, &mut T) -> Result<(), FormatError>,
+    ) -> Result<(&'a str, T), FormatError> {
+        let (mut name, mut value) = ("", T::default());
+        while let Some((number, field)) = entry.next_of(&[1, 2])? {
+            match number {
+                1 => {
+                    let refuse =
+                        |_| FormatError::new(field.position, "a name in UTF-8", "other bytes");
+                    name = std::str::from_utf8(field.bytes()?).map_err(refuse)?;
+                }
+                _ => read(self, field.message()?, &mut value)?,
             }
         }
+        self.unknown += entry.unknown;
+        Ok((name, value))
     }
-    Ok(features)
+
+    fn read_list(
+        &mut self,
+        mut message: Message<'a>,
+        list: &mut Vec<Feature<'a>>,
+    ) -> Result<(), FormatError> {
+        while let Some((_, field)) = message.next_of(&[1])? {
+            let mut feature = Feature::Empty;
+            self.read_feature(field.message()?, &mut feature)?;
+            list.push(feature);
+        }
+        self.unknown += message.unknown;
+        Ok(())
+    }
+
+    /// Adds a message to a feature: another kind of list replaces it, the same kind is appended.
+    fn read_feature(
+        &mut self,
+        mut message: Message<'a>,
+        feature: &mut Feature<'a>,
+    ) -> Result<(), FormatError> {
+        while let Some((number, field)) = message.next_of(&[1, 2, 3])? {
+            let mut list = field.message()?;
+            let other = match (number, &*feature) {
+                (1, Feature::Bytes(_)) | (2, Feature::Floats(_)) | (3, Feature::Ints(_)) => None,
+                (1, _) => Some(Feature::Bytes(Vec::new())),
+                (2, _) => Some(Feature::Floats(Vec::new())),
+                _ => Some(Feature::Ints(Vec::new())),
+            };
+            if let Some(other) = other {
+                self.replaced += u64::from(*feature != Feature::Empty);
+                *feature = other;
+            }
+            while let Some((_, field)) = list.next_of(&[1])? {
+                match feature {
+                    Feature::Bytes(strings) => strings.push(field.bytes()?),
+                    Feature::Floats(floats) => field.floats(floats)?,
+                    Feature::Ints(ints) => field.ints(ints)?,
+                    Feature::Empty => {}
+                }
+            }
+            self.unknown += list.unknown;
+        }
+        self.unknown += message.unknown;
+        Ok(())
+    }
+}
+
+/// Sets the value of a name. Returns how many it replaced.
+fn set<'a, T>(
+    values: &mut Vec<(&'a str, T)>,
+    places: &mut HashMap<&'a str, usize>,
+    name: &'a str,
+    value: T,
+) -> u64 {
+    let at = *places.entry(name).or_insert(values.len());
+    match values.get_mut(at) {
+        Some(earlier) => earlier.1 = value,
+        None => {
+            values.push((name, value));
+            return 0;
+        }
+    }
+    1
+}
+
+/// Reads the features of a message.
+pub fn decode(bytes: &[u8]) -> Result<Features<'_>, FormatError> {
+    Ok(Record::decode(bytes)?.features)
 }
 
 /// Writes a message. The values of a list are packed.
@@ -116,50 +240,13 @@ fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-fn entry<'a>(mut entry: Message<'a>) -> Result<(&'a str, Feature<'a>), FormatError> {
-    let (mut name, mut feature) = ("", Feature::Empty);
-    while let Some((number, field)) = entry.next_of(&[1, 2])? {
-        match number {
-            1 => {
-                let refuse = |_| FormatError::new(field.position, "a name in UTF-8", "other bytes");
-                name = std::str::from_utf8(field.bytes()?).map_err(refuse)?;
-            }
-            _ => read_feature(field.message()?, &mut feature)?,
-        }
-    }
-    Ok((name, feature))
-}
-
-/// Adds a message to a feature: another kind of list replaces it, the same kind is appended.
-fn read_feature<'a>(
-    mut message: Message<'a>,
-    feature: &mut Feature<'a>,
-) -> Result<(), FormatError> {
-    while let Some((number, field)) = message.next_of(&[1, 2, 3])? {
-        let mut list = field.message()?;
-        match (number, &mut *feature) {
-            (1, Feature::Bytes(_)) | (2, Feature::Floats(_)) | (3, Feature::Ints(_)) => {}
-            (1, other) => *other = Feature::Bytes(Vec::new()),
-            (2, other) => *other = Feature::Floats(Vec::new()),
-            (_, other) => *other = Feature::Ints(Vec::new()),
-        }
-        while let Some((_, field)) = list.next_of(&[1])? {
-            match feature {
-                Feature::Bytes(strings) => strings.push(field.bytes()?),
-                Feature::Floats(floats) => field.floats(floats)?,
-                Feature::Ints(ints) => field.ints(ints)?,
-                Feature::Empty => {}
-            }
-        }
-    }
-    Ok(())
-}
-
 /// The fields of a message, one after the other.
 struct Message<'a> {
     bytes: &'a [u8],
     /// Where the rest of it is.
     position: u64,
+    /// Fields that were passed over.
+    unknown: u64,
 }
 
 /// What a field has, and where.
@@ -179,7 +266,7 @@ enum Content<'a> {
 
 impl<'a> Message<'a> {
     fn new(bytes: &'a [u8], position: u64) -> Message<'a> {
-        Message { bytes, position }
+        Message { bytes, position, unknown: 0 }
     }
 
     /// The next field of one of these numbers.
@@ -189,6 +276,7 @@ impl<'a> Message<'a> {
             if wanted.contains(&number) {
                 return Ok(Some((number, field)));
             }
+            self.unknown += 1;
         }
         Ok(None)
     }
@@ -361,6 +449,32 @@ mod tests {
         let other =
             [nested(&[1, 1], b"x"), nested(&[9], b"?"), vec![0x78, 1], nested(&[3], &[8, 1])];
         assert_eq!(feature(&other.concat()), Ok(Feature::Ints(vec![1])));
+    }
+
+    /// They were passed over without a word.
+    #[test]
+    fn what_is_left_out_is_counted() {
+        let list = |values: &[&[u8]]| -> Vec<u8> {
+            values.iter().flat_map(|value| nested(&[1, 1, 1], value)).collect()
+        };
+        let entry = [nested(&[1], b"frames"), nested(&[2], &list(&[b"a", b"b"]))].concat();
+        let context = encode(&[("id", Feature::Ints(vec![9]))]);
+        let sequence = [context, nested(&[2, 1], &entry), nested(&[9], b"?")].concat();
+        let record = Record::decode(&sequence).unwrap();
+        assert_eq!(record.features, vec![("id", Feature::Ints(vec![9]))]);
+        let frames = vec![Feature::Bytes(vec![b"a"]), Feature::Bytes(vec![b"b"])];
+        assert_eq!(record.lists, vec![("frames", frames)]);
+        assert_eq!((record.unknown, record.replaced), (1, 0));
+        for end in 1..sequence.len() {
+            let _ = Record::decode(&sequence[..end]);
+        }
+        // Of two values of a name, and of two kinds in a feature, the later one counts.
+        let two = [nested(&[1, 1], b"x"), nested(&[3, 1], &[1])].concat();
+        let feature = [nested(&[1], b"f"), nested(&[2], &two), nested(&[7], b"")].concat();
+        let record = [nested(&[1, 1], &feature), nested(&[1, 1], &feature)].concat();
+        let record = Record::decode(&record).unwrap();
+        assert_eq!(record.features, vec![("f", Feature::Ints(vec![1]))]);
+        assert_eq!((record.unknown, record.replaced), (2, 3));
     }
 
     #[test]

@@ -40,6 +40,14 @@ pub fn parse_header(header: &[u8; HEADER]) -> Result<u64, FormatError> {
     Ok(u64::from_le_bytes(length))
 }
 
+/// Whether these first bytes of a file are those of zlib, which compresses whole files, and no header
+/// of a record.
+pub(crate) fn is_zlib(head: &[u8]) -> bool {
+    let [method, flags, ..] = *head else { return false };
+    let is_zlib = method & 0x8f == 8 && u16::from_be_bytes([method, flags]) % 31 == 0;
+    is_zlib && head.first_chunk().is_none_or(|head| parse_header(head).is_err())
+}
+
 /// Compares the data of a record with the checksum after it.
 pub(crate) fn check_data(data: &[u8], footer: [u8; FOOTER]) -> Result<(), FormatError> {
     expect(HEADER as u64 + data.len() as u64, data, u32::from_le_bytes(footer), "the data")

@@ -4,6 +4,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::Value;
+use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::formats::ranges::{Begin, Ranges, STEP, end_of_walk};
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample::{Field, Fields, key_from, pack};
@@ -11,14 +12,15 @@ use crate::convert::source_file::open_regular;
 use crate::convert::{compressed, names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
-use crate::format::tfrecord::example::{self, Feature};
-use crate::format::tfrecord::{FOOTER, HEADER, check_data, parse_header};
+use crate::format::msgpack::numpy::Special;
+use crate::format::tfrecord::example::{Feature, Record};
+use crate::format::tfrecord::{FOOTER, HEADER, check_data, is_zlib, parse_header};
 use crate::value::{Element, NdArray};
 
 /// Default for the bytes of a record.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Reads TFRecord files of `tf.train.Example`s. Feature `formats`.
+/// Reads TFRecord files of `tf.train.Example` and `tf.train.SequenceExample`. Feature `formats`.
 ///
 /// The features are the fields, sorted by name because records have no order. A list of one value
 /// becomes that value, several numbers an array of float32 or int64, and several byte strings a
@@ -26,7 +28,11 @@ const MAX_BYTES: u64 = 1 << 30;
 /// bytes unless they are named [as strings](Self::texts). A key is the name of the file up to its
 /// first dot, a slash and the number of the record in twelve digits; or a [field](Self::key).
 ///
-/// Units are ranges of a file, cut between records; a file that is compressed by bzip2, gzip or
+/// The feature lists of a `SequenceExample` are fields as well: an array if each step has one number,
+/// and otherwise a list of the steps, of which each is its only value if all have one. Fields that
+/// neither message knows are [counted](Input::remarks), and a record that is neither is an error.
+///
+/// Units are ranges of a file, cut between records; a file that is compressed by bzip2, gzip, zlib or
 /// Zstandard is one unit. All checksums are compared. A file that was cut between two records
 /// cannot be told from a complete one.
 ///
@@ -46,6 +52,7 @@ pub struct TfRecordReader {
     key: Option<String>,
     max_bytes: u64,
     ranges: Ranges,
+    remarks: RemarkLog,
 }
 
 impl TfRecordReader {
@@ -66,7 +73,9 @@ impl TfRecordReader {
     /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
     pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<TfRecordReader> {
         let ranges = Ranges::new(names::files(files)?);
-        Ok(TfRecordReader { texts: vec![], lists: vec![], key: None, max_bytes: MAX_BYTES, ranges })
+        let remarks = RemarkLog::default();
+        let (texts, lists, max_bytes) = (vec![], vec![], MAX_BYTES);
+        Ok(TfRecordReader { texts, lists, key: None, max_bytes, ranges, remarks })
     }
 
     /// Features whose byte strings are UTF-8 and become strings.
@@ -101,25 +110,46 @@ impl TfRecordReader {
         self
     }
 
-    fn pack(&self, stem: &str, number: u64, record: &[u8]) -> Result<Vec<u8>> {
-        let mut features = example::decode(record)?;
-        features.sort_unstable_by_key(|(name, _)| *name);
-        let mut fields: Fields<'_> = Vec::with_capacity(features.len());
-        for (name, feature) in features {
-            let field = self.field(name, feature)?;
-            fields.push((name.into(), field));
+    /// The packed sample of a record, and how much of the record it lacks.
+    fn pack(&self, key: &Key<'_>, record: &[u8]) -> Result<(Vec<u8>, [(LeftOut, u64); 2])> {
+        let record = decode(record)?;
+        let lacks =
+            [(LeftOut::UnknownField, record.unknown), (LeftOut::ReplacedValue, record.replaced)];
+        let mut fields: Fields<'_> = Vec::with_capacity(record.features.len());
+        for (name, feature) in record.features {
+            fields.push((name.into(), self.field(name, feature)?));
         }
+        for (name, steps) in record.lists {
+            fields.push((name.into(), self.steps(name, steps)?));
+        }
+        fields.sort_by(|(a, _), (b, _)| a.cmp(b));
         let key = match &self.key {
             Some(name) => key_from(&fields, name)?,
-            None => format!("{stem}/{number:012}"),
+            None => format!("{}/{:012}", key.stem, key.number),
         };
-        pack(&key, &fields)
+        Ok((pack(&key, &fields)?, lacks))
+    }
+
+    /// The steps of a feature list.
+    fn steps<'a>(&self, name: &str, steps: Vec<Feature<'a>>) -> Result<Field<'a>> {
+        let stays = self.lists.iter().any(|known| known == name);
+        if let Some(numbers) = numbers(&steps).filter(|_| !stays) {
+            return Ok(Field::Array(numbers));
+        }
+        let single = !stays && steps.iter().all(|step| len(step) == Some(1));
+        let value = |step| Ok(value_of(self.value(name, step, single)?));
+        steps.into_iter().map(value).collect::<Result<_>>().map(Value::Array).map(Field::Value)
     }
 
     fn field<'a>(&self, name: &str, feature: Feature<'a>) -> Result<Field<'a>> {
-        let named = |names: &[String]| names.iter().any(|known| known == name);
-        let single = !named(&self.lists);
-        let value = |bytes: &[u8]| match named(&self.texts) {
+        let single = !self.lists.iter().any(|known| known == name);
+        self.value(name, feature, single)
+    }
+
+    /// A feature: if it has one value and `single` says so, that value.
+    fn value<'a>(&self, name: &str, feature: Feature<'a>, single: bool) -> Result<Field<'a>> {
+        let is_text = self.texts.iter().any(|known| known == name);
+        let value = |bytes: &[u8]| match is_text {
             true => std::str::from_utf8(bytes).map(Value::from).map_err(|_| {
                 let message = format!("feature {name:?}: expected UTF-8, found other bytes");
                 Error::new(ErrorKind::Damaged, message)
@@ -129,7 +159,7 @@ impl TfRecordReader {
         Ok(match feature {
             Feature::Empty => Field::Value(Value::Nil),
             Feature::Bytes(strings) => match &strings[..] {
-                [one] if single && !named(&self.texts) => Field::Bytes(one),
+                [one] if single && !is_text => Field::Bytes(one),
                 [one] if single => Field::Value(value(one)?),
                 all => {
                     let values: Result<_> = all.iter().map(|bytes| value(bytes)).collect();
@@ -146,6 +176,68 @@ impl TfRecordReader {
                 _ => Field::Array(array(&ints)),
             },
         })
+    }
+}
+
+/// How the record is numbered.
+struct Key<'a> {
+    stem: &'a str,
+    number: u64,
+}
+
+/// What is in a record; an error says that it is something else.
+fn decode(record: &[u8]) -> Result<Record<'_>> {
+    let other = |found: &dyn std::fmt::Display| {
+        let expected = "expected a tf.train.Example or SequenceExample";
+        Error::new(ErrorKind::Unsupported, format!("{expected}, found {found}"))
+    };
+    let found =
+        Record::decode(record).map_err(|flaw| other(&format_args!("other data: {flaw}")))?;
+    let is_empty = found.features.is_empty() && found.lists.is_empty();
+    match is_empty && found.unknown > 0 {
+        true => Err(other(&"a message of other fields")),
+        false => Ok(found),
+    }
+}
+
+/// How many values a feature has.
+fn len(feature: &Feature<'_>) -> Option<usize> {
+    match feature {
+        Feature::Empty => None,
+        Feature::Bytes(strings) => Some(strings.len()),
+        Feature::Floats(floats) => Some(floats.len()),
+        Feature::Ints(ints) => Some(ints.len()),
+    }
+}
+
+/// The numbers of steps that have one each, all of one type.
+fn numbers(steps: &[Feature<'_>]) -> Option<NdArray<'static>> {
+    let floats = || {
+        steps.iter().map(|step| match step {
+            Feature::Floats(floats) if floats.len() == 1 => Some(floats[0]),
+            _ => None,
+        })
+    };
+    let ints = || {
+        steps.iter().map(|step| match step {
+            Feature::Ints(ints) if ints.len() == 1 => Some(ints[0]),
+            _ => None,
+        })
+    };
+    match steps.first()? {
+        Feature::Floats(_) => Some(array(&floats().collect::<Option<Vec<f32>>>()?)),
+        Feature::Ints(_) => Some(array(&ints().collect::<Option<Vec<i64>>>()?)),
+        _ => None,
+    }
+}
+
+/// A field within a list.
+fn value_of(field: Field<'_>) -> Value {
+    match field {
+        Field::Value(value) => value,
+        Field::Bytes(bytes) => bytes.into(),
+        Field::Array(array) => Special::Array(array).to_value(),
+        Field::Scalar(number) | Field::Numpy(number) => Special::Scalar(number).to_value(),
     }
 }
 
@@ -175,8 +267,16 @@ impl Input for TfRecordReader {
                 let located = |error: Error| {
                     error.within(format_args!("record {number} at byte {start}")).at(path)
                 };
-                let packed = self.pack(stem, number, &record);
-                packed.map_err(|error| located(error).with_raw(record))
+                match self.pack(&Key { stem, number }, &record) {
+                    Ok((packed, lacks)) => {
+                        let place = || format!("{}, record {number}", path.display());
+                        let note =
+                            |(kind, count)| self.remarks.note(unit, kind, None, count, place);
+                        lacks.into_iter().for_each(note);
+                        Ok(packed)
+                    }
+                    Err(error) => Err(located(error).with_raw(record)),
+                }
             });
             emit(packed)?;
         }
@@ -189,6 +289,10 @@ impl Input for TfRecordReader {
 
     fn bytes(&self, unit: usize) -> Option<u64> {
         self.ranges.bytes(unit)
+    }
+
+    fn remarks(&self, unit: usize) -> Remarks {
+        self.remarks.take(unit)
     }
 }
 
@@ -221,6 +325,19 @@ fn walk(path: &Path, max_bytes: u64, from: Begin, to: u64) -> Result<Option<Begi
     Ok(Some(next))
 }
 
+/// The bytes, decompressed if they are compressed by zlib as TensorFlow does: other compressions have
+/// first bytes of their own, but zlib is told only by what is no header of a record.
+fn unzipped(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    let mut head = Vec::with_capacity(HEADER);
+    input.by_ref().take(HEADER as u64).read_to_end(&mut head)?;
+    let is_zlib = is_zlib(&head);
+    let whole = io::Cursor::new(head).chain(input);
+    Ok(match is_zlib {
+        true => Box::new(flate2::read::ZlibDecoder::new(whole)),
+        false => Box::new(whole),
+    })
+}
+
 /// The records of a file.
 struct Records<'a> {
     path: &'a Path,
@@ -233,6 +350,7 @@ impl Records<'_> {
     /// The records from this position on, which must be 0 in a compressed file.
     fn open(path: &Path, max_bytes: u64, position: u64) -> Result<Records<'_>> {
         let input = compressed::open_at(path, position)?;
+        let input = unzipped(input).map_err(|error| compressed::blame(path, error))?;
         Ok(Records { path, input, position, max_bytes })
     }
 

@@ -48,6 +48,8 @@ pub(crate) mod tar;
 #[cfg(feature = "convert")]
 pub(crate) mod mds;
 #[cfg(feature = "convert")]
+pub(crate) mod png;
+#[cfg(feature = "convert")]
 pub(crate) mod parquet;
 #[cfg(feature = "formats")]
 pub(crate) mod tfrecord;

@@ -6,6 +6,7 @@ use crate::Value;
 use crate::format::FormatError;
 use crate::format::bloscpack::metadata::write_string;
 use crate::format::jsonl;
+use crate::format::png::{self, Colours};
 use crate::value::{ByteOrder, DType, DTypeKind, NdArray};
 
 /// The codes and names of array types.
@@ -48,8 +49,7 @@ pub enum Encoding {
     TextDecimal,
     /// `json`: UTF-8.
     Json,
-    /// `pil`: width, height and length of the mode in four bytes each, mode, pixels; `jpeg`, `png`:
-    /// the files. The bytes stay as they are.
+    /// `pil`: a [picture](RawImage); `jpeg`, `png`: the files.
     Image(&'static str),
     /// `list[pil]`, `list[jpeg]`, `list[png]`: four bytes of no meaning, the number of images,
     /// their lengths (four bytes each), the images.
@@ -190,6 +190,51 @@ impl Encoding {
                 return Err(FormatError::new(0, "data", "a pickle, which is never run"));
             }
         })
+    }
+}
+
+/// A picture of `pil`: width, height and length of the mode in four bytes each, mode, pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RawImage<'a> {
+    /// Width and height.
+    pub(crate) size: (u32, u32),
+    /// What Pillow calls the type of its pixels, such as `RGB`.
+    pub(crate) mode: &'a str,
+    pub(crate) pixels: &'a [u8],
+}
+
+impl<'a> RawImage<'a> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<RawImage<'a>> {
+        let number = |bytes: &'a [u8]| {
+            let (number, rest) = bytes.split_first_chunk()?;
+            Some((u32::from_le_bytes(*number), rest))
+        };
+        let (width, rest) = number(bytes)?;
+        let (height, rest) = number(rest)?;
+        let (len, rest) = number(rest)?;
+        let (mode, pixels) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+        Some(RawImage { size: (width, height), mode: std::str::from_utf8(mode).ok()?, pixels })
+    }
+
+    /// The same pixels as a PNG, if it has a place for this mode.
+    pub(crate) fn to_png(self) -> Option<Vec<u8>> {
+        let (colours, bits) = match self.mode {
+            "1" => (Colours::Gray, 1),
+            "L" => (Colours::Gray, 8),
+            "LA" => (Colours::GrayAlpha, 8),
+            "RGB" => (Colours::Rgb, 8),
+            "RGBA" => (Colours::Rgba, 8),
+            "I;16" => {
+                // Pillow stores the lower byte first, and PNG the higher one.
+                let pixels = self.pixels.chunks_exact(2).flat_map(|two| [two[1], two[0]]);
+                let is_whole = self.pixels.len() % 2 == 0;
+                let pixels: Vec<u8> = pixels.collect();
+                return png::encode(self.size, Colours::Gray, 16, &pixels).filter(|_| is_whole);
+            }
+            "I;16B" => (Colours::Gray, 16),
+            _ => return None,
+        };
+        png::encode(self.size, colours, bits, self.pixels)
     }
 }
 

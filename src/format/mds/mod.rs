@@ -25,7 +25,7 @@ mod index;
 mod shard;
 
 pub use encoding::Encoding;
-pub(crate) use encoding::{Decoded, scalar};
+pub(crate) use encoding::{Decoded, RawImage, scalar};
 pub use index::{Column, Index};
 pub(crate) use index::{FileInfo, ShardInfo};
 pub use shard::Shard;

@@ -1,18 +1,20 @@
 //! Reads samples from a folder of MDS shards.
 
+use std::collections::HashSet;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::MAX_SHARD;
 use super::digest::digest;
 use crate::Value;
+use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::compressed::{self, Zstd};
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample::{Field, Fields, key_from, pack, stored_name};
 use crate::convert::source_file::{self, open_once};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
-use crate::format::mds::{Column, Decoded, Encoding, FileInfo, Index, Shard, ShardInfo};
+use crate::format::mds::{Column, Decoded, Encoding, FileInfo, Index, RawImage, Shard, ShardInfo};
 use crate::storage::{self, Source};
 
 /// The supported compressions, for errors.
@@ -30,8 +32,9 @@ const MAX_INDEX: u64 = 256 << 20;
 /// Reads a folder that the `MDSWriter` of MosaicML Streaming wrote; each shard is a unit.
 ///
 /// The columns are the fields. NumPy numbers and arrays stay what they are, except that float64
-/// becomes a plain float, as Python packs it. Images, and lists of them, are bytes; `str_decimal`
-/// is a string. Pickles are never run: a data set with a column of them is refused unless the
+/// becomes a plain float, as Python packs it. Images, and lists of them, are the bytes of files: those
+/// of `pil`, which are raw pixels, become PNG of the same pixels. The pixels of a mode that PNG does not
+/// have stay as they are, and `str_decimal` becomes a string; both are [counted](Input::remarks). Pickles are never run: a data set with a column of them is refused unless the
 /// column is [left out](Self::without). A key is the name of the shard, a slash and the number of
 /// the sample in it; or a [column](Self::key).
 ///
@@ -60,6 +63,7 @@ pub struct MdsReader {
     unread: Vec<String>,
     key: Option<String>,
     max_bytes: u64,
+    remarks: RemarkLog,
 }
 
 impl MdsReader {
@@ -88,7 +92,12 @@ impl MdsReader {
         let paths: Vec<PathBuf> = index.shards.iter().map(path_of).collect();
         source_file::forget_versions(&paths);
         let (shards, without, unread) = (index.shards, Vec::new(), Vec::new());
-        Ok(MdsReader { root, paths, shards, without, unread, key: None, max_bytes: MAX_SHARD })
+        let (key, max_bytes, remarks) = (None, MAX_SHARD, RemarkLog::default());
+        for name in unlisted(&root, &shards) {
+            let place = || root.join(name).display().to_string();
+            remarks.note(0, LeftOut::UnlistedFile, None, 1, place);
+        }
+        Ok(MdsReader { root, paths, shards, without, unread, key, max_bytes, remarks })
     }
 
     /// Refuses compressed shards with more bytes than this once they are decompressed, which
@@ -131,7 +140,7 @@ impl MdsReader {
 
     fn pack(&self, unit: &Unit<'_>, index: usize) -> Result<Vec<u8>> {
         let columns = unit.shard.columns(index).unwrap_or_else(|| Ok(Vec::new()))?;
-        let Unit { info, notation, .. } = *unit;
+        let Unit { info, notation, number, .. } = *unit;
         let mut fields: Fields<'_> = Vec::with_capacity(columns.len());
         for (column, (bytes, range)) in info.columns.iter().zip(columns) {
             if self.is_unread(column) {
@@ -144,7 +153,13 @@ impl MdsReader {
                     Error::new(ErrorKind::Damaged, message)
                 };
                 let decoded = column.encoding.decode_as(bytes, notation).map_err(within)?;
-                fields.push((column.name.as_str().into(), field(decoded)));
+                let (field, kept) = field(&column.encoding, decoded);
+                if let Some((kind, count)) = kept {
+                    let path = self.paths[number].display();
+                    let place = || format!("{path}, sample {index}");
+                    self.remarks.note(number, kind, Some(&column.name), count, place);
+                }
+                fields.push((column.name.as_str().into(), field));
             }
         }
         let key = match &self.key {
@@ -257,6 +272,8 @@ fn read_index(path: &Path) -> Result<Vec<u8>> {
 
 /// A shard that is being read.
 struct Unit<'a> {
+    /// The number of the shard.
+    number: usize,
     info: &'a ShardInfo,
     shard: Shard<'a>,
     /// Whether its JSON is in our notation.
@@ -303,16 +320,54 @@ fn check(bytes: &[u8], info: &FileInfo) -> Result<()> {
     Ok(())
 }
 
-fn field(decoded: Decoded<'_>) -> Field<'_> {
-    match decoded {
+/// The files of a folder that are named as shards, but are not in its index. Behind a URL nothing is
+/// listed.
+fn unlisted(root: &Path, shards: &[ShardInfo]) -> Vec<String> {
+    let folder = if root.as_os_str().is_empty() { Path::new(".") } else { root };
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let listed: HashSet<&str> = shards
+        .iter()
+        .flat_map(|shard| [Some(&shard.raw), shard.zip.as_ref()])
+        .flatten()
+        .map(|file| &file.basename[..])
+        .collect();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_shard = |name: &String| name.ends_with(".mds") || name.contains(".mds.");
+    let mut names: Vec<String> =
+        names.filter(|name| is_shard(name) && !listed.contains(&name[..])).collect();
+    names.sort_unstable();
+    names
+}
+
+/// A field, and what of its column it does not carry.
+fn field<'a>(encoding: &Encoding, decoded: Decoded<'a>) -> (Field<'a>, Option<(LeftOut, u64)>) {
+    let is_raw = matches!(encoding, Encoding::Image("pil") | Encoding::Images("list[pil]"));
+    let mut raw = 0;
+    let mut file = |bytes: &'a [u8]| match RawImage::parse(bytes).and_then(RawImage::to_png) {
+        Some(png) => Value::from(png),
+        None => {
+            raw += 1;
+            Value::from(bytes)
+        }
+    };
+    let field = match decoded {
+        Decoded::Bytes(bytes) if is_raw => Field::Value(file(bytes)),
         Decoded::Bytes(bytes) => Field::Bytes(bytes),
         Decoded::Value(value) => Field::Value(value),
         Decoded::Scalar(array) => Field::Scalar(array),
         Decoded::Array(array) => Field::Array(array),
+        Decoded::List(items) if is_raw => {
+            Field::Value(Value::Array(items.into_iter().map(file).collect()))
+        }
         Decoded::List(items) => {
             Field::Value(Value::Array(items.into_iter().map(Value::from).collect()))
         }
-    }
+    };
+    let kept = match encoding {
+        Encoding::TextDecimal => Some((LeftOut::Decimal, 1)),
+        _ => Some((LeftOut::RawImage, raw)).filter(|_| raw > 0),
+    };
+    (field, kept)
 }
 
 impl Input for MdsReader {
@@ -338,7 +393,7 @@ impl Input for MdsReader {
             let message = format!("expected {} samples, found {}", info.samples, shard.len());
             return Err(Error::new(ErrorKind::Damaged, message).at(path));
         }
-        let unit = Unit { info, notation: shard.has_notation(), shard };
+        let unit = Unit { number: unit, info, notation: shard.has_notation(), shard };
         for index in 0..unit.shard.len() {
             let packed = self.pack(&unit, index);
             emit(packed.map_err(|error| error.at(path).with_index(index as u64)))?;
@@ -352,6 +407,10 @@ impl Input for MdsReader {
 
     fn bytes(&self, unit: usize) -> Option<u64> {
         self.shards.get(unit).map(|shard| shard.raw.bytes)
+    }
+
+    fn remarks(&self, unit: usize) -> Remarks {
+        self.remarks.take(unit)
     }
 
     fn len_hint(&self) -> Option<u64> {

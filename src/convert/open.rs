@@ -159,7 +159,8 @@ impl Conversion {
             )),
             #[cfg(feature = "zip")]
             Format::Npz => each(paths, |path| {
-                let npz = within(NpzReader::options(), max, NpzOptions::max_bytes).open(path)?;
+                let npz = within(NpzReader::options(), max, NpzOptions::max_bytes);
+                let npz = npz.open_without(path, &|name| !self.keeps_field(name))?;
                 Ok(Samples::units(with_key(npz, key, NpzReader::key)))
             })?,
             #[cfg(feature = "formats")]

@@ -14,7 +14,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::format::FormatError;
 use crate::format::numpy::descr;
@@ -79,6 +79,8 @@ enum Node<'a> {
 pub struct Pickle<'a> {
     nodes: Vec<Node<'a>>,
     root: Id,
+    /// Where it ends.
+    end: usize,
 }
 
 /// An object of a pickle.
@@ -94,7 +96,12 @@ impl<'a> Pickle<'a> {
         let mut machine = Machine::new(bytes);
         while machine.step()? {}
         let root = machine.pop()?;
-        Ok(Pickle { nodes: machine.nodes, root })
+        Ok(Pickle { nodes: machine.nodes, root, end: machine.at })
+    }
+
+    /// Where it ends: other bytes may follow it.
+    pub(crate) fn end(&self) -> usize {
+        self.end
     }
 
     /// The object that was pickled.
@@ -114,6 +121,17 @@ impl<'p, 'a> Object<'p, 'a> {
         let object = |id| Object { pickle: self.pickle, id };
         let found = entries.iter().rev().find(|(key, _)| object(*key).as_name() == Some(name));
         found.map(|(_, value)| object(*value))
+    }
+
+    /// The names in a dict, each once; `None` for a key that is no name.
+    pub(crate) fn names(self) -> impl Iterator<Item = Option<&'p str>> {
+        let entries = match self.node() {
+            Node::Dict(entries) => &entries[..],
+            _ => &[],
+        };
+        let mut seen = HashSet::new();
+        let names = entries.iter().map(move |(key, _)| Object { pickle: self.pickle, id: *key });
+        names.map(Object::as_name).filter(move |name| name.is_none() || seen.insert(*name))
     }
 
     /// The items of a list or tuple.

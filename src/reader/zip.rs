@@ -102,6 +102,15 @@ impl ZipReader {
         &self.files.entries
     }
 
+    /// The names of the files in the archive that are none of these.
+    #[cfg(feature = "convert")]
+    pub(crate) fn others(&self) -> Vec<&str> {
+        let own: std::collections::HashSet<usize> = self.members.iter().copied().collect();
+        let others = (0..self.directory.archive.len()).filter(|number| !own.contains(number));
+        let names = others.filter_map(|number| self.directory.archive.name_for_index(number));
+        names.filter(|name| !name.ends_with('/')).collect()
+    }
+
     /// The bytes of the archive that a sample takes. Reads the header in front of them.
     fn range(&self, index: usize) -> Option<Range<u64>> {
         let mut archive = self.directory.archive.clone();

@@ -5,6 +5,7 @@ use std::io::ErrorKind::{NotFound, PermissionDenied};
 use std::path::{Path, PathBuf};
 use std::slice;
 
+use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input, file_size};
 use crate::convert::names;
@@ -21,6 +22,9 @@ pub(crate) const IMAGE: usize = 3 * 32 * 32;
 
 /// Default for the bytes of a file. The largest real one has 155 MB.
 const MAX_BYTES: u64 = 1 << 30;
+
+/// What the names of the coarse labels are called, for which a dataset has no place.
+const COARSE_NAMES: &str = "coarse_label_names";
 
 /// The most bytes of a file of names. The largest real one has 1.5 kB.
 const MAX_NAMES: u64 = 1 << 20;
@@ -78,6 +82,7 @@ pub struct CifarReader {
     /// The names of the labels, if they are next to the first file.
     names: Option<Vec<String>>,
     max_bytes: u64,
+    remarks: RemarkLog,
 }
 
 impl CifarReader {
@@ -104,13 +109,14 @@ impl CifarReader {
         let files = names::files(files)?;
         let folder = files.first().and_then(|file| file.parent()).unwrap_or(Path::new(""));
         let known = labels.name_files();
+        let remarks = RemarkLog::default();
         let mut names = None;
         for (name, field) in known {
             let path = within(folder, name);
             forget_versions(slice::from_ref(&path));
             match size_of(&path) {
                 Ok(Some(_)) => {
-                    names = Some(label_names(&path, field)?);
+                    names = Some(label_names(&path, field, &remarks)?);
                     break;
                 }
                 Ok(None) => {}
@@ -121,7 +127,7 @@ impl CifarReader {
                 Err(error) => return Err(Error::io(path, error)),
             }
         }
-        Ok(CifarReader { files, labels: labels.fields(), names, max_bytes: MAX_BYTES })
+        Ok(CifarReader { files, labels: labels.fields(), names, max_bytes: MAX_BYTES, remarks })
     }
 
     /// Refuses files with more bytes than this once they are decompressed. Default: 1 GiB.
@@ -130,10 +136,12 @@ impl CifarReader {
         self
     }
 
-    fn pickled(&self, stem: &str, bytes: &[u8], emit: &mut Emit<'_>) -> Result<()> {
-        let pickle = Pickle::parse(bytes)?;
+    fn pickled(&self, unit: usize, bytes: &[u8], emit: &mut Emit<'_>) -> Result<()> {
+        let (path, pickle) = (&self.files[unit], Pickle::parse(bytes)?);
+        let stem = names::stem(path)?;
         let pickled: Vec<&str> = self.labels.iter().map(|(pickled, _)| *pickled).collect();
         let batch = Batch::of(&pickle, &pickled)?;
+        self.remark_on(unit, &pickle, bytes.len());
         for (index, image) in batch.images.chunks_exact(IMAGE).enumerate() {
             let mut fields = image_fields(image)?;
             for ((_, name), labels) in self.labels.iter().zip(&batch.labels) {
@@ -145,6 +153,24 @@ impl CifarReader {
             emit(pack(&format!("{stem}/{index:05}"), &fields))?;
         }
         Ok(())
+    }
+
+    /// Notes what a pickle has beyond images, labels and names of files.
+    fn remark_on(&self, unit: usize, pickle: &Pickle<'_>, len: usize) {
+        let path = self.files[unit].display();
+        let rest = (len - pickle.end()) as u64;
+        let place = || format!("{path}, byte {}", pickle.end());
+        self.remarks.note(unit, LeftOut::AfterEnd, None, rest, place);
+        // What the file is called is in all files of the data set.
+        let known = ["data", "filenames", "batch_label"];
+        let is_known = |name: &Option<&str>| {
+            let labels = self.labels.iter().map(|(pickled, _)| *pickled);
+            name.is_some_and(|name| known.contains(&name) || labels.into_iter().any(|l| l == name))
+        };
+        for name in pickle.root().names().filter(|name| !is_known(name)) {
+            let place = || format!("{path}, {:?}", name.unwrap_or("another key"));
+            self.remarks.note(unit, LeftOut::PickleEntry, None, 1, place);
+        }
     }
 
     fn binary(&self, stem: &str, bytes: &[u8], emit: &mut Emit<'_>) -> Result<()> {
@@ -215,7 +241,7 @@ fn damaged(message: &str) -> Error {
 }
 
 /// The names of labels, in a field of a pickle or, without a field, in lines of text.
-fn label_names(path: &Path, field: &str) -> Result<Vec<String>> {
+fn label_names(path: &Path, field: &str, remarks: &RemarkLog) -> Result<Vec<String>> {
     let bytes = rows::read_file(path, MAX_NAMES)?;
     let none = |what: &str| Error::new(ErrorKind::Damaged, format!("expected {what}")).at(path);
     if field.is_empty() {
@@ -223,6 +249,10 @@ fn label_names(path: &Path, field: &str) -> Result<Vec<String>> {
         return Ok(text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect());
     }
     let pickle = Pickle::parse(&bytes).map_err(|error| Error::from(error).at(path))?;
+    if pickle.root().get(COARSE_NAMES).is_some() {
+        let place = || path.display().to_string();
+        remarks.note(0, LeftOut::LabelNames, Some("coarse_label"), 1, place);
+    }
     let items = pickle.root().get(field).and_then(Object::items);
     let names =
         items.and_then(|items| items.map(|item| Some(item.as_name()?.to_owned())).collect());
@@ -245,7 +275,7 @@ impl Input for CifarReader {
         let bytes = rows::read_file(path, self.max_bytes)?;
         // A pickle begins with its protocol, and no label is as large as its first byte.
         let result = match bytes[..] {
-            [0x80, 2..=5, ..] => self.pickled(stem, &bytes, emit),
+            [0x80, 2..=5, ..] => self.pickled(unit, &bytes, emit),
             _ => self.binary(stem, &bytes, emit),
         };
         result.map_err(|error| error.at(path))
@@ -257,6 +287,10 @@ impl Input for CifarReader {
 
     fn label_names(&self) -> Option<&[String]> {
         self.names.as_deref()
+    }
+
+    fn remarks(&self, unit: usize) -> Remarks {
+        self.remarks.take(unit)
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {

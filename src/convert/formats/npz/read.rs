@@ -1,13 +1,16 @@
 //! Reads samples from an npz file.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use crate::Value;
+use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input};
 use crate::convert::names;
-use crate::convert::sample::{Field, Fields, key_from, pack};
+use crate::convert::sample::{Field, Fields, key_from, pack, stored_name};
 use crate::convert::source_file::storage_of;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::numpy::npy;
 use crate::reader::{Reader, ZipReader};
 use crate::value::NdArray;
@@ -23,7 +26,8 @@ const MAX_BYTES: u64 = 16 << 30;
 /// the archive. A key is the name of the file up to its first dot, a slash and the number of the
 /// row; or comes from an [array](Self::key) of integers or strings.
 ///
-/// All arrays are read into memory. Arrays of Python objects, which are pickles, are refused.
+/// All arrays are read into memory. Arrays of Python objects, which are pickles, are refused. Files in
+/// the archive that are no arrays are left out and [counted](Input::remarks).
 ///
 /// ```no_run
 /// use kiste::convert::{InOrder, NpzReader};
@@ -39,7 +43,10 @@ pub struct NpzReader {
     arrays: Vec<(String, NdArray<'static>)>,
     /// `None` if the file is one sample.
     rows: Option<usize>,
+    /// Arrays that are not read, as the conversion drops them anyway: nil.
+    unread: Vec<String>,
     key: Option<String>,
+    remarks: RemarkLog,
 }
 
 impl NpzReader {
@@ -62,6 +69,11 @@ impl NpzReader {
     pub fn key(mut self, name: impl Into<String>) -> Self {
         self.key = Some(name.into());
         self
+    }
+
+    /// The fields of arrays that are not read.
+    fn unread(&self) -> impl Iterator<Item = (Cow<'_, str>, Field<'_>)> {
+        self.unread.iter().map(|name| (name.as_str().into(), Field::Value(Value::Nil)))
     }
 
     fn pack(&self, key: String, fields: &Fields<'_>) -> Result<Vec<u8>> {
@@ -102,14 +114,28 @@ impl NpzOptions {
     /// different lengths, or if there are no arrays; [`Limit`](ErrorKind::Limit) if they have more
     /// bytes than [`max_bytes`](Self::max_bytes).
     pub fn open(&self, path: impl AsRef<Path>) -> Result<NpzReader> {
-        let path = path.as_ref().to_path_buf();
-        let arrays = self.read(&path)?;
-        let rows = if self.whole { None } else { Some(rows_of(&path, &arrays)?) };
-        Ok(NpzReader { path, arrays, rows, key: None })
+        self.open_without(path.as_ref(), &|_| false)
     }
 
-    /// All arrays, in the order of the archive.
-    fn read(&self, path: &Path) -> Result<Vec<(String, NdArray<'static>)>> {
+    /// The same without the arrays that a conversion drops anyway, which need not be readable.
+    pub(in crate::convert) fn open_without(
+        &self,
+        path: &Path,
+        drops: &dyn Fn(&str) -> bool,
+    ) -> Result<NpzReader> {
+        let (arrays, rows, unread) = (Vec::new(), None, Vec::new());
+        let (path, key, remarks) = (path.to_path_buf(), None, RemarkLog::default());
+        let mut reader = NpzReader { path, arrays, rows, unread, key, remarks };
+        self.read(&mut reader, drops)?;
+        if !self.whole {
+            reader.rows = Some(rows_of(&reader.path, &reader.arrays)?);
+        }
+        Ok(reader)
+    }
+
+    /// Reads all arrays, in the order of the archive.
+    fn read(&self, into: &mut NpzReader, drops: &dyn Fn(&str) -> bool) -> Result<()> {
+        let path = &into.path;
         names::stem(path)?;
         let max_bytes = self.max_bytes;
         let options = ZipReader::options().numeric_labels(false).max_bytes(max_bytes);
@@ -118,21 +144,36 @@ impl NpzOptions {
         // By the sizes that the archive claims, before anything is decompressed; `left` counts what comes.
         archive.check_sizes()?;
         let mut left = max_bytes;
-        let mut arrays = Vec::with_capacity(archive.len());
+        for other in archive.others() {
+            let place = || format!("{}, file {other:?}", path.display());
+            into.remarks.note(0, LeftOut::OtherMember, None, 1, place);
+        }
         for index in 0..archive.len() {
             let entry = archive.key(index)?.into_owned();
+            let name = entry.strip_suffix(".npy").unwrap_or(&entry).to_owned();
+            if drops(stored_name(&name)) {
+                into.unread.push(name);
+                continue;
+            }
             let at = |error: Error| error.at(path).with_key(&entry);
             let data = archive.read(index)?;
             left = left.checked_sub(data.len() as u64).ok_or_else(|| {
                 let message = format!("expected arrays of at most {max_bytes} bytes, found more");
                 Error::above_limit("max_bytes", message).at(path)
             })?;
+            let is_objects =
+                npy::decode_header(&data).is_ok_and(|(head, _)| head.dtype.has_objects());
+            if is_objects {
+                let message =
+                    format!("array {name:?} holds pickles, which are programs and never run");
+                let error = Error::new(ErrorKind::Unsupported, message).at(path);
+                return Err(error.with_remedy(Remedy::DropField(name)));
+            }
             let array = npy::decode(&data).map_err(|error| at(error.into()))?;
-            let name = entry.strip_suffix(".npy").unwrap_or(&entry).to_owned();
             // In Fortran order a row is spread over the whole array.
-            arrays.push((name, array.to_c_order().into_owned()));
+            into.arrays.push((name, array.to_c_order().into_owned()));
         }
-        Ok(arrays)
+        Ok(())
     }
 }
 
@@ -177,13 +218,15 @@ impl Input for NpzReader {
             let field = |(name, array): &'_ (String, NdArray<'static>)| {
                 (name.clone().into(), Field::Array(array.clone()))
             };
-            return emit(self.pack(stem.to_owned(), &arrays.map(field).collect()));
+            let fields = arrays.map(field).chain(self.unread()).collect();
+            return emit(self.pack(stem.to_owned(), &fields));
         };
         for index in rows::run(unit, rows) {
             let mut fields: Fields<'_> = Vec::with_capacity(self.arrays.len());
             for (name, array) in &self.arrays {
                 fields.push((name.as_str().into(), row(array, index)?));
             }
+            fields.extend(self.unread());
             let packed = self.pack(format!("{stem}/{index:06}"), &fields);
             emit(packed.map_err(|error| error.at(&self.path).with_index(index as u64)))?;
         }
@@ -192,6 +235,10 @@ impl Input for NpzReader {
 
     fn path(&self, _unit: usize) -> Option<&Path> {
         Some(&self.path)
+    }
+
+    fn remarks(&self, unit: usize) -> Remarks {
+        self.remarks.take(unit)
     }
 
     fn len_hint(&self) -> Option<u64> {

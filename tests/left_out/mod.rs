@@ -2,6 +2,8 @@
 //! has it, which is refused or counted, and never passed over in silence.
 
 mod archives;
+mod records;
+mod tables;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +38,7 @@ impl Input {
 
 /// The input of a row, in this folder.
 fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
-    let known = [archives::input];
+    let known = [archives::input, records::input, tables::input];
     known.iter().find_map(|input| input(format, kind, dir))
 }
 

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use arrow_schema::{DataType, Field, Schema};
 use serde_json::{Map, Value as Json, json};
 
+use super::lacks::{self, Lacks};
 use super::{FEATURES, NOTE};
+use crate::convert::carried::LeftOut;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::sample::KEY;
 
@@ -176,6 +178,8 @@ fn shape_of(shape: &Json) -> Option<Vec<Option<usize>>> {
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) slot: Slot,
+    /// What the field does not carry of its values.
+    pub(super) lacks: Vec<LeftOut>,
 }
 
 /// What the columns of a schema become.
@@ -186,6 +190,8 @@ pub(super) struct Plan {
     pub(super) key: Option<usize>,
     /// The names of the labels, if they are known.
     pub(super) labels: Option<Vec<String>>,
+    /// What samples do not carry of the schema.
+    pub(super) lacks: Lacks,
 }
 
 impl Plan {
@@ -211,7 +217,8 @@ impl Plan {
             if slot.form == Form::Label && note.is_some() {
                 slot.form = Form::Plain;
             }
-            columns.push(Column { name: field.name().clone(), slot });
+            let lacks = lacks::of_column(field);
+            columns.push(Column { name: field.name().clone(), slot, lacks });
         }
         if columns.is_empty() {
             return Err(Error::new(ErrorKind::Damaged, "expected columns, found none"));
@@ -220,7 +227,21 @@ impl Plan {
             schema.fields().iter().position(|f| f.name() == name && is_text(f.data_type()))
         };
         let labels = label_names(&columns, features)?;
-        Ok(Plan { columns, key: texts(KEY).or_else(|| texts(OTHER_KEY)), labels })
+        let (column, labels) = labels.unzip();
+        let lacks = Lacks::of(schema, features, column);
+        Ok(Plan { columns, key: texts(KEY).or_else(|| texts(OTHER_KEY)), labels, lacks })
+    }
+}
+
+impl Plan {
+    /// Whether the numbers of labels mean something else in another file. A file without columns of
+    /// labels has none to contradict.
+    pub(super) fn contradicts(&self, other: &Plan) -> bool {
+        let has_numbers = |plan: &Plan| {
+            let label = |column: &Column| column.name == "label" || column.slot.form == Form::Label;
+            plan.labels.is_some() || plan.columns.iter().any(label)
+        };
+        self.labels != other.labels && has_numbers(self) && has_numbers(other)
     }
 }
 
@@ -233,7 +254,7 @@ fn is_text(of: &DataType) -> bool {
 
 /// The shape of `arrow.fixed_shape_tensor`, whose numbers are one list, and of the arrays of
 /// `datasets`.
-fn array_shape(field: &Field) -> Option<Vec<Option<usize>>> {
+pub(super) fn array_shape(field: &Field) -> Option<Vec<Option<usize>>> {
     let metadata: &HashMap<String, String> = field.metadata();
     let name = metadata.get(EXTENSION)?;
     let detail: Json = serde_json::from_str(metadata.get(EXTENSION_DETAIL)?).ok()?;
@@ -252,18 +273,26 @@ fn is_identity(permutation: &Json) -> bool {
     axes.iter().enumerate().all(|(at, axis)| axis.as_u64() == Some(at as u64))
 }
 
-/// The names of the labels: those of the field `label`, or else of the first field with names.
-fn label_names(columns: &[Column], features: &Json) -> Result<Option<Vec<String>>> {
+/// The column of labels, and their names: those of the field `label`, or else of the first field with
+/// names.
+fn label_names<'a>(
+    columns: &[Column],
+    features: &'a Json,
+) -> Result<Option<(&'a str, Vec<String>)>> {
     let names_of = |column: &Column| {
-        let feature = features.get(&column.name)?;
-        feature.get("names").filter(|_| feature["_type"] == "ClassLabel")?.as_array()
+        let (name, feature) = features.as_object()?.get_key_value(&column.name)?;
+        let names = feature.get("names").filter(|_| feature["_type"] == "ClassLabel")?;
+        Some((&name[..], names.as_array()?))
     };
     let own = columns.iter().find(|column| column.name == "label").and_then(names_of);
-    let Some(names) = own.or_else(|| columns.iter().find_map(names_of)) else { return Ok(None) };
+    let Some((column, names)) = own.or_else(|| columns.iter().find_map(names_of)) else {
+        return Ok(None);
+    };
     let text = |name: &Json| name.as_str().map(str::to_owned);
     let names: Option<Vec<String>> = names.iter().map(text).collect();
     let message = "expected the names of labels to be strings, found others";
-    names.map(Some).ok_or_else(|| Error::new(ErrorKind::Damaged, message))
+    let names = names.ok_or_else(|| Error::new(ErrorKind::Damaged, message))?;
+    Ok(Some((column, names)))
 }
 
 /// The note about columns with these names.

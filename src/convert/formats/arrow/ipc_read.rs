@@ -9,20 +9,26 @@ use arrow_ipc::MessageHeader;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::DataType;
 
+use super::folder::expand_folders;
 use super::form::Plan;
+use super::lacks::{Lacks, note_batch};
 use super::limits::{MAX_BYTES, MAX_METADATA, check_message};
-use super::parquet_read::{emit_batch, expand_folders};
+use super::parquet_read::emit_batch;
 use super::rows::{Files, Rows};
 use super::{Flaw, guarded};
+use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::formats::ranges::{Begin, Ranges, end_of_walk};
 use crate::convert::input::{Emit, Input};
 use crate::convert::names;
 use crate::convert::source_file::{SourceFile, open_regular};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
+use crate::storage;
 
 /// The first bytes of a file, which a stream does not have.
 const MAGIC: &[u8; 8] = b"ARROW1\0\0";
+/// At the end of a file: the length of its index, and the magic without padding.
+const TAIL: u64 = 10;
 /// The stream of a file begins within this many bytes.
 const MAX_PADDING: u64 = 64;
 /// The mark before the length of a message.
@@ -36,6 +42,10 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 /// size of a batch, which is read into memory, is [limited](Self::max_bytes). A stream may end
 /// after any batch, because not all writers mark its end; a file must have the mark. Files are read
 /// from the front, and their index is ignored.
+///
+/// Of a folder that `save_to_disk` wrote, the files that its `state.json` names are read. Files of
+/// caches (`cache-*.arrow`, `indices.arrow`) are no data: they are left out and
+/// [counted](Input::remarks). A dataset whose rows are in the order of indices is refused.
 ///
 /// ```no_run
 /// use kiste::convert::{ArrowIpcReader, InOrder};
@@ -51,6 +61,7 @@ pub struct ArrowIpcReader {
     key: Option<String>,
     max_bytes: u64,
     ranges: Ranges,
+    remarks: RemarkLog,
 }
 
 impl ArrowIpcReader {
@@ -71,22 +82,26 @@ impl ArrowIpcReader {
     ///
     /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
     pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<ArrowIpcReader> {
-        let files = expand_folders(names::files(files)?, "arrow")?;
+        let remarks = RemarkLog::default();
+        let files = expand_folders(names::files(files)?, "arrow", &remarks)?;
         let mut first: Option<Plan> = None;
         for path in &files {
             let plan = Batches::open(path, MAX_BYTES)?.plan;
+            plan.lacks.note(path, &remarks);
             match &first {
-                Some(first) if first.labels != plan.labels => {
+                Some(first) if first.contradicts(&plan) => {
                     let message =
                         format!("expected the labels of {}, found others", files[0].display());
                     return Err(Error::new(ErrorKind::Invalid, message).at(path));
                 }
-                Some(_) => {}
-                None => first = Some(plan),
+                // One without labels has nothing to compare with.
+                Some(first) if first.labels.is_some() => {}
+                _ => first = Some(plan),
             }
         }
         let labels = first.and_then(|plan| plan.labels);
-        Ok(ArrowIpcReader { labels, key: None, max_bytes: MAX_BYTES, ranges: Ranges::new(files) })
+        let (key, max_bytes, ranges) = (None, MAX_BYTES, Ranges::new(files));
+        Ok(ArrowIpcReader { labels, key, max_bytes, ranges, remarks })
     }
 
     /// Takes keys from this field: strings, bytes in UTF-8, or integers.
@@ -126,10 +141,17 @@ impl Input for ArrowIpcReader {
         let (stem, files) = (names::stem(path)?, Files::next_to(path, self.max_bytes));
         let rows = Rows { plan: &plan, key: self.key.as_deref(), unread: &[], stem, files };
         let mut number = range.begin.number;
+        let mut note = |kind, name: &str, count, place: &dyn Fn() -> String| {
+            self.remarks.note(unit, kind, Some(name), count, place);
+        };
         while let Some(batch) = batches.next(range.end)? {
+            note_batch(path, &plan.columns, &batch, number, &mut note);
             emit_batch(path, &rows, &batch, number, emit)?;
             number += batch.num_rows() as u64;
         }
+        let (rest, at) = (batches.rest()?, batches.position);
+        let place = || format!("{}, byte {at}", path.display());
+        self.remarks.note(unit, LeftOut::AfterEnd, None, rest, place);
         Ok(())
     }
 
@@ -139,6 +161,10 @@ impl Input for ArrowIpcReader {
 
     fn bytes(&self, unit: usize) -> Option<u64> {
         self.ranges.bytes(unit)
+    }
+
+    fn remarks(&self, unit: usize) -> Remarks {
+        self.remarks.take(unit)
     }
 
     fn label_names(&self) -> Option<&[String]> {
@@ -192,7 +218,8 @@ impl Batches<'_> {
     fn open(path: &Path, max_bytes: u64) -> Result<Batches<'_>> {
         let file = open_regular(path).map_err(|error| Error::io(path, error))?;
         let size = file.len().map_err(|error| Error::io(path, error))?;
-        let plan = Plan { columns: Vec::new(), key: None, labels: None };
+        let lacks = Lacks::default();
+        let plan = Plan { columns: Vec::new(), key: None, labels: None, lacks };
         let decoder = StreamDecoder::new();
         let input = BufReader::new(file);
         let (position, marked, ended) = (0, true, false);
@@ -335,6 +362,22 @@ impl Batches<'_> {
     fn end(&mut self) -> Result<Option<RecordBatch>> {
         self.ended = true;
         self.decode(vec![0; 4])
+    }
+
+    /// How many bytes follow the end of the stream, but for the index that is at the end of a file.
+    fn rest(&self) -> Result<u64> {
+        let rest = self.size.saturating_sub(self.position);
+        if !self.ended || !self.marked || rest < TAIL || storage::is_url(self.path) {
+            return Ok(if self.ended && !self.marked { rest } else { 0 });
+        }
+        let at = |error| Error::io(self.path, error);
+        let mut file = open_regular(self.path).map_err(at)?;
+        let mut tail = [0; TAIL as usize];
+        file.seek(SeekFrom::Start(self.size - TAIL)).map_err(at)?;
+        file.read_exact(&mut tail).map_err(at)?;
+        let [a, b, c, d, magic @ ..] = tail;
+        let index = u64::from(u32::from_le_bytes([a, b, c, d])).saturating_add(TAIL);
+        Ok(if magic == MAGIC[..6] { rest.saturating_sub(index) } else { rest })
     }
 
     fn decode(&mut self, bytes: Vec<u8>) -> Result<Option<RecordBatch>> {

@@ -1,7 +1,7 @@
 //! Tables of Arrow: Parquet files and Arrow IPC, as pyarrow and Hugging Face `datasets` write them.
 //!
-//! For reading, `form` decides what the columns of a schema become, and `rows` makes samples of
-//! batches of rows. For writing, `kinds` finds the types of fields, `columns` collects the values
+//! For reading, `folder` finds files, `form` decides what the columns of a schema become, `lacks` what
+//! fields do not carry of them, and `rows` makes samples of batches of rows. For writing, `kinds` finds the types of fields, `columns` collects the values
 //! of one field, and `table` makes batches of them. [`ParquetReader`], [`ArrowIpcReader`] and their
 //! writers connect these with files.
 //!
@@ -16,7 +16,9 @@
 //! ever fetched: an image that a row has only the path of is read if it is below the folder of the
 //! table, and an error otherwise.
 
+mod folder;
 mod form;
+mod lacks;
 mod limits;
 mod rows;
 mod kinds;

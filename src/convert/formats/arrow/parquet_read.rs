@@ -1,6 +1,5 @@
 //! Reads samples from Parquet files.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
@@ -12,17 +11,19 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 
+use super::folder::expand_folders;
 use super::form::{Form, Plan};
+use super::lacks::{Lacks, note_batch};
 use super::limits::{MAX_BYTES, check_pages, check_parquet, chunk_range, footer_range};
 use super::rows::{Files, Rows, path_field};
 use super::{Flaw, guarded};
+use crate::convert::carried::{RemarkLog, Remarks};
 use crate::convert::input::{Emit, Input};
 use crate::convert::names;
 use crate::convert::partial::Partial;
 use crate::convert::sample::stored_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::parquet::TAIL;
-use crate::natural::natural_order;
 
 /// Rows that are decoded at a time.
 const ROWS: usize = 256;
@@ -40,6 +41,10 @@ const ROWS: usize = 256;
 /// | other lists: ragged, of strings, with nulls | lists |
 /// | structs, maps | maps |
 /// | null | nil |
+///
+/// Not carried, but [counted](Input::remarks): time zones, that a time is one of day, extension types,
+/// names of further labels, and metadata. Files may have other columns than the first one: then samples
+/// have other fields.
 ///
 /// Of the features of `datasets`, `Image`, `Audio`, `Video` and `Pdf` become the bytes of the file;
 /// its path, if there is one, becomes another field, such as `image_path`. A file that is not in
@@ -72,11 +77,11 @@ pub struct ParquetReader {
     groups: Vec<(usize, usize, u64)>,
     labels: Option<Vec<String>>,
     without: Vec<String>,
-    /// Columns that the conversion drops anyway, and the fields that they would be: nil.
+    /// Columns that the conversion drops anyway: their fields are nil.
     unread: Vec<String>,
-    unread_fields: Vec<String>,
     key: Option<String>,
     max_bytes: u64,
+    remarks: RemarkLog,
 }
 
 #[derive(Debug, Clone)]
@@ -94,7 +99,7 @@ impl ParquetReader {
     /// # Errors
     ///
     /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist, and
-    /// [`Invalid`](ErrorKind::Invalid) if they differ in columns or labels.
+    /// [`Invalid`](ErrorKind::Invalid) if they differ in labels.
     pub fn open(path: impl AsRef<Path>) -> Result<ParquetReader> {
         ParquetReader::open_all([path])
     }
@@ -107,11 +112,11 @@ impl ParquetReader {
     pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<ParquetReader> {
         let files = names::files(files)?;
         let mut tables: Vec<Table> = Vec::new();
-        for path in expand_folders(files, "parquet")? {
+        let remarks = RemarkLog::default();
+        for path in expand_folders(files, "parquet", &remarks)? {
             let table = open_table(path)?;
-            if let Some(first) = tables.first() {
-                check_like(first, &table)?;
-            }
+            table.plan.lacks.note(&table.path, &remarks);
+            tables.iter().try_for_each(|known| check_like(known, &table))?;
             tables.push(table);
         }
         let mut groups = Vec::new();
@@ -122,16 +127,16 @@ impl ParquetReader {
                 first = first.saturating_add(u64::try_from(metadata.num_rows()).unwrap_or(0));
             }
         }
-        let labels = tables.first().and_then(|table| table.plan.labels.clone());
+        let labels = tables.iter().find_map(|table| table.plan.labels.clone());
         Ok(ParquetReader {
             files: tables,
             groups,
             labels,
             without: Vec::new(),
             unread: Vec::new(),
-            unread_fields: Vec::new(),
             key: None,
             max_bytes: MAX_BYTES,
+            remarks,
         })
     }
 
@@ -143,22 +148,40 @@ impl ParquetReader {
 
     /// Does not read columns that the conversion drops anyway: their fields are nil.
     pub(in crate::convert) fn unless_dropped(mut self, drops: impl Fn(&str) -> bool) -> Self {
-        let Some(plan) = self.files.first().map(|table| &table.plan) else { return self };
-        let is_column = |name: &str| plan.columns.iter().any(|column| column.name == name);
-        for (at, column) in plan.columns.iter().enumerate() {
-            let path = path_field(&column.name);
+        let mut unread = Vec::new();
+        for column in self.files.iter().flat_map(|table| &table.plan.columns) {
             let has_path = column.slot.form == Form::File;
-            let is_dropped = drops(stored_name(&column.name)) && (!has_path || drops(&path));
-            if plan.key == Some(at) || !is_dropped {
-                continue;
-            }
-            self.unread.push(column.name.clone());
-            self.unread_fields.push(column.name.clone());
-            if has_path && !is_column(&path) {
-                self.unread_fields.push(path);
+            let keeps_path = || has_path && !drops(&path_field(&column.name));
+            if drops(stored_name(&column.name)) && !keeps_path() {
+                unread.push(column.name.clone());
             }
         }
+        unread.sort_unstable();
+        unread.dedup();
+        self.unread = unread;
         self
+    }
+
+    /// Whether a column of a file is not read.
+    fn is_unread(&self, plan: &Plan, at: usize) -> bool {
+        plan.key != Some(at) && self.unread.binary_search(&plan.columns[at].name).is_ok()
+    }
+
+    /// The fields of the columns that are not read.
+    fn unread_fields(&self, plan: &Plan) -> Vec<String> {
+        let mut fields = Vec::new();
+        for (at, column) in plan.columns.iter().enumerate() {
+            if !self.is_unread(plan, at) {
+                continue;
+            }
+            fields.push(column.name.clone());
+            let path = path_field(&column.name);
+            let is_column = || plan.columns.iter().any(|column| column.name == path);
+            if column.slot.form == Form::File && !is_column() {
+                fields.push(path);
+            }
+        }
+        fields
     }
 
     /// Takes keys from this field: strings, bytes in UTF-8, or integers.
@@ -175,12 +198,13 @@ impl ParquetReader {
 
     /// The plan without the columns that are left out, and the indices of the others.
     fn chosen(&self, plan: &Plan) -> (Plan, Vec<usize>) {
-        let kept = |name: &String| !self.without.contains(name) && !self.unread.contains(name);
-        let indices: Vec<usize> =
-            (0..plan.columns.len()).filter(|&at| kept(&plan.columns[at].name)).collect();
+        let kept = |at: &usize| {
+            !self.without.contains(&plan.columns[*at].name) && !self.is_unread(plan, *at)
+        };
+        let indices: Vec<usize> = (0..plan.columns.len()).filter(kept).collect();
         let columns = indices.iter().map(|&at| plan.columns[at].clone()).collect();
         let key = plan.key.and_then(|key| indices.iter().position(|&at| at == key));
-        (Plan { columns, key, labels: None }, indices)
+        (Plan { columns, key, labels: None, lacks: Lacks::default() }, indices)
     }
 
     /// Opens the file of a row group, with the bytes of these columns, and checks their pages.
@@ -203,31 +227,6 @@ impl ParquetReader {
     }
 }
 
-/// Replaces each folder by its files with this extension.
-pub(super) fn expand_folders(paths: Vec<PathBuf>, ending: &str) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for path in paths {
-        if !path.is_dir() {
-            files.push(path);
-            continue;
-        }
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&path).map_err(|error| Error::io(&path, error))? {
-            let file = entry.map_err(|error| Error::io(&path, error))?.path();
-            if file.extension().is_some_and(|extension| extension == ending) && file.is_file() {
-                found.push(file);
-            }
-        }
-        if found.is_empty() {
-            let message = format!("expected files named .{ending} in the folder, found none");
-            return Err(Error::new(ErrorKind::Invalid, message).at(path));
-        }
-        found.sort_by(|a, b| natural_order(&a.to_string_lossy(), &b.to_string_lossy()));
-        files.append(&mut found);
-    }
-    Ok(files)
-}
-
 fn open_table(path: PathBuf) -> Result<Table> {
     let mut file = Partial::open(&path, true)?;
     let size = file.len()?;
@@ -247,16 +246,12 @@ fn open_table(path: PathBuf) -> Result<Table> {
     Ok(Table { path, metadata, plan })
 }
 
-/// All files must have the same columns and labels.
+/// All files that have labels must have the same: one number would mean two things.
 fn check_like(first: &Table, other: &Table) -> Result<()> {
-    let names =
-        |table: &Table| table.plan.columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>();
-    let what = match () {
-        () if names(first) != names(other) => "columns",
-        () if first.plan.labels != other.plan.labels => "labels",
-        () => return Ok(()),
-    };
-    let message = format!("expected the {what} of {}, found others", first.path.display());
+    if !first.plan.contradicts(&other.plan) {
+        return Ok(());
+    }
+    let message = format!("expected the labels of {}, found others", first.path.display());
     Err(Error::new(ErrorKind::Invalid, message).at(&other.path))
 }
 
@@ -303,8 +298,11 @@ impl Input for ParquetReader {
         let (file, _scratch) = self.open_group(table, group, &indices)?.into_file();
         let stem = names::stem(path)?;
         let files = Files::next_to(path, self.max_bytes);
-        let (key, unread) = (self.key.as_deref(), &self.unread_fields[..]);
+        let (key, unread) = (self.key.as_deref(), &self.unread_fields(&table.plan)[..]);
         let rows = Rows { plan: &plan, key, unread, stem, files };
+        let mut note = |kind, name: &str, count, place: &dyn Fn() -> String| {
+            self.remarks.note(unit, kind, Some(name), count, place);
+        };
         let mut batches = guarded(path, || {
             let builder =
                 ParquetRecordBatchReaderBuilder::new_with_metadata(file, table.metadata.clone());
@@ -315,6 +313,7 @@ impl Input for ParquetReader {
         })?;
         let mut number = first;
         while let Some(batch) = guarded(path, || batches.next().transpose())? {
+            note_batch(path, &plan.columns, &batch, number, &mut note);
             emit_batch(path, &rows, &batch, number, emit)?;
             number += batch.num_rows() as u64;
         }
@@ -334,6 +333,10 @@ impl Input for ParquetReader {
         let &(file, group, _) = self.groups.get(unit)?;
         let group = self.files[file].metadata.metadata().row_group(group);
         u64::try_from(group.compressed_size()).ok()
+    }
+
+    fn remarks(&self, unit: usize) -> Remarks {
+        self.remarks.take(unit)
     }
 
     fn len_hint(&self) -> Option<u64> {

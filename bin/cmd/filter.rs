@@ -83,7 +83,8 @@ fn hint(mismatch: &Mismatch, output: &Output) {
     let field = &mismatch.field;
     match (mismatch.found, mismatch.expected) {
         (ScalarKind::Text, ScalarKind::Number) => output.hint(format_args!(
-            "quotes make a number text, which is compared by code points: {field} == '80'"
+            "quotes make a number text, which is compared by code points: '{}'",
+            mismatch.other
         )),
         (ScalarKind::Number, ScalarKind::Text) if field == "label" => {
             output.hint("names of labels are known where there is a file .labels");

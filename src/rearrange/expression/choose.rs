@@ -34,11 +34,13 @@ pub struct Mismatch {
     pub samples: u64,
     /// The first such value.
     pub first: Scalar,
+    /// The value that they were compared with, in the first such sample.
+    pub other: Scalar,
 }
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Mismatch { field, found, expected, samples, first } = self;
+        let Mismatch { field, found, expected, samples, first, .. } = self;
         let first = match first {
             Scalar::Text(text) => format!("{:?}", text.chars().take(30).collect::<String>()),
             first => first.to_string(),
@@ -149,6 +151,7 @@ impl Fields for Samples<'_> {
             expected: other,
             samples: 0,
             first: found.clone(),
+            other: expected.clone(),
         };
         entry.or_insert_with(new).samples += 1;
     }

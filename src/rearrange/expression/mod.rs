@@ -9,6 +9,9 @@
 //!           | FIELD ( "~" | "!~" ) PATTERN
 //! ```
 //!
+//! A word without quotes has letters, digits and a few signs such as `-` and `/`. Any other sign in it is
+//! an error: `[a,b]` would be read as `[a` and `b]`. Only patterns have signs of their own.
+//!
 //! `parse` makes a tree of text, `evaluate` asks the tree about one sample, and `choose` about all
 //! samples of a reader.
 
@@ -42,8 +45,8 @@ pub use node::ExpressionError;
 /// | `has caption` | there is such a field |
 ///
 /// `not`, `and`, `or` and parentheses combine conditions; `and` binds closer than `or`. Values are
-/// numbers, `true`, `false`, `null` and text, which needs quotes only if it contains spaces or
-/// operators, or looks like a number. A missing field is null, and NumPy scalars are numbers. Values
+/// numbers, `true`, `false`, `null` and text, which needs quotes only if it looks like a number or contains
+/// spaces or signs other than `_-./:+@#%$`. A missing field is null, and NumPy scalars are numbers. Values
 /// of different kinds are never equal and have no order; [`choose`](Self::choose) reports where that
 /// was tried.
 ///

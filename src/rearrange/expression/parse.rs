@@ -13,6 +13,12 @@ enum Token {
     Sign(&'static str),
 }
 
+/// Signs that may be part of a word without quotes. Any other could be meant for something that this
+/// language does not have, such as the brackets of a list.
+const IN_WORDS: &str = "_-./:+@#%$";
+
+const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];
+
 const SIGNS: [&str; 12] = ["==", "!=", "<=", ">=", "!~", "<", ">", "~", "(", ")", ",", "="];
 
 /// The tokens, and at which character, counted from 1, each begins.
@@ -132,10 +138,8 @@ impl Parser {
             Some(Token::Sign("<=")) => compare(Comparison::LessOrEqual, self.value()?),
             Some(Token::Sign(">")) => compare(Comparison::Greater, self.value()?),
             Some(Token::Sign(">=")) => compare(Comparison::GreaterOrEqual, self.value()?),
-            Some(Token::Sign("~")) => Node::Matches(field, self.text("a pattern")?),
-            Some(Token::Sign("!~")) => {
-                Node::Not(Box::new(Node::Matches(field, self.text("a pattern")?)))
-            }
+            Some(Token::Sign("~")) => Node::Matches(field, self.pattern()?),
+            Some(Token::Sign("!~")) => Node::Not(Box::new(Node::Matches(field, self.pattern()?))),
             other => {
                 self.at -= 1;
                 return Err(self.expected("==, !=, <, <=, >, >=, ~, !~ or \"in\"", other));
@@ -172,8 +176,20 @@ impl Parser {
 
     /// A word, or anything in quotes.
     fn text(&mut self, what: &str) -> Result<String> {
+        if let Some((at, Token::Word(word))) = self.tokens.get(self.at) {
+            check_signs(*at, word)?;
+        }
+        self.word(what)
+    }
+
+    /// A pattern, in which brackets and others have a meaning.
+    fn pattern(&mut self) -> Result<String> {
+        self.word("a pattern")
+    }
+
+    fn word(&mut self, what: &str) -> Result<String> {
         match self.peek() {
-            Some(Token::Word(word)) if !["and", "or", "not", "in"].contains(&word.as_str()) => {
+            Some(Token::Word(word)) if !KEYWORDS.contains(&word.as_str()) => {
                 self.at += 1;
                 Ok(word)
             }
@@ -219,4 +235,23 @@ impl Parser {
             Some(Token::Sign(sign)) => format!("expected {what}, found {sign}{place}"),
         })
     }
+}
+
+/// Fails for a word at this character with a sign in it that has no meaning.
+fn check_signs(at: usize, word: &str) -> Result<()> {
+    let has_meaning = |c: char| match c.is_ascii() {
+        true => c.is_ascii_alphanumeric() || IN_WORDS.contains(c),
+        false => !"\u{201c}\u{201d}\u{201e}\u{2018}\u{2019}\u{201a}«»≤≥≠∧∨¬".contains(c),
+    };
+    let Some((before, sign)) = word.chars().enumerate().find(|(_, c)| !has_meaning(*c)) else {
+        return Ok(());
+    };
+    let at = at + before;
+    let instead = match sign {
+        '[' | ']' | '{' | '}' => "a list has no brackets, as in: label in 1,2,3",
+        '*' | '?' => "~ compares with a pattern, and quotes make it text",
+        '&' | '|' => "conditions are joined by \"and\" and \"or\"",
+        _ => "quotes make it text",
+    };
+    Err(ExpressionError::at(at, format!("{sign:?} at {at} has no meaning here: {instead}")))
 }

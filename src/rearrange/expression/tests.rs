@@ -45,6 +45,9 @@ fn true_is_told_from_false() {
         "missing != 3",
         "'odd name' == 1",
         "label != '3'",
+        "key ~ cat/[0-9].*",
+        "key in '[a',cat/1.png",
+        "key != 2026-01-01T00:00:00+01:00 and key != größe_1#2@3",
         "-1 == null",
     ] {
         assert!(holds(text), "{text}");
@@ -113,7 +116,7 @@ fn values_of_different_kinds_are_reported() {
         ("once == a", "once: a number, text, 1, 1"),
     ] {
         let found = mismatches(text);
-        let [Mismatch { field, found, expected: other, samples, first }] = &found[..] else {
+        let [Mismatch { field, found, expected: other, samples, first, .. }] = &found[..] else {
             panic!("{text}: {found:?}")
         };
         assert_eq!(format!("{field}: {found}, {other}, {samples}, {first}"), expected);
@@ -166,6 +169,24 @@ fn what_cannot_be_understood_is_pointed_at() {
         ("key ~ 'x", "the quote at 7 is not closed"),
         ("label ! 3", "'!' at 7 has no meaning"),
         ("ключ = 3", "found = at 6"),
+        ("key in [a,b,c]", "'[' at 8 has no meaning here: a list has no brackets"),
+        ("key not in [a,b]", "'[' at 12 has no meaning"),
+        ("key in a,b]", "']' at 11 has no meaning"),
+        ("key in ['a','b']", "'[' at 8 has no meaning"),
+        ("label in {1,2}", "'{' at 10 has no meaning"),
+        ("label in (1,2)", "expected a value, found ( at 10"),
+        ("label == 3&&x == 4", "'&' at 11 has no meaning"),
+        ("label == 3 && x == 4", "found && at 12"),
+        ("label == 3|x", "'|' at 11 has no meaning"),
+        ("label == 3;", "';' at 11 has no meaning here: quotes make it text"),
+        ("key == cat/*", "'*' at 12 has no meaning here: ~ compares with a pattern"),
+        ("key in a?,b", "'?' at 9 has no meaning"),
+        ("x == 2^3", "'^' at 7 has no meaning"),
+        ("path == a\\b", "'\\\\' at 10 has no meaning"),
+        ("has [caption]", "'[' at 5 has no meaning"),
+        ("[label] == 3", "'[' at 1 has no meaning"),
+        ("label ≥ 3", "found ≥ at 7"),
+        ("ключ == “ä”", "'“' at 9 has no meaning"),
     ] {
         let error = Expression::parse(text).unwrap_err();
         assert!(error.to_string().contains(says), "{text}: {error}");
@@ -224,6 +245,11 @@ fn anything_is_a_condition_or_an_error() {
         "99999999999999999999999",
         "exists",
         "~",
+        "[",
+        "]",
+        "{a}",
+        "|",
+        "≥",
     ];
     let mut state = 1u64;
     let mut below = |end: usize| {
@@ -244,4 +270,17 @@ fn anything_is_a_condition_or_an_error() {
         }
     }
     assert!(parsed > 100, "{parsed}");
+}
+
+/// Whatever sign is put into a value, it is part of the text, ends the condition or is an error: none
+/// changes what is chosen in silence.
+#[test]
+fn no_sign_in_a_value_is_passed_over() {
+    for sign in (' '..='~').filter(|c| !c.is_ascii_alphanumeric() && *c != ' ') {
+        for text in [format!("label == {sign}x"), format!("label in 3,x{sign},y")] {
+            let Ok(parsed) = Expression::parse(&text) else { continue };
+            let values = format!("{parsed:?}");
+            assert!("_-./:+@#%$".contains(sign) && values.contains(sign), "{text}: {values}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use kiste::dataset::labels_path;
 use kiste::format::dataset::SideFile;
 use kiste::text::units;
 use kiste::verify::{Cure, Verify, VerifyReport};
@@ -151,6 +152,10 @@ fn warn(path: &Path, report: &VerifyReport, output: &Output) {
                 "nothing is wrong with the data: \"kiste index {options} {shell_path}\" rebuilds {what}"
             ));
         }
+        Cure::NameLabels => output.hint(format_args!(
+            "{} has a line for each label, the first for number 0: add the names that are missing",
+            quoted(&labels_path(path))
+        )),
         Cure::MakeMissing => {
             output.hint(format_args!("\"kiste index {shell_path}\" makes what is missing"));
         }

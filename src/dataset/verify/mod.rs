@@ -21,6 +21,7 @@ mod digests;
 mod checksums;
 mod positions;
 mod keys;
+mod labels;
 mod samples;
 mod shards;
 
@@ -235,6 +236,9 @@ impl<'a> Files<'a> {
             Some(ends) => self.compare(data, ends, listed.as_deref(), &mut problems)?,
             None => None,
         };
+        if let Some(ends) = ends.as_ref().filter(|_| deep || !self.storage.is_object_store()) {
+            self.check_labels(data, ends, &mut problems)?;
+        }
         let decoded = match deep {
             true => {
                 Some(self.check_samples(data, ends.as_deref(), listed.as_deref(), &mut problems)?)

@@ -83,6 +83,8 @@ pub enum Cure {
     Repair,
     /// The data is damaged: [`salvage`](crate::repair::Repair::salvage) saves what is whole.
     Salvage,
+    /// Samples have labels that `.labels` has no names for: only a person knows which of both is right.
+    NameLabels,
     /// The data is good, but side files are not: [`index`](crate::index) rebuilds this one, or all.
     Rebuild(Option<SideFile>),
 }
@@ -121,12 +123,14 @@ impl VerifyReport {
     /// What mends the dataset, as far as that can be said.
     pub fn cure(&self, data: &Path) -> Cure {
         let is = |what: &dyn Fn(&Path) -> bool| self.problems.iter().any(|p| what(&p.file));
+        let labels = crate::dataset::labels_path(data);
         let only = |file| self.problems.iter().all(|p| SideFile::of(&p.file) == Some(file));
         match () {
             () if is(&|file| file.extension().is_some_and(|e| e == "partial")) => Cure::Repair,
             () if is(&|file| file == data) => Cure::Salvage,
             () if self.is_good() && self.missing.is_empty() => Cure::None,
             () if self.is_good() => Cure::MakeMissing,
+            () if self.problems.iter().all(|problem| problem.file == labels) => Cure::NameLabels,
             () if only(SideFile::Crc) => Cure::Rebuild(Some(SideFile::Crc)),
             () if only(SideFile::Lookup) => Cure::Rebuild(Some(SideFile::Lookup)),
             () => Cure::Rebuild(None),

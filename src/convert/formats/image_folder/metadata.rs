@@ -25,23 +25,22 @@ const LABEL: &str = "label";
 const MAX_ROW: u64 = 1 << 30;
 
 impl FolderOptions {
-    /// The images that these metadata files in a folder list. `images` are those that exist.
+    /// The images that these metadata files in a folder list. `files` are those that exist there.
     pub(super) fn described(
         self,
         root: &Path,
-        mut files: Vec<String>,
-        images: &[String],
-        skipped: u64,
+        mut metadata: Vec<String>,
+        files: &[String],
     ) -> Result<ImageFolderReader> {
-        files.sort_by(|a, b| natural_order(folder_of(a), folder_of(b)).then(a.cmp(b)));
+        metadata.sort_by(|a, b| natural_order(folder_of(a), folder_of(b)).then(a.cmp(b)));
         let kind = |name: &str| name.ends_with(".csv");
-        if let Some(other) = files.iter().find(|name| kind(name) != kind(&files[0])) {
-            let message = format!("expected files like {}, found {other} as well", files[0]);
+        if let Some(other) = metadata.iter().find(|name| kind(name) != kind(&metadata[0])) {
+            let message = format!("expected files like {}, found {other} as well", metadata[0]);
             return Err(Error::new(ErrorKind::Invalid, message).at(root));
         }
         let mut found = Vec::new();
         let mut labels = None;
-        for name in &files {
+        for name in &metadata {
             let folder = folder_of(name);
             let mut add = |told: Told, row: Vec<(Value, Value)>| {
                 check_label(&row, &mut labels).map_err(|error| error.within(told))?;
@@ -58,9 +57,9 @@ impl FolderOptions {
         }
         let told: HashSet<&str> =
             found.iter().map(|file| file.path.as_deref().unwrap_or(&file.key)).collect();
-        let untold = images.iter().filter(|image| !told.contains(&***image)).count() as u64;
+        let skipped = files.iter().filter(|file| !told.contains(&***file)).count() as u64;
         drop(told);
-        self.finish(Place::Folder(root.to_path_buf()), found, Vec::new(), skipped + untold)
+        self.finish(Place::Folder(root.to_path_buf()), found, Vec::new(), skipped)
     }
 }
 

@@ -75,22 +75,13 @@ struct Walk {
     images: Vec<String>,
     /// Metadata files.
     metadata: Vec<String>,
-    skipped: u64,
-    /// The first of the skipped files.
-    first_skipped: Option<String>,
+    /// Files that are no images by their names.
+    skipped: Vec<String>,
     /// Images, and folders, whose names cannot be part of a key.
     unnamed: Vec<PathBuf>,
 }
 
 impl Walk {
-    fn skip(&mut self, name: String) {
-        self.skipped += 1;
-        // A folder has its entries in any order.
-        if self.first_skipped.as_ref().is_none_or(|first| name < *first) {
-            self.first_skipped = Some(name);
-        }
-    }
-
     /// Whether this is a metadata file, which is added then.
     fn is_metadata(&mut self, path: &str, filter: &Filter) -> bool {
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -215,18 +206,20 @@ impl FolderOptions {
             let label = || Some(label.clone());
             found.extend(keys.into_iter().map(|key| Found::new(key, label())));
         }
-        let mut skipped = walk.skipped;
+        let mut skipped = walk.skipped.len() as u64;
         if !walk.metadata.is_empty() {
             loose.retain(|name| self.filter.keeps(name) && is_image(name));
             loose.extend(found.into_iter().map(|file: Found| file.key));
-            let reader = self.described(&root, walk.metadata, &loose, skipped)?;
+            // Metadata may list files that are no images by their names.
+            loose.append(&mut walk.skipped);
+            let reader = self.described(&root, walk.metadata, &loose)?;
             return Ok(reader.with_unnamed(walk.unnamed));
         }
         if found.is_empty() {
             loose.retain(|name| self.filter.keeps(name));
             let files = loose.len();
-            let other = loose.iter().filter(|name| !self.takes(name)).min().cloned();
-            walk.first_skipped = walk.first_skipped.or(other);
+            let others = loose.iter().filter(|name| !self.takes(name)).cloned();
+            walk.skipped.extend(others);
             loose.retain(|name| self.takes(name));
             skipped += (files - loose.len()) as u64;
             loose.sort_by(|a, b| natural_order(a, b));
@@ -237,7 +230,9 @@ impl FolderOptions {
             skipped += images.count() as u64;
         }
         if found.is_empty() {
-            return Err(no_images(walk.first_skipped.as_deref(), skipped).at(root));
+            // A folder has its entries in any order.
+            let first = walk.skipped.iter().min();
+            return Err(no_images(first.map(String::as_str), skipped).at(root));
         }
         // A folder without images has a number too, so that two halves of a data set agree.
         let labels = match &self.labels {
@@ -412,7 +407,7 @@ impl FolderOptions {
                 None if is_dir || self.takes(&name.to_string_lossy()) => {
                     walk.unnamed.push(entry.path());
                 }
-                None => walk.skip(name.to_string_lossy().into_owned()),
+                None => walk.skipped.push(name.to_string_lossy().into_owned()),
             }
         }
         // A folder has its entries in any order.
@@ -428,7 +423,7 @@ impl FolderOptions {
                 let dir = dir.join(entry.name);
                 links.enter(&dir, |links| self.collect(&dir, &key, walk, links))?;
             } else if !walk.is_metadata(&key, &self.filter) && self.filter.keeps(&key) {
-                if self.takes(&key) { walk.images.push(key) } else { walk.skip(key) }
+                if self.takes(&key) { walk.images.push(key) } else { walk.skipped.push(key) }
             }
         }
         Ok(())

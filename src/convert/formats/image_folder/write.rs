@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::metadata::{FILE_NAME, image_in};
@@ -114,7 +114,7 @@ impl ImageFolderWriter {
     ///
     /// [`Invalid`](ErrorKind::Invalid) for a sample without an image or with several, a label that
     /// has no name, and a key or label that cannot be the name of a file;
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) if two samples would be the same file. The
+    /// [`DuplicateKey`](ErrorKind::DuplicateKey) if two samples would be the same file. The
     /// sample is not written then.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
@@ -207,7 +207,15 @@ impl ImageFolderWriter {
                 self.folders.insert(folder.to_owned());
             }
         }
-        File::create_new(&path).and_then(|mut file| file.write_all(image)).map_err(at)
+        let created = File::create_new(&path).and_then(|mut file| file.write_all(image));
+        created.map_err(|error| match error.kind() {
+            // The folder is ours alone, so a sample has made it: `a.png` may be that of `a.jpg` too.
+            io::ErrorKind::AlreadyExists => {
+                let message = format!("another sample has the file {name:?} already");
+                Error::new(ErrorKind::DuplicateKey, message)
+            }
+            _ => at(error),
+        })
     }
 
     /// Renders the row of a sample in the metadata.

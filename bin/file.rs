@@ -14,6 +14,7 @@ use crate::exit::{Failure, Outcome, quoted};
 /// Writes a file next to its place, syncs it and gives it its name. An existing file is replaced only
 /// with `force`.
 pub(crate) fn write(path: &Path, bytes: &[u8], force: bool) -> Outcome<()> {
+    check_is_name(path)?;
     if !force && path.symlink_metadata().is_ok() {
         let message = format!("{}: the file exists already", path.display());
         return Err(Failure::trouble(message).hint("--force replaces it"));
@@ -22,6 +23,16 @@ pub(crate) fn write(path: &Path, bytes: &[u8], force: bool) -> Outcome<()> {
     // Without the name it would pass for an error of standard output.
     file.write_all(bytes).map_err(|error| Failure::io(path, error))?;
     Ok(file.finish()?)
+}
+
+/// Fails for `-`, which stands for a pipe: a file of this name would be a surprise.
+pub(crate) fn check_is_name(path: &Path) -> Outcome<()> {
+    match path == Path::new("-") {
+        true => Err(Failure::trouble(
+            "expected the name of a file to make, found -: nothing is written to a pipe",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Fails for a path that is no data file, with a hint for those who name a side file.

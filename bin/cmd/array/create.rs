@@ -9,6 +9,7 @@ use kiste::value::{DType, NdArray};
 use super::target::{committed, explain};
 use crate::cmd::given;
 use crate::exit::{Exit, Outcome};
+use crate::file;
 use crate::output::Output;
 
 /// Create an array full of the fill value
@@ -94,6 +95,7 @@ fn parse_shuffle(text: &str) -> Result<Shuffle, String> {
 
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
+        file::check_is_name(&self.name)?;
         let mut options = self.layout.options();
         if let Some(fill) = &self.fill {
             options = options.fill_bytes(NdArray::parse(&self.dtype, fill)?.bytes());

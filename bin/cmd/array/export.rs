@@ -7,8 +7,8 @@ use super::chosen::Conversion;
 use super::target::{Explained, Moment};
 use crate::cmd::named;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::interrupt;
 use crate::output::Output;
+use crate::{file, interrupt};
 
 /// Write an array, or a part of it, as .npy, .npz, .blp or a bcolz directory
 ///
@@ -46,6 +46,7 @@ Examples:
 
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
+        file::check_is_name(&self.dst)?;
         let Some(format) = self.to.or_else(|| ArrayFormat::of_path(&self.dst)) else {
             let message = format!(
                 "{}: expected a name ending in .npy, .npz, .blp or .bcolz",

@@ -7,8 +7,8 @@ use super::create::Layout;
 use super::export::formats;
 use super::target::{committed, explain};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::interrupt;
 use crate::output::Output;
+use crate::{file, interrupt};
 
 /// Make an array from a .npy, .npz or .blp file, or from a bcolz directory
 ///
@@ -43,6 +43,7 @@ Examples:
 
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
+        file::check_is_name(&self.name)?;
         let src = &self.src;
         let Some(format) = self.from.or_else(|| ArrayFormat::of_input(src)) else {
             let message = format!(

@@ -175,7 +175,20 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         Remedy::OverwriteOrAppend => "--force replaces it, --append adds to it".to_owned(),
         Remedy::Create => "without --append a new dataset is made".to_owned(),
         Remedy::StartOver => "--force without --resume starts over".to_owned(),
-        Remedy::SkipDuplicates => "--skip-duplicates skips such samples".to_owned(),
+        Remedy::SkipDuplicates => {
+            "--skip-duplicates keeps the first sample of each key, and counts those that differ"
+                .to_owned()
+        }
+        Remedy::ShardInKey => {
+            "if they are different samples: --key '{key.shard}/{key}' puts the name of its file in \
+             front of each key"
+                .to_owned()
+        }
+        Remedy::PrefixKeys => {
+            "if they are different samples: --key 'more/{key}' puts a text in front of the new keys"
+                .to_owned()
+        }
+        Remedy::NewKeys => "--key '{key}' appends with the new keys".to_owned(),
         Remedy::SkipBad => {
             "--bad skip leaves out what is bad, --bad quarantine sets it aside".to_owned()
         }

@@ -1,9 +1,10 @@
 //! What the commands share that make datasets of datasets.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use kiste::convert::Conversion;
+use kiste::convert::{Conversion, check_dataset_name};
 use kiste::rearrange::{self, MadeDataset, NewDataset, Scalar};
 use kiste::text::units;
 use kiste::{DatasetReader, Writer, WriterOptions};
@@ -103,6 +104,9 @@ pub(crate) struct Making {
     /// Print one JSON object that says what was written
     #[arg(long)]
     pub(crate) json: bool,
+    /// When the work for the next output began: what is made may be chosen before it is written.
+    #[arg(skip)]
+    begun: Cell<Option<Instant>>,
 }
 
 /// A dataset that was made from some samples of a larger one.
@@ -131,8 +135,10 @@ impl Making {
         if !kiste::storage::is_url(out) {
             file::check_is_data(out)?;
         }
+        check_dataset_name(out)?;
         self.dataset(out).check(inputs)?;
         interrupt::writing(out);
+        self.begun.set(Some(Instant::now()));
         Ok(())
     }
 
@@ -146,7 +152,10 @@ impl Making {
     ) -> kiste::Result<MadeDataset> {
         // Of several outputs the last one was checked, and this one is written.
         interrupt::writing(out);
-        let made = self.dataset(out).make(labels, fill)?;
+        let mut made = self.dataset(out).make(labels, fill)?;
+        if let Some(begun) = self.begun.replace(Some(Instant::now())) {
+            made.seconds = begun.elapsed().as_secs_f64();
+        }
         let time = Duration::from_secs_f64(made.seconds);
         output.note(format_args!(
             "{}: {}, {} in {} ({}, {})",

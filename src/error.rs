@@ -66,8 +66,14 @@ pub enum Remedy {
     Create,
     /// Allow the output to be replaced, and do not resume.
     StartOver,
-    /// Skip samples whose key was there before.
+    /// Skip samples whose key was there before: the one that was found is the same, byte for byte.
     SkipDuplicates,
+    /// Put the name of its file in front of each key: samples of two files have the same.
+    ShardInKey,
+    /// Put a text in front of the keys of what is appended: other samples that are there have the same.
+    PrefixKeys,
+    /// Make keys as this version does, next to those that an earlier one has made.
+    NewKeys,
     /// Skip bad input, or set it aside.
     SkipBad,
     /// Run the same again, and resume.

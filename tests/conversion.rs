@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use kiste::convert::{
     BadInput, Conversion, Duplicates, Emit, FieldOutcome, Format, Input, Monitor, Notice, Part,
@@ -257,4 +259,55 @@ fn an_input_of_the_program_is_like_any_other() {
     other(21).run_part(Part::new(1, 2).unwrap(), &mut Silent).unwrap();
     let error = other(22).run_part(Part::new(2, 2).unwrap(), &mut Silent).unwrap_err();
     assert!(error.to_string().contains("units is 21 there, 22 here"), "{error}");
+}
+
+/// Notes when it is read first, and when last.
+struct Timed(Arc<Mutex<Vec<Instant>>>);
+
+impl Input for Timed {
+    fn units(&self) -> usize {
+        4
+    }
+
+    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> kiste::Result<()> {
+        let begun = Instant::now();
+        self.0.lock().unwrap().push(begun);
+        let sample = Value::Map(vec![("key".into(), unit.to_string().into())]);
+        emit(Ok(to_vec(&sample)?))?;
+        // A reader that takes its time; nothing is decided by how much.
+        while begun.elapsed().as_millis() < 5 {
+            std::hint::spin_loop();
+        }
+        self.0.lock().unwrap().push(Instant::now());
+        Ok(())
+    }
+}
+
+/// The duration is that of all of a run, also where the end of it is a commit.
+#[test]
+fn the_duration_of_a_run_is_that_of_the_whole_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let split = || Split::new().ratio("a", 0.5).ratio("b", 0.5);
+    for name in ["d.msgpack", "s.shards.json", "split.msgpack", "shuffled.msgpack", "x.jsonl"] {
+        let times = Arc::default();
+        let output = dir.path().join(name);
+        let conversion = Conversion::from_input("timed", Timed(Arc::clone(&times)), output);
+        let conversion = match name {
+            "split.msgpack" => conversion.split(split()),
+            "shuffled.msgpack" => conversion.split(Split::new().shuffle(1)),
+            "s.shards.json" => conversion.shards(2),
+            _ => conversion,
+        };
+        let report = conversion.run(&mut Silent).unwrap();
+        let times = times.lock().unwrap();
+        let read = *times.iter().max().unwrap() - *times.iter().min().unwrap();
+        assert!(
+            report.duration >= read && !report.resumed,
+            "{name}: {:?} {read:?}",
+            report.duration
+        );
+        let json = report.to_json().unwrap();
+        let seconds = json[0]["seconds"].as_f64().or(json["seconds"].as_f64()).unwrap();
+        assert!(seconds >= read.as_secs_f64(), "{name}: {json}");
+    }
 }

@@ -35,6 +35,6 @@ Exit code 1 if parts are missing, or if the dataset was made but bad input was l
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        convert::commit(&self.dataset, self.json, output)
+        convert::commit(&self.dataset, None, self.json, output)
     }
 }

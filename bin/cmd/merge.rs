@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use kiste::rearrange::{MadeDataset, Merge, MergeLabels, MergeOrder};
 use kiste::text::units;
-use kiste::{DatasetReader, ErrorKind};
+use kiste::{DatasetReader, Remedy};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -133,11 +133,15 @@ impl Args {
     }
 }
 
+/// Says how to keep samples of two inputs that have the same key.
 fn explain(error: kiste::Error) -> Failure {
-    let is_twice = error.kind() == ErrorKind::DuplicateKey;
+    let differ = error.remedy() == Some(&Remedy::ShardInKey);
     let failure = Failure::from(error);
-    match is_twice {
-        true => failure.hint("--skip-duplicates takes the first that comes"),
+    match differ {
+        true => failure.hint(
+            "kiste convert IN... OUT --key '{key.shard}/{key}' puts the name of its file in front of \
+             each key",
+        ),
         false => failure,
     }
 }

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use kiste::convert::settle_quarantine;
+use kiste::convert::{check_dataset_name, settle_quarantine};
 use kiste::repair::{Ending, Leftover, Proof, Repair, RepairAction, RepairPlan, Repaired, Settled};
 use kiste::text::units;
 use kiste::{DatasetReader, Writer};
@@ -236,6 +236,7 @@ impl Args {
 
     fn salvage(&self, out: &Path, output: &Output) -> Outcome<Exit> {
         file::check_is_data(out)?;
+        check_dataset_name(out)?;
         let progress = output.progress(format!("saving {}", self.file.display()), None);
         interrupt::ends_with(format!(
             "{0}: interrupted; \"kiste repair {1} --undo\" removes what was written",

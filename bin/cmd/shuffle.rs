@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use std::time::Instant;
 
 use kiste::convert::{Part, PartedShuffle};
 use kiste::rearrange::{self, MadeDataset};
@@ -167,6 +168,7 @@ impl Args {
             }
             (None, _) => {}
         }
+        let begun = Instant::now();
         for part in Part::all(parts) {
             shuffle.scatter(part, monitor)?;
         }
@@ -174,7 +176,7 @@ impl Args {
         for part in Part::all(parts) {
             conversion.run_part(part, monitor)?;
         }
-        convert::commit(out, making.json, output)
+        convert::commit(out, Some(begun), making.json, output)
     }
 
     fn choose_compatible(&mut self, output: &Output) -> Outcome<()> {

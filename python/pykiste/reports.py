@@ -190,6 +190,7 @@ class Converted(TypedDict):
     remarks: list[str]
     quarantine: Path | None
     skipped_duplicates: int
+    different_duplicates: int
     skipped_files: int
     seconds: float
 

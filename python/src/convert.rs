@@ -155,6 +155,7 @@ fn described<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDic
     dict.set_item("remarks", remarks)?;
     dict.set_item("quarantine", report.quarantine.as_ref())?;
     dict.set_item("skipped_duplicates", report.skipped_duplicates)?;
+    dict.set_item("different_duplicates", report.different_duplicates)?;
     dict.set_item("skipped_files", report.skipped_files)?;
     dict.set_item("seconds", report.duration.as_secs_f64())?;
     Ok(dict)

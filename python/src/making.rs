@@ -1,7 +1,10 @@
 //! What the functions share that make datasets of datasets.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
+use kiste::convert::check_dataset_name;
 use kiste::dataset::read_labels;
 use kiste::rearrange::{self, MadeDataset, NewDataset, Scalar};
 use kiste::{DatasetReader, Writer};
@@ -39,12 +42,15 @@ impl Source {
 pub(crate) struct Making {
     overwrite: bool,
     writer: kiste::WriterOptions,
+    /// When the work for the next output began: what is made may be chosen before it is written.
+    begun: Mutex<Instant>,
 }
 
 impl Making {
     /// The options that all functions have.
     pub(crate) fn parse(function: &str, options: Option<&Bound<'_, PyDict>>) -> PyResult<Making> {
-        let mut making = Making { overwrite: false, writer: Writer::options() };
+        let begun = Mutex::new(Instant::now());
+        let mut making = Making { overwrite: false, writer: Writer::options(), begun };
         for (name, value) in options.into_iter().flat_map(|options| options.iter()) {
             let name: String = name.extract()?;
             let writer = making.writer.clone();
@@ -74,6 +80,7 @@ impl Making {
 
     /// Fails if a dataset cannot be made here of these, before anything is read.
     pub(crate) fn check(&self, inputs: &[&Path], out: &Path) -> kiste::Result<()> {
+        check_dataset_name(out)?;
         self.dataset(out).check(inputs)
     }
 
@@ -84,7 +91,11 @@ impl Making {
         labels: Option<&[String]>,
         fill: impl FnOnce(&mut Writer) -> kiste::Result<()>,
     ) -> kiste::Result<Made> {
-        self.dataset(out).make(labels, fill).map(Made)
+        let mut made = self.dataset(out).make(labels, fill)?;
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        made.seconds = begun.elapsed().as_secs_f64();
+        *begun = Instant::now();
+        Ok(Made(made))
     }
 
     /// Makes a dataset of some samples of another one.

@@ -35,6 +35,9 @@ const REASONS: usize = 5;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Tally {
     pub(super) skipped_duplicates: u64,
+    /// Those of the first among them that differ from the sample that stays.
+    #[serde(default)]
+    pub(super) different_duplicates: u64,
     /// Samples that are bad, and among them places after which a file could not be read.
     pub(super) bad: u64,
     /// Those among them that may be sound, but are of a kind that cannot be read here.
@@ -65,6 +68,7 @@ impl Tally {
     /// Adds what was counted for later samples.
     pub(super) fn add(&mut self, later: Tally) {
         self.skipped_duplicates += later.skipped_duplicates;
+        self.different_duplicates += later.different_duplicates;
         self.bad += later.bad;
         self.unsupported += later.unsupported;
         self.cut += later.cut;

@@ -64,6 +64,10 @@ impl Input for Chained {
         self.find(unit).and_then(|(input, unit)| input.path(unit))
     }
 
+    fn shard(&self, unit: usize) -> Option<&str> {
+        self.find(unit).and_then(|(input, unit)| input.shard(unit))
+    }
+
     fn bytes(&self, unit: usize) -> Option<u64> {
         self.find(unit).and_then(|(input, unit)| input.bytes(unit))
     }

@@ -43,6 +43,10 @@ impl Source for ChainedStreams {
         [&self.remarks, self.sources.get(self.at).map_or(Remarks::NONE, |at| at.remarks()[0])]
     }
 
+    fn shard(&self) -> Option<&str> {
+        self.sources.get(self.at).and_then(|source| source.shard())
+    }
+
     // No unit: each source counts its own from 0.
 
     fn len_hint(&self) -> Option<u64> {

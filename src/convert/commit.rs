@@ -25,6 +25,7 @@ use super::reshape::{Unseen, check_unseen};
 use super::run::{Beginning, Begun, Complete, Exporting, Peeked, Whole, is_dataset};
 use super::scattered::remove_scattered;
 use super::split::Assignment;
+use super::twins::Origins;
 use super::writer::SplitWriter;
 use super::{Chained, DatasetInput, InOrder, Input, Part, Parts, Place, Source};
 use crate::dataset::DatasetReader;
@@ -107,7 +108,7 @@ impl Conversion {
 
     /// Runs a conversion that splits or shuffles: as one part, which is then joined.
     pub(super) fn run_split(&self, opened: Opened, monitor: &mut dyn Monitor) -> Result<Report> {
-        let start = Instant::now();
+        let was_begun = Parts::open(&self.output).is_ok_and(|there| there.is_some());
         if self.how.resume && matches!(opened.samples, Samples::Stream(_)) {
             return Err(no_units().with_remedy(Remedy::ResumeFiles));
         }
@@ -116,7 +117,7 @@ impl Conversion {
             let targets = self.targets()?;
             if targets.iter().all(|path| is_dataset(path)) {
                 monitor.notice(Notice::Complete(self.output.clone()));
-                return self.report_present(&targets, opened.skipped_files, start);
+                return self.report_present(&targets, opened.skipped_files);
             }
         }
         let plan = self.plan_of(&opened, Some(1))?;
@@ -124,7 +125,8 @@ impl Conversion {
         if !parts.is_published()? {
             self.write_part(&parts, Part::whole(), opened, true, monitor)?;
         }
-        commit_with(&self.output, self.how.durable, monitor)
+        let report = commit_with(&self.output, self.how.durable, monitor)?;
+        Ok(Report { resumed: was_begun, ..report })
     }
 
     /// The directory of the parts, created if it is not there.
@@ -233,17 +235,18 @@ impl Conversion {
         monitor: &mut dyn Monitor,
     ) -> Result<Report> {
         let start = Instant::now();
+        let keys = self.keys_of(opened.format);
         let skipped_files = opened.skipped_files;
         let (_lock, finished) = self.take_part(parts, part, skipped_files, monitor)?;
         if let Some(report) = finished {
             return Ok(report);
         }
-        let report = |made: Complete, quarantine: Option<PathBuf>| {
+        let report = |made: Complete, quarantine: Option<PathBuf>, resumed: bool| {
             let Complete { samples, bytes, tally } = made;
             let output = WrittenOutput::dataset(parts.path(part), samples, bytes);
             let duration = start.elapsed();
             let outputs = vec![output];
-            Report { outputs, quarantine, skipped_files, duration, ..Report::of(tally) }
+            Report { outputs, quarantine, skipped_files, duration, resumed, ..Report::of(tally) }
         };
         let begun = match self.begin_part(parts, part)? {
             Beginning::Begun(begun) => *begun,
@@ -252,12 +255,12 @@ impl Conversion {
                 let bytes = Some(complete.tally.quarantined);
                 let quarantine = Quarantine::settle(quarantine, bytes)?;
                 finish_part(parts, part, &complete)?;
-                return Ok(report(complete, quarantine));
+                return Ok(report(complete, quarantine, true));
             }
             // Not reached: the samples of a part may be replaced.
             Beginning::Done => return Ok(Report { was_complete: true, ..Report::default() }),
         };
-        let (mut end, mut before) = (None, Vec::new());
+        let (mut end, mut before, resumed) = (None, Vec::new(), begun.unit.is_some());
         let source = match opened.samples {
             Samples::Stream(source) => source,
             Samples::Units(input) => {
@@ -275,6 +278,7 @@ impl Conversion {
             limit: self.limit_or_max(),
             quarantine: parts.file(part, "quarantine.jsonl"),
             starts: &before,
+            keys,
             is_part: true,
         };
         let (writer, tally, quarantine) = self.fill(begun, source, whole, monitor)?;
@@ -283,7 +287,7 @@ impl Conversion {
         let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
         let made = Complete { samples: stats.samples, bytes: stats.bytes, tally };
         finish_part(parts, part, &made)?;
-        Ok(report(made, quarantine))
+        Ok(report(made, quarantine, resumed))
     }
 
     /// Resumes the part where it was interrupted, or begins it.
@@ -362,9 +366,13 @@ pub(super) fn commit_with(
     let dir = parts.dir().to_path_buf();
     // No option can be given any more, only to new parts.
     let in_new_parts = |error: Error| match error.remedy().cloned() {
-        Some(remedy @ (Remedy::SkipDuplicates | Remedy::SkipBad)) => {
-            error.with_remedy(Remedy::NewParts(Box::new(remedy), dir.clone()))
-        }
+        Some(
+            remedy @ (Remedy::SkipDuplicates
+            | Remedy::SkipBad
+            | Remedy::ShardInKey
+            | Remedy::PrefixKeys
+            | Remedy::KeyField),
+        ) => error.with_remedy(Remedy::NewParts(Box::new(remedy), dir.clone())),
         _ => error,
     };
     let joining = Joining::of(&parts, plan, durable).map_err(|error| match error.kind() {
@@ -547,12 +555,12 @@ impl<'a> Joining<'a> {
         let names = self.plan.labels.as_deref();
         let labels = paths.iter().map(|path| self.conversion.plan_labels(path, names));
         let labels: Vec<Option<Vec<String>>> = labels.collect::<Result<_>>()?;
-        let (mut skipped, mut stats) = (0, Vec::new());
+        let (mut skipped, mut different, mut stats) = (0, 0, Vec::new());
         match split.seed() {
             None => {
                 let writers = self.writers(&paths, false)?;
                 let written = self.write_split(assignment, writers, monitor)?;
-                skipped = written.skipped;
+                (skipped, different) = (written.skipped, written.different);
                 assignment = written.assignment;
                 for (at, mut writer) in written.writers.into_iter().enumerate() {
                     self.conversion.set_labels(&mut writer, labels[at].as_deref())?;
@@ -569,7 +577,7 @@ impl<'a> Joining<'a> {
                             .collect();
                         let writers = self.writers(&meanwhile, true)?;
                         let written = self.write_split(assignment, writers, monitor)?;
-                        skipped = written.skipped;
+                        (skipped, different) = (written.skipped, written.different);
                         assignment = written.assignment;
                         for writer in written.writers {
                             writer.finish()?;
@@ -600,6 +608,7 @@ impl<'a> Joining<'a> {
         let mut report = self.report(paths.into_iter().zip(stats).map(output).collect());
         report.quarantine = quarantine;
         report.skipped_duplicates += skipped;
+        report.different_duplicates += different;
         Ok(report)
     }
 
@@ -633,22 +642,21 @@ impl<'a> Joining<'a> {
             }
         };
         let duplicates = self.conversion.options.duplicates;
-        let mut passing = Passing::new(monitor, BadInput::Stop, duplicates);
+        let origins = Origins::of_parts(self.conversion.keys_of(self.plan.format()));
+        let mut passing = Passing::new(monitor, BadInput::Stop, duplicates).origins(origins);
         passing.limit = self.conversion.limit_or_max();
         let passed = passing.pass(&mut *source, &mut writer);
         let skipped = passing.tally.skipped_duplicates;
+        let different = passing.tally.different_duplicates;
         passing.monitor().begin(Phase::Finishing, Total::default());
         match passed {
             Ok(()) => {
                 let SplitWriter { assignment, writers } = writer;
-                Ok(WrittenSplit { assignment, writers, skipped })
+                Ok(WrittenSplit { assignment, writers, skipped, different })
             }
             Err(error) => {
                 writer.abort();
-                Err(match error.kind() {
-                    ErrorKind::DuplicateKey => error.with_remedy(Remedy::SkipDuplicates),
-                    _ => error,
-                })
+                Err(error)
             }
         }
     }
@@ -679,7 +687,7 @@ impl<'a> Joining<'a> {
         };
         let report = self.conversion.export(exporting, &mut source, monitor)?;
         let skipped_files = self.plan.skipped_files;
-        Ok(Report { skipped_files, duration: self.start.elapsed(), ..report })
+        Ok(Report { skipped_files, duration: self.start.elapsed(), resumed: true, ..report })
     }
 
     /// What an earlier run wrote, which only had left to remove the parts.
@@ -699,6 +707,7 @@ impl<'a> Joining<'a> {
             outputs,
             skipped_files: self.plan.skipped_files,
             duration: self.start.elapsed(),
+            resumed: true,
             ..Report::of(self.tally.clone())
         }
     }
@@ -722,6 +731,7 @@ struct WrittenSplit {
     assignment: Assignment,
     writers: Vec<Writer>,
     skipped: u64,
+    different: u64,
 }
 
 /// Fails if parts are missing.

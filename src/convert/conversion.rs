@@ -96,9 +96,9 @@ fn strings<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Vec<String> {
 impl Conversion {
     /// Converts these sources, in this order, to this output.
     ///
-    /// A source is a file, a directory, a pattern of images such as `photos/{LABEL}/**`, or `-` for
-    /// JSON lines from standard input. A source that does not exist may have braces such as
-    /// `{000..123}`. The output is the data file of a dataset, or a file or directory of another
+    /// A source is a file, a directory, a pattern of images such as `photos/{LABEL}/**`, a pattern of
+    /// files of another format such as `train-*.tar`, or `-` for JSON lines from standard input. A source
+    /// that does not exist may have braces such as `{000..123}`. The output is the data file of a dataset, or a file or directory of another
     /// [format](Conversion::to).
     pub fn new<P: Into<PathBuf>>(
         sources: impl IntoIterator<Item = P>,
@@ -314,7 +314,8 @@ impl Conversion {
     }
 
     /// A pattern that keys are made from: text with `{key}`, `{key.stem}` (the key without its
-    /// ending), `{key.name}` (its last component) and `{FIELD}`.
+    /// ending), `{key.name}` (its last component), `{key.shard}` (what the file of the sample
+    /// is called in keys) and `{FIELD}`.
     pub fn key(mut self, pattern: impl Into<String>) -> Self {
         self.options.key = Some(pattern.into());
         self
@@ -392,8 +393,8 @@ impl Conversion {
         self
     }
 
-    /// How many shards there are, where the output is a dataset of many files: runs of the input with
-    /// about as many bytes each. Default: what [`shard_size`](Self::shard_size) makes.
+    /// How many shards there are, where the output is a dataset of many files: runs of the input with as
+    /// many samples each, or where their number is not known with about as many bytes. Default: what [`shard_size`](Self::shard_size) makes.
     pub fn shards(mut self, count: usize) -> Self {
         self.options.shards = Some(count);
         self
@@ -552,6 +553,11 @@ impl Conversion {
         }
         if self.output.as_os_str().is_empty() {
             return Err(invalid("expected an output to write"));
+        }
+        if self.output == Path::new("-") {
+            return Err(invalid(
+                "expected the name of an output, found -, which stands for a pipe",
+            ));
         }
         super::reshape::check(&self.options)?;
         if self.options.to.is_none() {

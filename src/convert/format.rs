@@ -14,6 +14,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::formats::image_folder;
+use super::names::is_ending;
 use super::source_file::{open_regular, size_of};
 use super::{MdsReader, compressed};
 use crate::Value;
@@ -369,11 +370,88 @@ pub(super) fn check_output_name(path: &Path) -> Result<()> {
         "h5" | "hdf5" | "lmdb" | "mat" | "pickle" | "pkl" | "pt" | "safetensors" | "txt"
         | "xls" | "xlsx" => "the name asks for a format that cannot be written",
         "mds" => "MDS is a folder",
-        _ => return Ok(()),
+        "pq" => "the name of Parquet ends in .parquet",
+        "tfrec" => "the name of TFRecord ends in .tfrecord",
+        ending => match meant(ending) {
+            Some(known) => return Err(misspelled(path, ending, known)),
+            None => return Ok(()),
+        },
     };
-    let names =
-        ".msgpack (dataset), .jsonl, .tar (webdataset), .tfrecord, .npz, .csv, .parquet or .arrow";
-    Err(Error::new(ErrorKind::Invalid, flaw).at(path).with_remedy(Remedy::NameOutput(names)))
+    Err(Error::new(ErrorKind::Invalid, flaw).at(path).with_remedy(Remedy::NameOutput(OUTPUTS)))
+}
+
+/// How the names of outputs end.
+const OUTPUTS: &str =
+    ".msgpack (dataset), .jsonl, .tar (webdataset), .tfrecord, .npz, .csv, .parquet or .arrow";
+
+fn misspelled(path: &Path, ending: &str, known: &str) -> Error {
+    let message = format!("expected a known ending such as .{known}, found .{ending}");
+    Error::new(ErrorKind::Invalid, message).at(path).with_remedy(Remedy::NameOutput(OUTPUTS))
+}
+
+/// The ending that one of an output may be a misspelling of.
+fn meant(ending: &str) -> Option<&'static str> {
+    let known = || FORMATS.iter().flat_map(|known| known.endings).chain(&["json", "npy", "tsv"]);
+    match known().any(|known| *known == ending) {
+        true => None,
+        false => known().copied().find(|known| is_misspelled(ending, known)),
+    }
+}
+
+/// Whether two endings differ by a slip: in one letter, in two where they are long; in short ones, where any
+/// letter may be meant, only by two that changed places or one that comes twice.
+fn is_misspelled(ending: &str, known: &str) -> bool {
+    let (a, b) = (ending.as_bytes(), known.as_bytes());
+    let swapped = (1..b.len()).any(|at| {
+        let mut swapped = b.to_vec();
+        swapped.swap(at - 1, at);
+        swapped == a
+    });
+    let doubled = (0..b.len()).any(|at| [&b[..=at], &b[at..]].concat() == a);
+    let most = match b.len() {
+        ..=3 => 0,
+        4..=5 => 1,
+        _ => 2,
+    };
+    a != b && (swapped || doubled || distance(a, b) <= most)
+}
+
+/// How many letters have to be added, removed or replaced.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut before = i;
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = before + usize::from(x != y);
+            before = row[j + 1];
+            row[j + 1] = replaced.min(before + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Fails if the name of a dataset that is to be made asks for another format, or may be meant to.
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid), with what the name asks for.
+pub fn check_dataset_name(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    let advice = "names of datasets end in .msgpack: make one, and convert it to another format";
+    let flaw = match Format::of_output(path) {
+        Format::Dataset => {
+            return check_output_name(path).map_err(|error| error.advise(advice));
+        }
+        format => format!("the name asks for {format}, but a dataset is made"),
+    };
+    Err(Error::new(ErrorKind::Invalid, flaw).at(path).advise(advice))
+}
+
+/// Whether the name of a dataset has an ending that says nothing.
+pub(super) fn has_other_ending(path: &Path) -> bool {
+    let ending = ending(path);
+    ending != "msgpack" && is_ending(&ending) && !path.to_str().is_some_and(is_manifest)
 }
 
 /// Whether this is no file but a pattern of some.
@@ -437,9 +515,7 @@ fn detect(path: &Path) -> Result<Format> {
     let head = if is_file { head(path, HEAD) } else { Ok(Vec::new()) };
     let head = head.map_err(|error| Error::io(path, error))?;
     let file_name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    let compressed = [".bz2", ".gz", ".zst"];
-    let plain = compressed.iter().find_map(|ending| file_name.strip_suffix(ending));
-    let plain = plain.unwrap_or(&file_name);
+    let plain = uncompressed(&file_name);
     let ends = |endings: &[&str]| endings.iter().any(|ending| plain.ends_with(ending));
     // A file without bytes has no samples, where a format can be without any; else it was cut short.
     if is_file && head.is_empty() {
@@ -474,13 +550,29 @@ fn detect(path: &Path) -> Result<Format> {
         () if file_name.ends_with(".zip") && zip => Ok(Format::Images),
         () if ends(&[".jsonl", ".ndjson"]) => Ok(Format::Jsonl),
         () if file_name.ends_with(".msgpack") => Ok(Format::Dataset),
-        () if ends(&[".tar"]) || file_name.ends_with(".tgz") => Ok(Format::Webdataset),
+        () if is_tar(&file_name) => Ok(Format::Webdataset),
         () if ends(&[".csv"]) => Ok(Format::Csv),
         () if ends(&[".tsv"]) => Ok(Format::Tsv),
         // Many programs call JSON lines so.
         () if ends(&[".json"]) && begins_with_object(path) => Ok(Format::Jsonl),
         () => Err(unknown(path, &head, plain)),
     }
+}
+
+/// A name without the ending of its compression.
+fn uncompressed(name: &str) -> &str {
+    let plain = [".bz2", ".gz", ".zst"].iter().find_map(|ending| name.strip_suffix(ending));
+    plain.unwrap_or(name)
+}
+
+/// Whether a name in lower case is that of a tar archive.
+fn is_tar(name: &str) -> bool {
+    uncompressed(name).ends_with(".tar") || name.ends_with(".tgz")
+}
+
+/// Whether a file is read as a tar archive because of its name.
+pub(super) fn is_named_tar(path: &Path) -> bool {
+    is_tar(&path.file_name().unwrap_or_default().to_string_lossy().to_lowercase())
 }
 
 /// What is below a URL at which there is nothing: only MDS says by itself which files it has.
@@ -577,6 +669,27 @@ pub(super) fn head(path: &Path, len: usize) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn endings_that_are_misspelled_are_refused_and_others_are_not() {
+        for ending in [
+            "parqet", "parquett", "paruqet", "pq", "jsnl", "josnl", "jsonll", "cvs", "csvv", "tra",
+            "tfrecods", "tfrec", "arow", "msgpck", "mspack", "nzp", "fether", "json", "PARQET",
+        ] {
+            let name = format!("out.{ending}");
+            assert!(check_output_name(Path::new(&name)).is_err(), "{name}");
+            assert!(check_dataset_name(&name).is_err(), "{name}");
+        }
+        let all = FORMATS.iter().flat_map(|known| known.endings).copied();
+        for ending in all.chain(["", "v2", "dat", "data", "bar", "0-train", "train", "db", "array"])
+        {
+            assert!(check_output_name(Path::new(&format!("out.{ending}"))).is_ok(), "{ending}");
+        }
+        for name in ["out", "out.msgpack", "out.v2", "out.shards.json", "a.csv/out"] {
+            assert!(check_dataset_name(name).is_ok(), "{name}");
+        }
+        assert!(check_dataset_name("out.csv").is_err());
+    }
 
     #[test]
     fn every_format_is_in_the_table_once() {

@@ -198,6 +198,10 @@ impl<T: Input + 'static> Source for InOrder<T> {
         [&self.whole, &self.present]
     }
 
+    fn shard(&self) -> Option<&str> {
+        self.input.shard(self.last)
+    }
+
     fn len_hint(&self) -> Option<u64> {
         self.input.len_hint()
     }

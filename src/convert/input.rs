@@ -37,6 +37,13 @@ pub trait Input: Send + Sync {
         None
     }
 
+    /// What the file that a unit is from is called in keys. No two files are called the same, so
+    /// keys that are made of it and of a number in the file are distinct.
+    fn shard(&self, unit: usize) -> Option<&str> {
+        let _ = unit;
+        None
+    }
+
     /// Bytes that are read for a unit, where that is known without reading them. Units are dealt
     /// out by it, so it is the same wherever the data are.
     fn bytes(&self, unit: usize) -> Option<u64> {
@@ -91,6 +98,10 @@ macro_rules! forward {
 
             fn path(&self, unit: usize) -> Option<&Path> {
                 (**self).path(unit)
+            }
+
+            fn shard(&self, unit: usize) -> Option<&str> {
+                (**self).shard(unit)
             }
 
             fn bytes(&self, unit: usize) -> Option<u64> {

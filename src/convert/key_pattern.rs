@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use crate::error::{Error, ErrorKind};
 
-/// Text with places for the old key and for fields: `{key}`, `{key.stem}`, `{key.name}`, `{FIELD}`.
+/// Text with places for the old key and for fields: `{key}`, `{key.stem}`, `{key.name}`, `{key.shard}`,
+/// `{FIELD}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyPattern(Vec<Piece>);
 
@@ -17,6 +18,8 @@ enum Piece {
     Stem,
     /// The last part of the old key.
     Name,
+    /// What the file of the sample is called in keys.
+    Shard,
     /// The value of a field.
     Field(String),
 }
@@ -35,10 +38,11 @@ impl KeyPattern {
         self.0.iter().any(|piece| matches!(piece, Piece::Key | Piece::Stem | Piece::Name))
     }
 
-    /// The key that it makes; `field` returns fields as text.
+    /// The key that it makes; `shard` returns what the file of the sample is called, and `field` fields as text.
     pub(super) fn key<E>(
         &self,
         old: &str,
+        shard: impl Fn() -> Result<String, E>,
         mut field: impl FnMut(&str) -> Result<String, E>,
     ) -> Result<String, E> {
         let mut key = String::new();
@@ -48,6 +52,7 @@ impl KeyPattern {
                 Piece::Key => key += old,
                 Piece::Stem => key += stem(old),
                 Piece::Name => key += old.rsplit('/').next().unwrap_or_default(),
+                Piece::Shard => key += &shard()?,
                 Piece::Field(name) => key += &field(name)?,
             }
         }
@@ -82,11 +87,13 @@ impl FromStr for KeyPattern {
                 "key" => Piece::Key,
                 "key.stem" => Piece::Stem,
                 "key.name" => Piece::Name,
+                "key.shard" => Piece::Shard,
                 name => Piece::Field(name.to_owned()),
             });
             rest = after;
         }
-        if pieces.is_empty() {
+        // What is the same for all samples, or for all of a shard.
+        if pieces.iter().all(|piece| matches!(piece, Piece::Text(_) | Piece::Shard)) {
             let message = "expected {key} or {FIELD} in it, or all keys would be the same";
             return Err(invalid(message.to_owned()));
         }
@@ -103,10 +110,14 @@ mod tests {
 
     fn key(pattern: &str, old: &str) -> Result<String, String> {
         let pattern: KeyPattern = pattern.parse().unwrap();
-        pattern.key(old, |name| match name {
-            "id" => Ok("7".to_owned()),
-            name => Err(format!("no {name}")),
-        })
+        pattern.key(
+            old,
+            || Ok("b/s-1".to_owned()),
+            |name| match name {
+                "id" => Ok("7".to_owned()),
+                name => Err(format!("no {name}")),
+            },
+        )
     }
 
     #[test]
@@ -118,11 +129,12 @@ mod tests {
             ("{key.stem}", "a/.hidden", "a/.hidden"),
             ("x/{key.name}!", "a/b.png", "x/b.png!"),
             ("{id}-{id}", "a", "7-7"),
+            ("{key.shard}/{key}", "0", "b/s-1/0"),
         ] {
             assert_eq!(key(pattern, old).unwrap(), expected, "{pattern} {old}");
         }
         assert_eq!(key("{none}", "a").unwrap_err(), "no none");
-        for bad in ["", "same", "{", "{}", "a{id"] {
+        for bad in ["", "same", "{", "{}", "a{id", "{key.shard}", "{key.shard}-x"] {
             assert!(bad.parse::<KeyPattern>().is_err(), "{bad}");
         }
         let pattern: KeyPattern = "{key}{a}{b}".parse().unwrap();

@@ -63,10 +63,12 @@ mod split_upload;
 mod options;
 mod conversion;
 mod place;
+mod matching;
 mod planned_labels;
 mod open;
 mod monitor;
 mod bad;
+mod twins;
 mod passing;
 mod unit_log;
 mod part_objects;
@@ -99,7 +101,7 @@ pub use conversion::Conversion;
 pub use dry_run::{DryRun, FieldOutcome, TriedField};
 #[cfg(feature = "download")]
 pub use fetch::Fetch;
-pub use format::Format;
+pub use format::{Format, check_dataset_name};
 #[cfg(feature = "parquet")]
 pub use formats::arrow::{ArrowIpcReader, ArrowIpcWriter, ParquetReader, ParquetWriter};
 pub use formats::cifar::{CifarLabels, CifarReader};
@@ -159,6 +161,11 @@ pub trait Source: Send {
         None
     }
 
+    /// What the file that the last batch is from is called in keys: see [`Input::shard`].
+    fn shard(&self) -> Option<&str> {
+        None
+    }
+
     /// What became of arrays so far that are stored otherwise on the way.
     fn arrays(&self) -> Option<&ArrayTally> {
         None
@@ -192,6 +199,10 @@ impl<T: Source + ?Sized> Source for Box<T> {
 
     fn unit(&self) -> Option<usize> {
         (**self).unit()
+    }
+
+    fn shard(&self) -> Option<&str> {
+        (**self).shard()
     }
 
     fn arrays(&self) -> Option<&ArrayTally> {

@@ -155,6 +155,8 @@ pub enum Notice {
         /// What may be the delimiter.
         delimiter: char,
     },
+    /// The name of the output has an ending that names no format, so it is a dataset.
+    OtherEnding(PathBuf),
     /// The directory that the first pass of a shuffle wrote to is not on this machine, so nothing in it was
     /// removed.
     ScatterElsewhere(PathBuf),
@@ -194,6 +196,9 @@ impl fmt::Display for Notice {
                 write!(f, "{}: part {part} is finished already", path.display())
             }
             Notice::Joined(path) => write!(f, "{}: was joined before", path.display()),
+            Notice::OtherEnding(path) => {
+                write!(f, "{}: the ending names no format, so a dataset is written", path.display())
+            }
             Notice::LabelsLost => f.write_str(
                 "the names of the labels are lost, as this format has no place for them",
             ),

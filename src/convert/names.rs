@@ -1,9 +1,13 @@
 //! Names of files: braces, keys, and names that are safe.
 
-use std::path::{Path, PathBuf};
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use super::source_file::size_of;
 use crate::error::{Error, ErrorKind, Result};
+use crate::storage;
 pub use crate::text::braces::expand_braces;
 
 /// Whether a relative name stays inside its folder, on any system.
@@ -36,23 +40,195 @@ pub(super) fn files<P: AsRef<Path>>(patterns: impl IntoIterator<Item = P>) -> Re
     }
 }
 
-/// The name of a file without folders and up to the first dot: `train-00.tar.gz` is `train-00`.
-pub(super) fn stem(path: &Path) -> Result<&str> {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let stem = name.and_then(|name| name.split('.').next()).filter(|stem| !stem.is_empty());
-    stem.ok_or_else(|| {
-        let message = "expected a file name in UTF-8, as keys begin with it, found another";
-        Error::new(ErrorKind::Invalid, message).at(path)
-    })
+/// Files may have these endings after those of their format.
+const COMPRESSED: [&str; 3] = ["bz2", "gz", "zst"];
+
+/// What the files of a conversion are called in keys: a name for each, and no two are the same unless the
+/// files are.
+///
+/// It is the name of the file without the ending of its format. Where that is the same for two files, all
+/// have the path below their common folder; and where even that is, as for `a.csv` and `a.tsv`, the path
+/// with its ending.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct KeyNames(Arc<[Option<String>]>);
+
+impl KeyNames {
+    pub(super) fn of<P: AsRef<Path>>(paths: &[P]) -> KeyNames {
+        let own = paths.iter().map(|path| {
+            let name = path.as_ref().file_name().and_then(|name| name.to_str());
+            name.map(|name| without_ending(name).to_owned())
+        });
+        let own: Vec<Option<String>> = own.collect();
+        if are_distinct(&own) {
+            return KeyNames(own.into());
+        }
+        let whole = below_common_folder(paths);
+        let bare: Vec<Option<String>> =
+            whole.iter().map(|path| Some(bare(path.as_ref()?))).collect();
+        KeyNames(if are_distinct(&bare) { bare } else { whole }.into())
+    }
+
+    /// What one of these files is called.
+    pub(super) fn get(&self, file: usize) -> Option<&str> {
+        self.0.get(file).and_then(Option::as_deref)
+    }
+
+    /// The same, where a key is made of it.
+    pub(super) fn name(&self, file: usize, path: &Path) -> Result<&str> {
+        self.get(file).ok_or_else(|| {
+            let message = "expected a file name in UTF-8, as keys begin with it, found another";
+            Error::new(ErrorKind::Invalid, message).at(path)
+        })
+    }
+
+    /// The names of some of these files.
+    pub(super) fn range(&self, files: Range<usize>) -> KeyNames {
+        KeyNames(self.0.get(files).unwrap_or_default().into())
+    }
+}
+
+fn are_distinct(names: &[Option<String>]) -> bool {
+    let mut seen = HashSet::with_capacity(names.len());
+    names.iter().flatten().all(|name| seen.insert(name))
+}
+
+/// The name of a file without the ending of its format, and of its compression: what looks like one, so
+/// that files with other endings have the same keys as ever.
+fn without_ending(name: &str) -> &str {
+    let split = |name: &'_ str, is_ending: fn(&str) -> bool| {
+        let at = name.rfind('.').filter(|at| *at > 0 && is_ending(&name[at + 1..]));
+        at.unwrap_or(name.len())
+    };
+    let is_compression = |ending: &str| COMPRESSED.contains(&&*ending.to_lowercase());
+    let name = &name[..split(name, is_compression)];
+    &name[..split(name, is_ending)]
+}
+
+/// Letters and digits, but no number and no version: `v1.0-train` and `d.0` have no ending. Files of MNIST
+/// are named `images.idx3-ubyte`.
+pub(super) fn is_ending(ending: &str) -> bool {
+    let letters = ending.strip_suffix("-ubyte").unwrap_or(ending);
+    letters.starts_with(|c: char| c.is_ascii_alphabetic())
+        && letters.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn bare(path: &str) -> String {
+    let name = path.rfind('/').map_or(0, |slash| slash + 1);
+    format!("{}{}", &path[..name], without_ending(&path[name..]))
+}
+
+/// The paths below the folder that has all of them, with slashes.
+fn below_common_folder<P: AsRef<Path>>(paths: &[P]) -> Vec<Option<String>> {
+    let paths: Vec<Option<Vec<String>>> =
+        paths.iter().map(|path| components(path.as_ref())).collect();
+    let mut common: Option<&[String]> = None;
+    for path in paths.iter().flatten() {
+        let folders = &path[..path.len().saturating_sub(1)];
+        let shared = common.map_or(folders.len(), |common| {
+            common.iter().zip(folders).take_while(|(a, b)| a == b).count()
+        });
+        common = Some(&folders[..shared]);
+    }
+    let shared = common.map_or(0, <[String]>::len);
+    paths.iter().map(|path| Some(path.as_ref()?[shared..].join("/"))).collect()
+}
+
+/// The components of a path or URL from the root on, without those that lead back.
+fn components(path: &Path) -> Option<Vec<String>> {
+    let path = match storage::is_url(path) {
+        true => path.to_path_buf(),
+        false => std::path::absolute(path).ok()?,
+    };
+    let mut components = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => drop(components.pop()),
+            Component::CurDir | Component::RootDir => {}
+            other => components.push(other.as_os_str().to_str()?.to_owned()),
+        }
+    }
+    Some(components)
+}
+
+/// The name of a file without folders and up to its first dot: what keys begin with in datasets of earlier
+/// versions, where two files could have the same.
+pub(super) fn stem(path: &Path) -> Option<&str> {
+    let name = path.file_name()?.to_str()?;
+    name.split('.').next().filter(|stem| !stem.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn names(paths: &[&str]) -> Vec<String> {
+        let names = KeyNames::of(paths);
+        (0..paths.len()).map(|file| names.get(file).unwrap().to_owned()).collect()
+    }
+
     #[test]
-    fn stems() {
-        assert_eq!(stem(Path::new("a.b/train-00.tar.gz")).unwrap(), "train-00");
-        assert!(stem(Path::new(".tar")).is_err());
+    fn a_file_is_called_by_its_name_without_the_ending_of_its_format() {
+        for (path, expected) in [
+            ("data.jsonl", "data"),
+            ("x/a.b/data.jsonl", "data"),
+            ("train-00.tar.gz", "train-00"),
+            ("train-00.tgz", "train-00"),
+            ("rows.CSV.GZ", "rows"),
+            ("adult.data", "adult"),
+            ("train.tfrecord-00000-of-00002", "train.tfrecord-00000-of-00002"),
+            ("d.0.csv", "d.0"),
+            ("v1.0-train.parquet", "v1.0-train"),
+            ("v1.0-train", "v1.0-train"),
+            ("log.2024-01-01.jsonl.zst", "log.2024-01-01"),
+            ("t10k-images.idx3-ubyte", "t10k-images"),
+            ("t10k-images-idx3-ubyte.gz", "t10k-images-idx3-ubyte"),
+            ("data_batch_1", "data_batch_1"),
+            ("shard.00000.mds", "shard.00000"),
+            (".tar", ".tar"),
+            ("s3://b/x/data.jsonl", "data"),
+        ] {
+            assert_eq!(names(&[path]), [expected], "{path}");
+        }
+    }
+
+    #[test]
+    fn files_of_one_name_are_called_by_their_paths() {
+        for (paths, expected) in [
+            (&["a/data.jsonl", "b/data.jsonl"][..], &["a/data", "b/data"][..]),
+            (&["/x/a/d.csv", "/x/b/c/d.csv", "/x/b/e.csv"], &["a/d", "b/c/d", "b/e"]),
+            (&["d.csv", "x/d.csv"], &["d", "x/d"]),
+            (&["a.csv", "a.tsv"], &["a.csv", "a.tsv"]),
+            (&["y/a.csv", "y/a.csv.gz", "y/b.csv"], &["a.csv", "a.csv.gz", "b.csv"]),
+            (&["s3://b/u/d.csv", "s3://b/v/d.csv"], &["u/d", "v/d"]),
+            (&["x/../a/d.csv", "./b/d.csv"], &["a/d", "b/d"]),
+            // The same file: its keys do collide.
+            (&["d.csv", "./d.csv"], &["d.csv", "d.csv"]),
+        ] {
+            assert_eq!(names(paths), expected, "{paths:?}");
+        }
+    }
+
+    /// Whatever two files there are, their keys do not meet.
+    #[test]
+    fn different_files_are_called_differently() {
+        let (folders, names) =
+            (["", "a/", "a/b/", "b/"], ["d", "d.csv", "d.0.csv", "d.0", "d.csv.gz"]);
+        let all: Vec<String> =
+            folders.iter().flat_map(|folder| names.map(|name| format!("{folder}{name}"))).collect();
+        for (at, first) in all.iter().enumerate() {
+            for second in &all[at + 1..] {
+                let names = KeyNames::of(&[first, second]);
+                assert_ne!(names.get(0), names.get(1), "{first} {second}");
+            }
+        }
+        let names = KeyNames::of(&all);
+        let distinct: HashSet<_> = (0..all.len()).map(|file| names.get(file)).collect();
+        assert_eq!(distinct.len(), all.len());
+    }
+
+    #[test]
+    fn older_names_end_at_the_first_dot() {
+        assert_eq!(stem(Path::new("a.b/train-00.tar.gz")), Some("train-00"));
+        assert_eq!(stem(Path::new(".tar")), None);
     }
 }

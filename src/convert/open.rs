@@ -10,26 +10,32 @@ use super::formats::image_folder::{FolderOptions, ImageFolderReader};
 use super::formats::jsonl::KeyRule;
 #[cfg(feature = "formats")]
 use super::formats::{csv, image_folder};
+use super::names::KeyNames;
 use super::options::ReadOptions;
 #[cfg(feature = "parquet")]
 use super::{ArrowIpcReader, ParquetReader};
 use super::{
     BadInput, Chained, CifarLabels, CifarReader, DatasetInput, InOrder, Input, JsonLinesReader,
     JsonLinesStream, MdsReader, MnistOptions, MnistReader, Monitor, Notice, Source,
-    WebDatasetReader, place, source_file,
+    WebDatasetReader, matching, place, source_file,
 };
 #[cfg(feature = "formats")]
 use super::{CsvReader, TfRecordReader};
 #[cfg(feature = "zip")]
 use super::{NpzOptions, NpzReader};
-use crate::convert::names::expand_braces;
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Labels;
 use crate::storage;
 
+/// At least this many units for each shard that is asked for, and at most this many bytes in one.
+const UNITS: u64 = 32;
+const UNIT_BYTES: u64 = 2 << 20;
+
 /// Samples to convert.
 pub(super) struct Opened {
+    /// What they were read from; `None` for an input of the program's own.
+    pub(super) format: Option<Format>,
     pub(super) samples: Samples,
     /// Files of a folder that are no images, or have no place in it.
     pub(super) skipped_files: u64,
@@ -86,13 +92,13 @@ impl Conversion {
         if let Some(OwnInput(input)) = &self.input {
             check_images(&self.options.read)?;
             let samples = with_images(Samples::units(input.clone()), &self.options.read)?;
-            return Ok(Opened { samples, skipped_files: 0, notices: Vec::new() });
+            return Ok(Opened { format: None, samples, skipped_files: 0, notices: Vec::new() });
         }
         source_file::check_urls(&self.sources)?;
         place::check_sources(&self.sources)?;
-        let paths = expand(&self.sources)?;
-        source_file::forget_versions(&paths);
         let options = &self.options.read;
+        let paths = matching::expand(&self.sources, self.options.from, options.asks_for_images())?;
+        source_file::forget_versions(&paths);
         let format = match self.options.from {
             Some(format) => format,
             None if options.root.is_some() && paths.iter().all(|path| is_file_or_url(path)) => {
@@ -115,36 +121,53 @@ impl Conversion {
         if format == Format::Dataset {
             place::check_is_other(&self.sources, &self.output)?;
         }
-        Ok(Opened { samples: with_images(samples, options)?, skipped_files, notices })
+        let samples = with_images(samples, options)?;
+        Ok(Opened { format: Some(format), samples, skipped_files, notices })
+    }
+
+    /// Bytes of a unit where a number of shards is asked for: few enough that these are about as large as each
+    /// other.
+    fn unit_bytes(&self, paths: &[PathBuf]) -> Option<u64> {
+        let shards = self.options.shards? as u64;
+        let size = |path: &PathBuf| source_file::size_of(path).ok().flatten();
+        let bytes = paths.iter().filter_map(size).fold(0, u64::saturating_add);
+        Some((bytes / shards.saturating_mul(UNITS).max(1)).clamp(1, UNIT_BYTES))
     }
 
     fn open_as(&self, format: Format, paths: &[PathBuf]) -> Result<(Samples, u64)> {
         let options = &self.options.read;
-        let (max, key) = (options.max_bytes, self.own_key());
+        let (max, key, unit) = (options.max_bytes, self.own_key(), self.unit_bytes(paths));
         let samples = match format {
             Format::Images => {
                 let folder = options.open_folder(paths)?;
                 return Ok((Samples::units(folder.0), folder.1));
             }
             Format::List => Samples::units(options.open_list(only(paths, "a list of files")?)?),
-            Format::Jsonl => each(paths, |path| lines(path, max, self.line_keys()?))?,
-            Format::Dataset => each(paths, |path| {
+            Format::Jsonl => {
+                each(paths, |path, names| lines(path, names, max, self.line_keys()?, unit))?
+            }
+            Format::Dataset => each(paths, |path, names| {
                 place::check_finished(path)?;
                 let reader = match storage::is_url(path) {
                     true => DatasetReader::open(path)?,
                     false => DatasetReader::options().storage(self.storage()).open(path)?,
                 };
-                Ok(Samples::units(DatasetInput::new(reader)?))
+                Ok(Samples::units(DatasetInput::new(reader)?.called(names)))
             })?,
-            Format::Mds => each(paths, |path| {
-                let mds = within(MdsReader::open(path)?, max, MdsReader::max_bytes);
-                let mds = mds.unless_dropped(|name| !self.keeps_field(name));
-                Ok(Samples::units(with_key(mds, key, MdsReader::key)))
-            })?,
+            Format::Mds => one_after_the_other(
+                (mds(paths)?.into_iter())
+                    .map(|mds| {
+                        let mds = within(mds, max, MdsReader::max_bytes);
+                        let mds = mds.unless_dropped(|name| !self.keeps_field(name));
+                        Samples::units(with_key(mds, key, MdsReader::key))
+                    })
+                    .collect(),
+            )?,
             Format::Mnist => Samples::units(mnist(paths, max)?),
             Format::Webdataset => {
                 let shards = WebDatasetReader::open_all(paths)?;
                 let shards = shards.may_lack_end(self.options.bad != BadInput::Stop);
+                let shards = within(shards, unit, WebDatasetReader::unit_bytes);
                 Samples::units(within(shards, max, WebDatasetReader::max_bytes))
             }
             Format::Cifar10 => Samples::units(within(
@@ -158,20 +181,22 @@ impl Conversion {
                 CifarReader::max_bytes,
             )),
             #[cfg(feature = "zip")]
-            Format::Npz => each(paths, |path| {
+            Format::Npz => each(paths, |path, names| {
                 let npz = within(NpzReader::options(), max, NpzOptions::max_bytes);
                 let npz = npz.open_without(path, &|name| !self.keeps_field(name))?;
-                Ok(Samples::units(with_key(npz, key, NpzReader::key)))
+                Ok(Samples::units(with_key(npz.called(names), key, NpzReader::key)))
             })?,
             #[cfg(feature = "formats")]
             Format::Tfrecord => {
                 let records = TfRecordReader::open_all(paths)?.texts(options.texts.clone());
                 let records = within(records, max, TfRecordReader::max_bytes);
+                let records = within(records, unit, TfRecordReader::unit_bytes);
                 Samples::units(with_key(records, key, TfRecordReader::key))
             }
             #[cfg(feature = "formats")]
             Format::Csv | Format::Tsv => {
                 let table = CsvReader::open_all(paths)?;
+                let table = within(table, unit, CsvReader::unit_bytes);
                 let table = table.delimiter(options.delimiter_of(format, &paths[0])?);
                 let table = with_key(within(table, max, CsvReader::max_bytes), key, CsvReader::key);
                 Samples::units(if options.guess_types { table.guess_types()? } else { table })
@@ -186,6 +211,7 @@ impl Conversion {
             Format::Arrow => {
                 let table =
                     within(ArrowIpcReader::open_all(paths)?, max, ArrowIpcReader::max_bytes);
+                let table = within(table, unit, ArrowIpcReader::unit_bytes);
                 Samples::units(with_key(table, key, ArrowIpcReader::key))
             }
             // Reported above, by `check_available`.
@@ -260,6 +286,11 @@ impl ReadOptions {
             () if self.text_labels => Some("text_labels"),
             () => self.list_option(),
         }
+    }
+
+    /// Whether an option was given that only images have.
+    fn asks_for_images(&self) -> bool {
+        self.list_option().is_none() && self.folder_option().is_some()
     }
 
     fn list_option(&self) -> Option<&'static str> {
@@ -470,23 +501,14 @@ fn with_key<'a, T>(input: T, key: Option<&'a str>, set: fn(T, &'a str) -> T) -> 
     }
 }
 
-/// All names with their braces expanded. A file that is there as named has none.
-fn expand(sources: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for source in sources {
-        match source.to_str() {
-            Some(pattern) if !source.exists() => {
-                paths.extend(expand_braces(pattern)?.into_iter().map(PathBuf::from));
-            }
-            _ => paths.push(source.clone()),
-        }
-    }
-    Ok(paths)
+/// One source after the other: in units, if all are.
+fn each(paths: &[PathBuf], open: impl Fn(&Path, KeyNames) -> Result<Samples>) -> Result<Samples> {
+    let names = KeyNames::of(paths);
+    let open = |(at, path): (usize, &PathBuf)| open(path, names.range(at..at + 1));
+    one_after_the_other(paths.iter().enumerate().map(open).collect::<Result<_>>()?)
 }
 
-/// One source after the other: in units, if all are.
-fn each(paths: &[PathBuf], open: impl Fn(&Path) -> Result<Samples>) -> Result<Samples> {
-    let mut all = paths.iter().map(|path| open(path)).collect::<Result<Vec<_>>>()?;
+fn one_after_the_other(mut all: Vec<Samples>) -> Result<Samples> {
     if all.len() == 1 {
         return Ok(all.remove(0));
     }
@@ -501,13 +523,33 @@ fn each(paths: &[PathBuf], open: impl Fn(&Path) -> Result<Samples>) -> Result<Sa
     Ok(Samples::units(Chained::new(all.into_iter().filter_map(input).collect())?))
 }
 
-fn lines(path: &Path, max_bytes: Option<u64>, keys: KeyRule) -> Result<Samples> {
+/// Folders of MDS. Their shards have the same names in all of them.
+fn mds(paths: &[PathBuf]) -> Result<Vec<MdsReader>> {
+    let all = paths.iter().map(MdsReader::open).collect::<Result<Vec<_>>>()?;
+    let shards: Vec<PathBuf> = all.iter().flat_map(MdsReader::shard_paths).collect();
+    let (names, mut before) = (KeyNames::of(&shards), 0);
+    let called = all.into_iter().map(|mds| {
+        let shards = before..before + mds.units();
+        before = shards.end;
+        mds.called(names.range(shards))
+    });
+    Ok(called.collect())
+}
+
+fn lines(
+    path: &Path,
+    names: KeyNames,
+    max_bytes: Option<u64>,
+    keys: KeyRule,
+    unit: Option<u64>,
+) -> Result<Samples> {
     if path == Path::new("-") {
         let stream = JsonLinesStream::new(io::stdin(), "-").keys(keys);
         let stream = within(stream, max_bytes, JsonLinesStream::max_bytes);
         return Ok(Samples::Stream(Box::new(stream)));
     }
-    let file = JsonLinesReader::open(path)?.keys(keys);
+    let file = JsonLinesReader::open(path)?.called(names).keys(keys);
+    let file = within(file, unit, JsonLinesReader::unit_bytes);
     Ok(Samples::units(within(file, max_bytes, JsonLinesReader::max_bytes)))
 }
 

@@ -4,14 +4,19 @@ use super::bad::{BadInput, Quarantine, Tally};
 use super::monitor::{Monitor, Progress, check_cancelled};
 use super::options::Duplicates;
 use super::reshape::Unseen;
+use super::twins::Origins;
 use super::writer::SampleWriter;
 use super::{Remarks, Source, UnitLog};
 use crate::dataset::Writer;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 
 /// A batch of fewer bytes is from a source that had no more just now: it may be a while until the
 /// next one, so what there is goes to the file.
 const TRICKLE: u64 = 16 << 10;
+
+/// How many samples that are skipped are compared with the one that stays: each takes a look into the
+/// file.
+const COMPARED: u64 = 1000;
 
 /// Whether an error is the fault of the input, so that the conversion can continue with what comes
 /// next. What the operating system refuses, or another writer, is not.
@@ -58,6 +63,7 @@ pub(super) struct Passing<'a> {
     pub(super) quarantine: Option<Quarantine>,
     pub(super) log: Option<UnitLog>,
     unseen: Unseen,
+    origins: Origins,
     /// Bytes of input before each unit.
     starts: &'a [u64],
     /// Whether errors name the place in the source. Parts are removed before anyone reads the error,
@@ -82,6 +88,7 @@ impl<'a> Passing<'a> {
             quarantine: None,
             log: None,
             unseen: Unseen::default(),
+            origins: Origins::default(),
             starts: &[],
             locates: true,
         }
@@ -96,6 +103,12 @@ impl<'a> Passing<'a> {
 
     pub(super) fn unseen(mut self, unseen: Unseen) -> Self {
         self.unseen = unseen;
+        self
+    }
+
+    /// By which the cause is found where two samples have the same key.
+    pub(super) fn origins(mut self, origins: Origins) -> Self {
+        self.origins = origins;
         self
     }
 
@@ -126,6 +139,7 @@ impl<'a> Passing<'a> {
             }
             self.tally.skipped_duplicates = skipped_before + skipped;
             self.note_batch(source, writer)?;
+            self.origins.note(self.written.0, source.shard());
             let before = self.written.1;
             for (item, sample) in batch.into_iter().enumerate() {
                 if self.written.0 == self.limit {
@@ -148,10 +162,18 @@ impl<'a> Passing<'a> {
                     }
                     continue;
                 };
-                if error.kind() == ErrorKind::DuplicateKey && self.duplicates == Duplicates::Skip {
-                    skipped += 1;
-                    continue;
-                }
+                let error = match error.kind() {
+                    ErrorKind::DuplicateKey => {
+                        match self.skip(error, skipped_before + skipped, &packed, source, writer)? {
+                            Some(error) => error,
+                            None => {
+                                skipped += 1;
+                                continue;
+                            }
+                        }
+                    }
+                    _ => error,
+                };
                 let refused = writer.refuses(&error, &packed);
                 let error = if self.locates { source.locate(item, error) } else { error };
                 match refused {
@@ -168,11 +190,41 @@ impl<'a> Passing<'a> {
         check_cancelled(self.monitor)
     }
 
+    /// Skips a sample whose key an earlier one has; returns the error if it must not be skipped.
+    fn skip(
+        &mut self,
+        error: Error,
+        skipped: u64,
+        packed: &[u8],
+        source: &dyn Source,
+        writer: &mut dyn SampleWriter,
+    ) -> Result<Option<Error>> {
+        let skips = self.duplicates == Duplicates::Skip;
+        if skips && skipped >= COMPARED && !self.origins.may_be_torn() {
+            return Ok(None);
+        }
+        let twin = self.origins.explain(error, packed, source, writer)?;
+        // What is torn from the rest of its sample is no duplicate.
+        if !skips || twin.is_torn {
+            return Ok(Some(twin.error));
+        }
+        self.tally.different_duplicates += u64::from(!twin.is_same);
+        Ok(None)
+    }
+
+    /// The samples that follow are in another output.
+    pub(super) fn begin_output(&mut self) {
+        self.origins.begin_output(self.written.0);
+    }
+
     /// Counts a bad sample, or fails if that stops the conversion.
     fn note_bad(&mut self, error: Error) -> Result<()> {
         if self.bad == BadInput::Stop {
             return Err(match error.remedy() {
-                None => error.with_remedy(crate::error::Remedy::SkipBad),
+                None if error.kind() == ErrorKind::DuplicateKey => {
+                    error.with_remedy(Remedy::KeyField)
+                }
+                None => error.with_remedy(Remedy::SkipBad),
                 Some(_) => error,
             });
         }

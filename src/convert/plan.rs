@@ -9,10 +9,11 @@ use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
 
 use super::conversion::Conversion;
+use super::format::{self, Format};
 use super::open::{Opened, Samples};
 use super::parts::no_units;
 use super::source_file::{size_of, version_of};
-use super::{Input, Part};
+use super::{Input, Part, names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
 
@@ -45,6 +46,10 @@ pub struct Plan {
     pub split_lists: BTreeMap<String, String>,
     /// The files that are read.
     pub files: Vec<PlannedFile>,
+    /// What each of them is called in keys; empty where all are called as in earlier versions, by the
+    /// name up to its first dot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub key_names: Vec<String>,
     /// The digest of the names, sizes and times of further files, such as those of a folder.
     pub other_files: String,
 }
@@ -110,6 +115,7 @@ impl Conversion {
             skipped_files: opened.skipped_files,
             split_lists: self.options.split.digests()?,
             files,
+            key_names: input.map_or_else(Vec::new, key_names),
             other_files: hex(&others.finalize()),
         })
     }
@@ -133,12 +139,23 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The plan as one line, to recognise a conversion that was interrupted. The list of files, which
-    /// may be long, is replaced by its digest.
+    /// The plan as one line, to recognise a conversion that was interrupted. Lists of files, which
+    /// may be long, are replaced by their digests.
     pub(super) fn to_line(&self) -> Result<String> {
         let mut plan = self.to_json()?;
-        plan["files"] = hex(&Sha256::digest(plan["files"].to_string())).into();
+        for list in ["files", "key_names"] {
+            if !plan[list].is_null() {
+                plan[list] = hex(&Sha256::digest(plan[list].to_string())).into();
+            }
+        }
         Ok(plan.to_string())
+    }
+
+    /// The format of the sources: as it was given, or as the names of its files say, where they are sure to.
+    pub(super) fn format(&self) -> Option<Format> {
+        let is_tar = |file: &PlannedFile| format::is_named_tar(&file.name);
+        let are_tar = !self.files.is_empty() && self.files.iter().all(is_tar);
+        self.conversion.options.from.or(are_tar.then_some(Format::Webdataset))
     }
 
     /// All parts.
@@ -169,6 +186,9 @@ pub(super) fn difference(there: &Json, here: &Json) -> String {
         Some((name, ..)) if name == "files" || name == "other_files" => {
             "the files have changed since".to_owned()
         }
+        Some((name, ..)) if name == "key_names" => {
+            "it was begun by a version that makes other keys of the names of files".to_owned()
+        }
         Some((name, a, b)) if ["parts", "version", "units", "sources"].contains(&&name[..]) => {
             pair(&name, &a, &b)
         }
@@ -182,6 +202,19 @@ fn first_difference(there: &Json, here: &Json) -> Option<(String, Json, Json)> {
     let (Json::Object(a), Json::Object(b)) = (there, here) else { return None };
     let name = a.keys().chain(b.keys()).find(|name| a.get(*name) != b.get(*name))?;
     Some((name.clone(), there[name].clone(), here[name].clone()))
+}
+
+/// What files are called in keys, unless all are called by their names up to the first dot.
+fn key_names(input: &dyn Input) -> Vec<String> {
+    let (mut names, mut last, mut is_as_before) = (Vec::new(), None, true);
+    for unit in 0..input.units() {
+        let Some(path) = input.path(unit).filter(|path| last != Some(*path)) else { continue };
+        last = Some(path);
+        let name = input.shard(unit).unwrap_or_default();
+        is_as_before &= name.is_empty() || names::stem(path) == Some(name);
+        names.push(name.to_owned());
+    }
+    if is_as_before { Vec::new() } else { names }
 }
 
 /// The files that units are from, in order, with sizes and times; and the bytes of all units.

@@ -122,6 +122,10 @@ impl Source for Recode {
         self.source.remarks()
     }
 
+    fn shard(&self) -> Option<&str> {
+        self.source.shard()
+    }
+
     fn len_hint(&self) -> Option<u64> {
         self.source.len_hint()
     }

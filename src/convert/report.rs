@@ -27,6 +27,8 @@ pub struct Report {
     pub was_complete: bool,
     /// Samples that were skipped because their key was there before.
     pub skipped_duplicates: u64,
+    /// How many of them differ from the sample that stays; of more than a thousand at least this many.
+    pub different_duplicates: u64,
     /// Bad samples that were left out.
     pub bad: BadSamples,
     /// The file that lists them, if there is one.
@@ -40,8 +42,10 @@ pub struct Report {
     pub changes: Vec<ChangedValues>,
     /// What was left out or changed on the way from the sources to the samples.
     pub remarks: Vec<Remark>,
-    /// How long it took.
+    /// How long this run took, from its start to its end.
     pub duration: Duration,
+    /// Whether earlier runs have read or written some of it: then the duration is not that of all.
+    pub resumed: bool,
 }
 
 /// An output that was written.
@@ -136,6 +140,7 @@ impl Report {
             "added": made.added,
             "added_bytes": made.added_bytes,
             "skipped_duplicates": self.skipped_duplicates,
+            "different_duplicates": self.different_duplicates,
             "bad": self.bad.count,
             "quarantine": self.quarantine,
             "changes": self.changes_in_words(),
@@ -171,6 +176,7 @@ impl Report {
     pub(super) fn of(tally: Tally) -> Report {
         Report {
             skipped_duplicates: tally.skipped_duplicates,
+            different_duplicates: tally.different_duplicates,
             bad: BadSamples {
                 count: tally.bad,
                 unsupported: tally.unsupported,

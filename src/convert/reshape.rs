@@ -174,13 +174,17 @@ impl Reshape {
             }
         }
         if let Some(pattern) = &self.pattern {
+            let shard = || {
+                let message = || invalid("there is no shard that it is from".to_owned());
+                self.source.shard().map(str::to_owned).ok_or_else(message)
+            };
             let field = |name: &str| {
                 let value = sample::field(packed, stored_name(name))?;
                 let missing = || invalid(format!("there is no field {name:?} for the key"));
                 let message = || invalid(format!("the field {name:?} is no text or integer"));
                 key_of(value.ok_or_else(missing)?)?.ok_or_else(message)
             };
-            key = Some(pattern.key(old_key, field)?);
+            key = Some(pattern.key(old_key, shard, field)?);
         }
         let key = key.ok_or_else(|| {
             let name = self.key_field.as_deref().unwrap_or_default();
@@ -276,6 +280,10 @@ impl Source for Reshape {
 
     fn remarks(&self) -> [&Remarks; 2] {
         self.source.remarks()
+    }
+
+    fn shard(&self) -> Option<&str> {
+        self.source.shard()
     }
 
     fn len_hint(&self) -> Option<u64> {

@@ -8,7 +8,7 @@ use super::bad::{BadInput, Quarantine, Tally};
 use super::carried::ChangedValues;
 use super::conversion::Conversion;
 use super::export::{self, Export};
-use super::format::{Format, Output};
+use super::format::{self, Format, Output};
 use super::monitor::{Monitor, Notice, Phase, Total, counted, kept};
 use super::open::{Opened, Samples};
 use super::parts::no_units;
@@ -16,6 +16,7 @@ use super::passing::{Passing, starts};
 use super::plan::line_difference;
 use super::report::{Report, WrittenOutput};
 use super::reshape::{Reshape, Unseen, check_unseen};
+use super::twins::{KeysOf, Origins};
 use super::unit_log::{Resumed, Resumption, UnitLog, resume, unfinished_plan};
 use super::{Duplicates, InOrder, Input, Parts, Place, Recode, Remarks, Source};
 use crate::array::ArrayPolicy;
@@ -38,9 +39,16 @@ impl Conversion {
     /// [`Cancelled`](ErrorKind::Cancelled) if the monitor stops it, bad input unless
     /// [`on_bad_input`](Self::on_bad_input) leaves it out, and errors of the system.
     pub fn run(&self, monitor: &mut dyn Monitor) -> Result<Report> {
+        let start = Instant::now();
         self.check()?;
         let mut opened = self.open()?;
         opened.tell(monitor);
+        if self.options.to.is_none() && format::has_other_ending(&self.output) {
+            monitor.notice(Notice::OtherEnding(self.output.clone()));
+        }
+        if self.options.append {
+            self.check_older_keys(&opened)?;
+        }
         let run = match self.output_format() {
             Format::Dataset if self.is_sharded() => self.run_sharded(opened, monitor),
             Format::Dataset if self.options.split.is_wanted() => {
@@ -53,11 +61,10 @@ impl Conversion {
             format => self.run_export(format, opened, monitor),
         };
         let report = run.map_err(|error| kept(error, &self.output, "nothing was written"))?;
-        Ok(report.told(monitor))
+        Ok(Report { duration: start.elapsed(), ..report }.told(monitor))
     }
 
     fn run_dataset(&self, opened: Opened, monitor: &mut dyn Monitor) -> Result<Report> {
-        let start = Instant::now();
         let (dataset, skipped_files) = (&*self.output, opened.skipped_files);
         // A run that resumes may first publish what an earlier one wrote, and its labels with it.
         let plan_labels = || self.plan_labels(dataset, opened.samples.label_names());
@@ -73,13 +80,13 @@ impl Conversion {
                     outputs: vec![output],
                     quarantine,
                     skipped_files,
-                    duration: start.elapsed(),
+                    resumed: true,
                     ..Report::of(tally)
                 });
             }
             Beginning::Done => {
                 monitor.notice(Notice::Complete(dataset.to_path_buf()));
-                return self.report_present(&[dataset.to_path_buf()], skipped_files, start);
+                return self.report_present(&[dataset.to_path_buf()], skipped_files);
             }
         };
         let labels = early.map_or_else(plan_labels, Ok)?;
@@ -88,7 +95,8 @@ impl Conversion {
             true => (begun.writer.len(), begun.writer.bytes()),
             false => (0, 0),
         };
-        let first = begun.unit.unwrap_or(0);
+        let (first, resumed) = (begun.unit.unwrap_or(0), begun.unit.is_some());
+        let keys = self.keys_of(opened.format);
         let (starts, source, len) = match opened.samples {
             Samples::Units(input) => {
                 let (starts, len) = (starts(&*input, 0..input.units()), input.len_hint());
@@ -108,7 +116,7 @@ impl Conversion {
         monitor.begin(Phase::Converting, total);
         let limit = limit.map_or(u64::MAX, |limit| before.saturating_add(limit));
         let quarantine = Quarantine::path_of(dataset);
-        let whole = Whole { units, limit, quarantine, starts: &starts, is_part: false };
+        let whole = Whole { units, limit, quarantine, starts: &starts, keys, is_part: false };
         let (mut writer, tally, quarantine) = self.fill(begun, source, whole, monitor)?;
         monitor.begin(Phase::Finishing, Total::default());
         self.set_labels(&mut writer, labels.as_deref())?;
@@ -127,18 +135,13 @@ impl Conversion {
             outputs: vec![output],
             quarantine,
             skipped_files,
-            duration: start.elapsed(),
+            resumed,
             ..Report::of(tally)
         })
     }
 
     /// Datasets that are there already, of which nothing is new.
-    pub(super) fn report_present(
-        &self,
-        paths: &[PathBuf],
-        skipped_files: u64,
-        start: Instant,
-    ) -> Result<Report> {
+    pub(super) fn report_present(&self, paths: &[PathBuf], skipped_files: u64) -> Result<Report> {
         let mut outputs = Vec::new();
         for path in paths {
             let reader = DatasetReader::open(path)?;
@@ -146,8 +149,7 @@ impl Conversion {
                 WrittenOutput::dataset(path.clone(), reader.len() as u64, reader.data_len());
             outputs.push(WrittenOutput { added: 0, added_bytes: 0, ..output });
         }
-        let duration = start.elapsed();
-        Ok(Report { outputs, was_complete: true, skipped_files, duration, ..Report::default() })
+        Ok(Report { outputs, was_complete: true, skipped_files, ..Report::default() })
     }
 
     /// Writes all samples of a source; an error leaves what is there if it can be resumed.
@@ -161,9 +163,12 @@ impl Conversion {
         let Begun { mut writer, log, tally, .. } = begun;
         let bytes = tally.as_ref().map_or(0, |tally| tally.quarantined);
         let (mut source, unseen) = self.shaped(source)?;
+        // What an earlier run of this conversion has written is not what it appends to.
+        let before = if self.options.append { writer.len() } else { 0 };
         let mut passing = Passing::new(monitor, self.options.bad, self.options.duplicates)
             .after(tally)
             .unseen(unseen)
+            .origins(Origins::new(whole.keys, before))
             .starts(whole.starts);
         (passing.log, passing.limit) = (log, whole.limit);
         passing.written = (writer.len(), writer.bytes());
@@ -190,14 +195,14 @@ impl Conversion {
                 };
                 if keeps || is_kept {
                     // The writer leaves its files when it is dropped.
-                    return Err(with_remedy(error));
+                    return Err(error);
                 }
                 // The first error is the one to report.
                 let _ = writer.abort();
                 if let Some(quarantine) = passing.quarantine {
                     quarantine.abort();
                 }
-                Err(with_remedy(error))
+                Err(error)
             }
         }
     }
@@ -308,7 +313,6 @@ impl Conversion {
         opened: Opened,
         monitor: &mut dyn Monitor,
     ) -> Result<Report> {
-        let start = Instant::now();
         let units = opened.samples.as_input();
         let starts = units.map_or_else(Vec::new, |input| starts(input, 0..input.units()));
         let (source, unseen) = self.shaped(opened.samples.into_source())?;
@@ -327,7 +331,7 @@ impl Conversion {
         };
         let exporting = Exporting { format, before: None, unseen, starts, quarantine, parts: None };
         let report = self.export(exporting, &mut source, monitor)?;
-        Ok(Report { skipped_files: opened.skipped_files, duration: start.elapsed(), ..report })
+        Ok(Report { skipped_files: opened.skipped_files, ..report })
     }
 
     /// Writes all samples in another format, and publishes them: nothing, if there are none where a
@@ -369,7 +373,7 @@ impl Conversion {
             let (samples, bytes) = passing.written;
             let changes = export.writer().changes();
             let is_empty = samples == 0 && !matches!(format, Format::Jsonl | Format::Csv);
-            let finished = passed.map_err(with_remedy).and_then(|()| match is_empty {
+            let finished = passed.and_then(|()| match is_empty {
                 true => Ok(Vec::new()),
                 false => {
                     if !is_joined {
@@ -429,14 +433,6 @@ fn report_values(path: &Path, changes: &[ChangedValues], monitor: &mut dyn Monit
     }
 }
 
-/// Adds what can be done about errors of samples.
-fn with_remedy(error: Error) -> Error {
-    match (error.kind(), error.remedy()) {
-        (ErrorKind::DuplicateKey, None) => error.with_remedy(Remedy::SkipDuplicates),
-        _ => error,
-    }
-}
-
 fn nothing_to_write(path: &Path, report: &Report) -> Error {
     let expected = "expected samples to write, found none";
     match report.bad.count {
@@ -468,6 +464,7 @@ pub(super) struct Whole<'a> {
     pub(super) quarantine: PathBuf,
     /// Bytes of input before each unit.
     pub(super) starts: &'a [u64],
+    pub(super) keys: KeysOf,
     pub(super) is_part: bool,
 }
 
@@ -587,6 +584,10 @@ impl Source for Peeked {
 
     fn remarks(&self) -> [&Remarks; 2] {
         self.source.remarks()
+    }
+
+    fn shard(&self) -> Option<&str> {
+        self.source.shard()
     }
 
     fn len_hint(&self) -> Option<u64> {

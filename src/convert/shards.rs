@@ -27,10 +27,12 @@ use super::options::Duplicates;
 use super::part_objects::at_once;
 use super::parts::{Fate, no_units};
 use super::passing::{Passing, starts};
+use super::plan::Plan;
 use super::report::{Report, WrittenOutput};
 use super::reshape::check_unseen;
 use super::scattered::{is_scattered_to, remove_scattered};
 use super::shard_home::{Begun, Home, of_write};
+use super::twins::{Earlier, Origins};
 use super::{InOrder, Input, Part, Parts, Remarks, Source};
 use crate::array::ArrayTally;
 use crate::dataset::names::ReadManifest;
@@ -98,8 +100,20 @@ enum Cut {
     Bytes(u64),
     /// Before the first of these units that was not reached yet: one shard for each.
     Units(VecDeque<usize>),
+    /// After as many samples as the first of these says: one shard for each.
+    Samples(VecDeque<u64>),
     /// With the source.
     Never,
+}
+
+/// How many samples each of this many shards has, the first ones no fewer than the others. The last has
+/// whatever comes.
+fn shares(samples: u64, shards: usize) -> impl Iterator<Item = u64> {
+    let (whole, more) = (samples / shards.max(1) as u64, samples % shards.max(1) as u64);
+    (1..=shards).map(move |shard| match shard {
+        last if last == shards => u64::MAX,
+        shard => whole + u64::from(shard as u64 <= more),
+    })
 }
 
 /// A source that ends with each shard, and continues with the next.
@@ -117,13 +131,15 @@ struct Cutter {
     /// Items that an earlier run has written.
     skip: u64,
     bytes: u64,
+    samples: u64,
     is_full: bool,
 }
 
 impl Cutter {
     fn new(source: Box<dyn Source>, cut: Cut, unit: Option<usize>, skip: u64) -> Cutter {
         let (held, passed, start) = (VecDeque::new(), 0, 0);
-        Cutter { source, cut, held, passed, start, unit, item: 0, skip, bytes: 0, is_full: false }
+        let (item, bytes, samples, is_full) = (0, 0, 0, false);
+        Cutter { source, cut, held, passed, start, unit, item, skip, bytes, samples, is_full }
     }
 
     /// Has the next batch of the source, if there is one.
@@ -149,10 +165,11 @@ impl Cutter {
 
     /// Begins the next shard, if there is one.
     fn next_shard(&mut self) -> Result<bool> {
-        (self.bytes, self.is_full) = (0, false);
+        (self.bytes, self.samples, self.is_full) = (0, 0, false);
         match &mut self.cut {
             Cut::Never => Ok(false),
             Cut::Units(ends) => Ok(ends.pop_front().is_some() && !ends.is_empty()),
+            Cut::Samples(counts) => Ok(counts.pop_front().is_some() && !counts.is_empty()),
             Cut::Bytes(_) => self.fill(),
         }
     }
@@ -164,21 +181,26 @@ impl Source for Cutter {
             return Ok(Vec::new());
         }
         self.start = self.passed;
-        let most = match &self.cut {
-            Cut::Bytes(bytes) => *bytes,
+        let (most, most_samples) = match &self.cut {
+            Cut::Bytes(bytes) => (*bytes, u64::MAX),
             Cut::Units(ends) => match (ends.front(), self.unit) {
                 (Some(end), Some(unit)) if unit >= *end => return Ok(Vec::new()),
-                _ => u64::MAX,
+                _ => (u64::MAX, u64::MAX),
             },
-            Cut::Never => u64::MAX,
+            Cut::Samples(counts) => match counts.front() {
+                Some(0) => return Ok(Vec::new()),
+                count => (u64::MAX, count.copied().unwrap_or(u64::MAX)),
+            },
+            Cut::Never => (u64::MAX, u64::MAX),
         };
         let mut batch = Vec::with_capacity(self.held.len());
         while let Some(item) = self.held.pop_front() {
             self.bytes += item.as_ref().map_or(0, |packed| packed.len() as u64);
+            self.samples += u64::from(item.is_ok());
             self.item += 1;
             self.passed += 1;
             batch.push(item);
-            if self.bytes >= most {
+            if self.bytes >= most || self.samples >= most_samples {
                 self.is_full = true;
                 break;
             }
@@ -200,6 +222,10 @@ impl Source for Cutter {
 
     fn remarks(&self) -> [&Remarks; 2] {
         self.source.remarks()
+    }
+
+    fn shard(&self) -> Option<&str> {
+        self.source.shard()
     }
 
     fn len_hint(&self) -> Option<u64> {
@@ -269,7 +295,6 @@ impl Conversion {
 
     /// Runs a conversion to a dataset of many files from start to end.
     pub(super) fn run_sharded(&self, opened: Opened, monitor: &mut dyn Monitor) -> Result<Report> {
-        let start = Instant::now();
         if self.how.resume && matches!(opened.samples, Samples::Stream(_)) {
             return Err(no_units().with_remedy(Remedy::ResumeFiles));
         }
@@ -278,8 +303,9 @@ impl Conversion {
         if self.how.resume && !self.options.append && there.is_none() && exists()? {
             monitor.notice(Notice::Complete(self.output.clone()));
             let there = std::slice::from_ref(&self.output);
-            return self.report_present(there, opened.skipped_files, start);
+            return self.report_present(there, opened.skipped_files);
         }
+        let was_begun = there.is_some();
         if let (false, Some(there)) = (self.how.resume, there) {
             if !there.is_published()? {
                 return Err(self.cut_short(&there));
@@ -298,7 +324,7 @@ impl Conversion {
         };
         let committed =
             made.and_then(|()| super::commit::commit_with(&self.output, self.how.durable, monitor));
-        committed.inspect_err(|error| {
+        committed.map(|report| Report { resumed: was_begun, ..report }).inspect_err(|error| {
             let keeps = self.how.resume
                 || (self.how.keep_cancelled && error.kind() == ErrorKind::Cancelled);
             // A manifest whose fate is not known may list the shards, and another run may have taken them over.
@@ -362,7 +388,9 @@ impl Conversion {
             Some(progress) => progress,
             None => Progress { first: self.first_number(&home)?, ..Progress::default() },
         };
+        let resumed = !progress.shards.is_empty();
         let labels = opened.samples.label_names().map(<[String]>::to_vec);
+        let keys = self.keys_of(opened.format);
         let (source, cut, units, before) = self.divided(opened.samples, part, &progress)?;
         let (source, unseen) = self.shaped(source)?;
         let mut source = Cutter::new(source, cut, progress.unit, progress.item);
@@ -376,6 +404,7 @@ impl Conversion {
         let mut passing = Passing::new(monitor, self.options.bad, self.options.duplicates)
             .after(progress.tally.clone())
             .unseen(unseen)
+            .origins(Origins::new(keys, 0))
             .starts(&before);
         (passing.limit, passing.written) = (self.limit_or_max(), written(&progress.shards));
         if self.options.bad == BadInput::Quarantine {
@@ -398,6 +427,7 @@ impl Conversion {
             };
             let mut writer =
                 self.begin_shard(&home, parts, part, &mut progress, &name).map_err(stopped)?;
+            passing.begin_output();
             let filled = passing.pass(&mut source, &mut writer).and_then(|()| {
                 writer.set_labels(labels.as_deref())?;
                 writer.finish()
@@ -444,8 +474,8 @@ impl Conversion {
             labels: None,
             ..WrittenOutput::dataset(self.output.clone(), samples, bytes)
         };
-        let duration = start.elapsed();
-        Ok(Report { outputs: vec![output], skipped_files, duration, ..Report::of(tally) })
+        let (outputs, duration) = (vec![output], start.elapsed());
+        Ok(Report { outputs, skipped_files, duration, resumed, ..Report::of(tally) })
     }
 
     /// Begins a shard, in the place of what an earlier run of this part has begun.
@@ -527,6 +557,10 @@ impl Conversion {
                 (Some(_), ..) if part.of() > 1 => Ok(Cut::Never),
                 (Some(count), _, Some(input)) => {
                     let done = progress.shards.len();
+                    if let Some(len) = input.len_hint() {
+                        let counts = shares(len.min(self.limit_or_max()), count);
+                        return Ok(Cut::Samples(counts.skip(done).collect()));
+                    }
                     let ends = Part::all(count).map(|part| part.units(input).end);
                     // A part without units ends where the one before it does.
                     let ends = ends.scan(run.start, |before, end| {
@@ -649,7 +683,7 @@ impl Conversion {
         if home.is_object_store() {
             at_once(&made, |made| check_write(&home, made))?;
         }
-        shards.check_unique()?;
+        self.check_unique(parts, &shards, old)?;
         drop(shards);
         let mut text = manifest.render();
         if text.len() as u64 > MAX_BYTES {
@@ -693,6 +727,23 @@ impl Conversion {
             return Err(parts.given_up());
         }
         Ok(output(&manifest, old))
+    }
+
+    /// Fails if two shards have a key in common, and says why. The first ones were there before.
+    fn check_unique(&self, parts: &Parts, shards: &Shards, old: usize) -> Result<()> {
+        let Some((first, second, key)) = shards.find_duplicate()? else { return Ok(()) };
+        let ((path, one), (other_path, other)) =
+            (shards.sample_of(first)?, shards.sample_of(second)?);
+        let keys = self.keys_of(Plan::from_json(parts.plan(), &self.output)?.format());
+        let earlier = Earlier {
+            index: first.1 as u64,
+            place: format!("sample {} of {}", first.1, path.display()),
+            is_before: first.0 < old,
+            is_apart: true,
+            is_here: first.0 >= old,
+        };
+        let error = keys.told(&key, &earlier, Some(&one), &other).error;
+        Err(error.at(other_path).with_index(second.1 as u64))
     }
 
     fn check_known(&self, manifest: &Manifest) -> Result<()> {

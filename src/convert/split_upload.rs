@@ -5,7 +5,6 @@
 //! before that, and all datasets are published behind one another at the end.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use super::conversion::Conversion;
 use super::monitor::{Monitor, Phase, Progress, Total, check_cancelled};
@@ -24,7 +23,6 @@ impl Conversion {
         opened: Opened,
         monitor: &mut dyn Monitor,
     ) -> Result<Report> {
-        let start = Instant::now();
         let urls = self.options.split.assignment()?.paths(&self.output);
         let mut writers = self.take_places(&urls)?;
         let report = self.split_and_upload(opened, &mut writers, monitor);
@@ -36,7 +34,7 @@ impl Conversion {
                 let (samples, bytes) = (stats.samples, stats.bytes);
                 outputs.push(WrittenOutput::written(url, samples, bytes, *has_labels));
             }
-            Ok(Report { outputs, duration: start.elapsed(), ..report })
+            Ok(Report { outputs, ..report })
         });
         // The first error is the one to report.
         writers.into_iter().for_each(|writer| drop(writer.abort()));

@@ -43,6 +43,13 @@ pub trait SampleWriter: Send {
         of_it && kinds.contains(&error.kind())
     }
 
+    /// The index and the bytes of the sample that was written with this key, where they can be read again.
+    #[doc(hidden)]
+    fn earlier(&mut self, key: &str) -> Result<Option<(u64, Option<Vec<u8>>)>> {
+        let _ = key;
+        Ok(None)
+    }
+
     /// Values that became something else so far, because the format has no exact form for them.
     fn changes(&self) -> Vec<ChangedValues> {
         Vec::new()
@@ -70,6 +77,10 @@ impl SampleWriter for Writer {
         error.kind() == ErrorKind::Invalid
     }
 
+    fn earlier(&mut self, key: &str) -> Result<Option<(u64, Option<Vec<u8>>)>> {
+        Writer::earlier(self, key)
+    }
+
     fn finish(self: Box<Self>) -> Result<Vec<PathBuf>> {
         let path = self.path().to_path_buf();
         Writer::finish(*self).map(|_| vec![path])
@@ -93,6 +104,10 @@ impl SampleWriter for SplitWriter {
     fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
         self.writers[self.assignment.of(key)].write_packed(packed)
+    }
+
+    fn earlier(&mut self, key: &str) -> Result<Option<(u64, Option<Vec<u8>>)>> {
+        self.writers[self.assignment.of(key)].earlier(key)
     }
 
     /// The samples were accepted by the writers of the parts already.

@@ -103,6 +103,8 @@ pub use list::{ListOptions, ListReader};
 pub(crate) use pattern::Filter;
 #[cfg(feature = "readers")]
 pub use pattern::NamePattern;
+#[cfg(feature = "convert")]
+pub(crate) use pattern::PathPattern;
 pub use range::RangeReader;
 pub use select::SelectReader;
 pub use sharded::ShardedReader;

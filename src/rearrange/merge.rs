@@ -212,12 +212,20 @@ fn twice(inputs: &[DatasetReader], input: usize, index: usize, next: &[usize]) -
     let mut others = inputs.iter().enumerate().filter(|(other, _)| *other != input);
     let first = others.find_map(|(other, reader)| {
         let index = reader.find(&key).ok().flatten()?;
-        (index < next[other]).then(|| place(reader, index))
+        (index < next[other]).then_some((reader, index))
     });
     let second = place(reader, index);
-    let first = first.unwrap_or_else(|| second.clone());
-    let message = format!("key {key:?} comes twice: {first} and {second}");
-    Ok(Error::new(ErrorKind::DuplicateKey, message))
+    let Some((other, at)) = first else {
+        let message = format!("key {key:?} comes twice: {second} and {second}");
+        return Ok(Error::new(ErrorKind::DuplicateKey, message));
+    };
+    let is_same = other.get_raw(at)? == reader.get_raw(index)?;
+    let (verb, remedy) = match is_same {
+        true => ("comes twice", Remedy::SkipDuplicates),
+        false => ("is that of two different samples", Remedy::ShardInKey),
+    };
+    let message = format!("key {key:?} {verb}: {} and {second}", place(other, at));
+    Ok(Error::new(ErrorKind::DuplicateKey, message).with_remedy(remedy))
 }
 
 /// How the labels of two datasets differ.

@@ -125,7 +125,7 @@ fn a_duplicate_key_stops_or_is_skipped() {
     let before = snapshot(dir.path());
     let run_ = run(&dir, ["convert", "more.jsonl", "new.msgpack"]);
     let run_ = run_.fails(2, "more.jsonl: key \"x\": line 4: sample 0 has the same key");
-    assert!(run_.err.contains("hint: --skip-duplicates"), "{run_:?}");
+    assert!(run_.err.contains("hint: --key-field makes another field the key"), "{run_:?}");
     run(&dir, ["convert", "--append", "more.jsonl", "words.msgpack"]).fails(2, "line 4");
     assert_eq!(snapshot(dir.path()), before);
 

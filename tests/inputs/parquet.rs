@@ -53,7 +53,7 @@ fn all_types_of_pyarrow() {
         assert_eq!(table.len_hint(), Some(3));
         let found = samples(table).unwrap();
         assert_eq!(rows(&found), *expected, "{codec}");
-        assert_eq!(found[2]["key"], "types/000000002".into());
+        assert_eq!(found[2]["key"], format!("types.{codec}/000000002").into());
     }
     for name in ["file", "stream", "lz4", "zstd"] {
         let found = samples(ipc(dir(PYARROW).join(format!("types.{name}.arrow")))).unwrap();

@@ -5,6 +5,7 @@ pub(super) mod print;
 mod reading;
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::ValueEnum;
 use kiste::array::ArrayPolicy;
@@ -33,9 +34,12 @@ use crate::rearrange::{Writing, tell_seed};
 /// keys are the name of the file and the number of the line.
 ///
 /// WebDataset brings its own keys. TFRecord, MDS, CIFAR, MNIST, npz, CSV and TSV have none: their keys
-/// are the name of the file and a number, unless --key-field or --key says otherwise. The format of SRC is detected from its name or its first
-/// bytes, except CIFAR, which has to be named. Several sources are read one after the other; those of
-/// MNIST are the images and the labels.
+/// are the name of the file without its ending and a number, unless --key-field or --key says
+/// otherwise. Where two files have the same name, keys begin with the paths below the folder that has
+/// all of them.
+///
+/// The format of SRC is detected from its name or its first bytes, except CIFAR, which has to be
+/// named. Several sources are read one after the other; those of MNIST are the images and the labels.
 ///
 /// A dataset is copied, with its labels. That is useful with --arrays, which changes how arrays are
 /// stored: packed as bloscpack containers ("blpk"), which Python gets as bytes for
@@ -67,8 +71,8 @@ use crate::rearrange::{Writing, tell_seed};
 #[derive(Debug, clap::Args)]
 #[command(aliases = ["import", "export"], after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {
-    /// SRC: folders or files to read, whose names may have braces such as {000..123}, or - for JSON
-    /// lines from standard input. DST, the last one: the output
+    /// SRC: folders or files to read, whose names may have braces such as {000..123} or be patterns
+    /// such as 'train-*.tar', or - for JSON lines from standard input. DST, the last one: the output
     #[arg(required = true, num_args = 1.., value_name = "SRC> <DST")]
     files: Vec<PathBuf>,
     /// What DST is: dataset, jsonl, webdataset, tfrecord, mds, npz, images, csv, parquet or arrow
@@ -135,7 +139,8 @@ pub(super) struct Running {
     /// DST.quarantine.jsonl with the reason. If anything was left out, the exit code is 1
     #[arg(long, value_name = "WHAT", default_value = "stop", hide_possible_values = true)]
     bad: Bad,
-    /// Skip samples whose key was there before, and count them, instead of stopping
+    /// Skip samples whose key was there before, and count them, instead of stopping. How many of the
+    /// first 1000 differ from the sample that stays is counted too
     #[arg(long)]
     skip_duplicates: bool,
 }
@@ -166,7 +171,8 @@ pub(super) struct Samples {
     #[arg(long, value_name = "FIELD")]
     key_field: Option<String>,
     /// A pattern to make keys from: text with {key}, {key.stem}, which is the key without its ending,
-    /// {key.name}, which is its last component, and {FIELD}
+    /// {key.name}, which is its last component, {key.shard}, which is the name of the file that the
+    /// sample is from, and {FIELD}
     #[arg(long, value_name = "PATTERN", conflicts_with = "key_field")]
     key: Option<String>,
     /// At most this many samples, not counting those that are skipped. Each part has up to this many,
@@ -200,7 +206,8 @@ struct Splitting {
     /// are written next to it [default: 2G, and with --part one shard for each part]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     shard_size: Option<usize>,
-    /// How many shards there are, each of about as many bytes of SRC
+    /// How many shards there are, each of as many samples, or where their number is not known of about
+    /// as many bytes of SRC
     #[arg(long, value_name = "N", conflicts_with = "shard_size")]
     shards: Option<usize>,
 }
@@ -257,11 +264,9 @@ impl Args {
     fn conversion(self) -> Outcome<Conversion> {
         let names = self.files.split_last().filter(|(_, sources)| !sources.is_empty());
         let (dst, sources) = names.ok_or_else(|| Failure::trouble("expected SRC and DST"))?;
-        if dst == Path::new("-") {
-            let message = "expected a file to make, found -: nothing is written to a pipe";
-            return Err(Failure::trouble(message)
-                .hint("\"kiste cat --jsonl\" prints the samples of a dataset as JSON lines"));
-        }
+        file::check_is_name(dst).map_err(|failure| {
+            failure.hint("\"kiste cat --jsonl\" prints the samples of a dataset as JSON lines")
+        })?;
         let conversion = Conversion::new(sources, dst)
             .append(self.append)
             .overwrite(self.force)
@@ -276,10 +281,18 @@ impl Args {
     }
 }
 
-/// Joins the parts of a conversion.
-pub(super) fn commit(dataset: &Path, json: bool, output: &Output) -> Outcome<Exit> {
+/// Joins the parts of a conversion. `begun` is when this run began to write them, if it did.
+pub(super) fn commit(
+    dataset: &Path,
+    begun: Option<Instant>,
+    json: bool,
+    output: &Output,
+) -> Outcome<Exit> {
     let mut monitor = Monitor::new(output);
-    let report = kiste::convert::commit(dataset, &mut monitor)?;
+    let mut report = kiste::convert::commit(dataset, &mut monitor)?;
+    if let Some(begun) = begun {
+        (report.duration, report.resumed) = (begun.elapsed(), false);
+    }
     drop(monitor);
     print::report(&report, json, output)
 }

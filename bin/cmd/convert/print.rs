@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use kiste::array::ArrayTally;
 use kiste::convert::{DryRun, FieldOutcome, Report, WrittenOutput};
@@ -16,7 +15,7 @@ pub(in crate::cmd) fn report(report: &Report, json: bool, output: &Output) -> Ou
     if !report.was_complete {
         for made in &report.outputs {
             match made.is_dataset {
-                true => dataset_line(made, report.duration, output),
+                true => dataset_line(made, report, output),
                 false => export_line(made, output),
             }
         }
@@ -39,19 +38,23 @@ pub(in crate::cmd) fn part(report: &Report, name: &str, output: &Output) -> Exit
     Exit::Yes
 }
 
-fn dataset_line(made: &WrittenOutput, time: Duration, output: &Output) {
+fn dataset_line(made: &WrittenOutput, report: &Report, output: &Output) {
     let (samples, bytes) = (units::counted(made.added, "sample"), units::bytes(made.added_bytes));
-    let rate = units::byte_rate(made.added_bytes, time);
-    let samples_rate = units::sample_rate(made.added, time);
-    let duration = units::duration(time);
+    let time = units::duration(report.duration);
+    // Of several outputs, and of what earlier runs have done, the time is not that of this output.
+    let pace = match (report.resumed, report.outputs.len()) {
+        (true, _) => format!("; this run took {time}"),
+        (_, 1) => {
+            let rate = units::byte_rate(made.added_bytes, report.duration);
+            format!(" in {time} ({}, {rate})", units::sample_rate(made.added, report.duration))
+        }
+        _ => String::new(),
+    };
     let total = match made.added == made.samples {
         true => String::new(),
         false => format!(", {} now", units::count(made.samples)),
     };
-    output.note(format_args!(
-        "{}: {samples}{total}, {bytes} in {duration} ({samples_rate}, {rate})",
-        made.path.display()
-    ));
+    output.note(format_args!("{}: {samples}{total}, {bytes}{pace}", made.path.display()));
 }
 
 fn export_line(made: &WrittenOutput, output: &Output) {
@@ -75,6 +78,11 @@ fn remarks(report: &Report, output: &Output) {
         let samples = units::counted(report.skipped_duplicates, "sample");
         let path = last.path.display();
         output.note(format_args!("{path}: skipped {samples} whose key was there before"));
+    }
+    if report.different_duplicates > 0 {
+        let samples = units::counted(report.different_duplicates, "skipped sample");
+        let path = last.path.display();
+        output.warn(format_args!("{path}: at least {samples} differed from the one that stays"));
     }
     bad_samples(report, report.quarantine.as_deref(), output);
     if report.is_empty() {

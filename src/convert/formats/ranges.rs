@@ -131,6 +131,11 @@ impl Ranges {
         (file, unit - starts[file])
     }
 
+    /// The number of the file of a range.
+    pub(super) fn file(&self, unit: usize) -> usize {
+        self.find(unit).0
+    }
+
     /// The file of a range.
     pub(super) fn path(&self, unit: usize) -> Option<&Path> {
         self.paths.get(self.find(unit).0).map(PathBuf::as_path)

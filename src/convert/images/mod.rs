@@ -163,6 +163,10 @@ impl<T: Input> Input for Images<T> {
         self.inner.bytes(unit)
     }
 
+    fn shard(&self, unit: usize) -> Option<&str> {
+        self.inner.shard(unit)
+    }
+
     fn identify(&self, add: &mut dyn FnMut(&[u8])) {
         self.inner.identify(add);
     }
@@ -213,6 +217,10 @@ impl<T: Source> Source for Images<T> {
 
     fn unit(&self) -> Option<usize> {
         self.inner.unit()
+    }
+
+    fn shard(&self) -> Option<&str> {
+        self.inner.shard()
     }
 
     fn arrays(&self) -> Option<&ArrayTally> {

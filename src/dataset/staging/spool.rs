@@ -1,5 +1,7 @@
 //! Side files that grow with every sample: written through a buffer, never held.
 
+#[cfg(feature = "convert")]
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -88,6 +90,20 @@ impl OffsetSpool {
     /// Takes back the sample that was pushed last.
     pub(crate) fn take_back(&mut self) {
         self.0.take_back(offsets::ENTRY as usize);
+    }
+
+    /// The bytes of the data that are the sample of this index.
+    #[cfg(feature = "convert")]
+    pub(crate) fn range(&mut self, storage: &dyn Storage, index: u64) -> Result<Range<u64>> {
+        self.0.flush()?;
+        let at = index.saturating_mul(offsets::ENTRY);
+        let file = storage.open(&self.0.path)?;
+        let ends = file.read(at..at.saturating_add(2 * offsets::ENTRY))?;
+        let end = |at: usize| {
+            let entry = ends.get(at..).and_then(|rest| rest.first_chunk());
+            entry.map_or(0, |entry| u64::from_be_bytes(*entry))
+        };
+        Ok(end(0)..end(offsets::ENTRY as usize))
     }
 
     pub(crate) fn finish(self, sync: bool) -> Result<()> {

@@ -540,6 +540,27 @@ impl Writer {
         Ok(self.find(key, self.key_set.hash(key.as_bytes()))?.is_some())
     }
 
+    /// The index of the sample that has this key, and its bytes, unless they were sent to an object store.
+    #[cfg(feature = "convert")]
+    pub(crate) fn earlier(&mut self, key: &str) -> Result<Option<(u64, Option<Vec<u8>>)>> {
+        let Some(index) = self.find(key, self.key_set.hash(key.as_bytes()))?.map(u64::from) else {
+            return Ok(None);
+        };
+        if self.is_upload() {
+            return Ok(Some((index, None)));
+        }
+        self.flush()?;
+        let storage = self.options.storage.clone();
+        let files = open(&mut self.open, self.broken, &self.path)?;
+        let range = files.spools.offsets.range(&*storage, index)?;
+        // An append writes to the data file itself.
+        let data = match storage.open_if_exists(&files.staging.path(super::DatasetFile::Data))? {
+            Some(data) => data,
+            None => storage.open(&self.path)?,
+        };
+        Ok(Some((index, Some(data.read(range)?.to_vec()))))
+    }
+
     /// The names of the numeric labels, that of 0 first: `NAME.labels` is published with the
     /// dataset, in one step, with one name a line. `None` means that there is to be no such file.
     /// Without a call, an append keeps the file, and a dataset that replaces another has none.

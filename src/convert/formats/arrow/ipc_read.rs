@@ -19,7 +19,7 @@ use super::{Flaw, guarded};
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::formats::ranges::{Begin, Ranges, end_of_walk};
 use crate::convert::input::{Emit, Input};
-use crate::convert::names;
+use crate::convert::names::{self, KeyNames};
 use crate::convert::source_file::{SourceFile, open_regular};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
@@ -62,6 +62,7 @@ pub struct ArrowIpcReader {
     max_bytes: u64,
     ranges: Ranges,
     remarks: RemarkLog,
+    names: KeyNames,
 }
 
 impl ArrowIpcReader {
@@ -100,8 +101,9 @@ impl ArrowIpcReader {
             }
         }
         let labels = first.and_then(|plan| plan.labels);
-        let (key, max_bytes, ranges) = (None, MAX_BYTES, Ranges::new(files));
-        Ok(ArrowIpcReader { labels, key, max_bytes, ranges, remarks })
+        let (names, ranges) = (KeyNames::of(&files), Ranges::new(files));
+        let (key, max_bytes) = (None, MAX_BYTES);
+        Ok(ArrowIpcReader { labels, key, max_bytes, ranges, remarks, names })
     }
 
     /// Takes keys from this field: strings, bytes in UTF-8, or integers.
@@ -138,7 +140,8 @@ impl Input for ArrowIpcReader {
         batches.go_to(range.begin)?;
         batches.will_read(range.end);
         let plan = batches.plan.clone();
-        let (stem, files) = (names::stem(path)?, Files::next_to(path, self.max_bytes));
+        let stem = self.names.name(range.file, path)?;
+        let files = Files::next_to(path, self.max_bytes);
         let rows = Rows { plan: &plan, key: self.key.as_deref(), unread: &[], stem, files };
         let mut number = range.begin.number;
         let mut note = |kind, name: &str, count, place: &dyn Fn() -> String| {
@@ -157,6 +160,10 @@ impl Input for ArrowIpcReader {
 
     fn path(&self, unit: usize) -> Option<&Path> {
         self.ranges.path(unit)
+    }
+
+    fn shard(&self, unit: usize) -> Option<&str> {
+        self.names.get(self.ranges.file(unit))
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {

@@ -19,7 +19,7 @@ use super::rows::{Files, Rows, path_field};
 use super::{Flaw, guarded};
 use crate::convert::carried::{RemarkLog, Remarks};
 use crate::convert::input::{Emit, Input};
-use crate::convert::names;
+use crate::convert::names::{self, KeyNames};
 use crate::convert::partial::Partial;
 use crate::convert::sample::stored_name;
 use crate::error::{Error, ErrorKind, Result};
@@ -53,7 +53,7 @@ const ROWS: usize = 256;
 /// [`label_names`](Input::label_names).
 ///
 /// Keys are the strings of a column `key` or `__key__`, if there is one, or of another
-/// [field](Self::key), such as `image_path`; otherwise the name of the file up to its first dot, a
+/// [field](Self::key), such as `image_path`; otherwise the name of the file without its ending, a
 /// slash and the number of the row.
 ///
 /// The decompressed size of a page is [limited](Self::max_bytes), and checked before the page is
@@ -73,6 +73,7 @@ const ROWS: usize = 256;
 #[derive(Debug, Clone)]
 pub struct ParquetReader {
     files: Vec<Table>,
+    names: KeyNames,
     /// The row groups of all files: which file, which group in it, and the number of its first row.
     groups: Vec<(usize, usize, u64)>,
     labels: Option<Vec<String>>,
@@ -128,7 +129,9 @@ impl ParquetReader {
             }
         }
         let labels = tables.iter().find_map(|table| table.plan.labels.clone());
+        let paths: Vec<&Path> = tables.iter().map(|table| &*table.path).collect();
         Ok(ParquetReader {
+            names: KeyNames::of(&paths),
             files: tables,
             groups,
             labels,
@@ -286,8 +289,8 @@ impl Input for ParquetReader {
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        let (file, group, first) = self.groups[unit];
-        let table = &self.files[file];
+        let (number, group, first) = self.groups[unit];
+        let table = &self.files[number];
         let path = &table.path;
         let expected = table.metadata.metadata().row_group(group).num_rows();
         // Some writers leave out the pages of an empty row group, but not their positions.
@@ -296,7 +299,7 @@ impl Input for ParquetReader {
         }
         let (plan, indices) = self.chosen(&table.plan);
         let (file, _scratch) = self.open_group(table, group, &indices)?.into_file();
-        let stem = names::stem(path)?;
+        let stem = self.names.name(number, path)?;
         let files = Files::next_to(path, self.max_bytes);
         let (key, unread) = (self.key.as_deref(), &self.unread_fields(&table.plan)[..]);
         let rows = Rows { plan: &plan, key, unread, stem, files };
@@ -327,6 +330,10 @@ impl Input for ParquetReader {
 
     fn path(&self, unit: usize) -> Option<&Path> {
         self.groups.get(unit).map(|&(file, _, _)| self.files[file].path.as_path())
+    }
+
+    fn shard(&self, unit: usize) -> Option<&str> {
+        self.groups.get(unit).and_then(|&(file, _, _)| self.names.get(file))
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {

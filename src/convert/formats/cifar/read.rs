@@ -8,7 +8,7 @@ use std::slice;
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input, file_size};
-use crate::convert::names;
+use crate::convert::names::{self, KeyNames};
 use crate::convert::sample::{Field, Fields, pack};
 use crate::convert::source_file::{forget_versions, size_of, within};
 use crate::error::{Error, ErrorKind, Result};
@@ -60,7 +60,7 @@ impl CifarLabels {
 /// Reads CIFAR-10 or CIFAR-100, as pickles or binary files; each file is a unit.
 ///
 /// Samples are `{"key": "STEM/00000", "image": array of uint8 [3, 32, 32], "label": number}`; the
-/// key is the name of the file up to its first dot, and the number of the image. CIFAR-100 has a
+/// key is the name of the file without its ending, and the number of the image. CIFAR-100 has a
 /// `coarse_label` too, and pickles have a `filename`. Pickles and binary files are distinguished by
 /// their first bytes. The names of the labels come from `batches.meta`, `batches.meta.txt`, `meta`
 /// or `fine_label_names.txt` next to the first file, if there is one. A pickle is read as data and
@@ -77,6 +77,7 @@ impl CifarLabels {
 #[derive(Debug, Clone)]
 pub struct CifarReader {
     files: Vec<PathBuf>,
+    key_names: KeyNames,
     /// The labels of an image: their names in pickles and in samples, in the order of the bytes.
     labels: &'static [(&'static str, &'static str)],
     /// The names of the labels, if they are next to the first file.
@@ -127,7 +128,8 @@ impl CifarReader {
                 Err(error) => return Err(Error::io(path, error)),
             }
         }
-        Ok(CifarReader { files, labels: labels.fields(), names, max_bytes: MAX_BYTES, remarks })
+        let (key_names, labels) = (KeyNames::of(&files), labels.fields());
+        Ok(CifarReader { files, key_names, labels, names, max_bytes: MAX_BYTES, remarks })
     }
 
     /// Refuses files with more bytes than this once they are decompressed. Default: 1 GiB.
@@ -138,7 +140,7 @@ impl CifarReader {
 
     fn pickled(&self, unit: usize, bytes: &[u8], emit: &mut Emit<'_>) -> Result<()> {
         let (path, pickle) = (&self.files[unit], Pickle::parse(bytes)?);
-        let stem = names::stem(path)?;
+        let stem = self.key_names.name(unit, path)?;
         let pickled: Vec<&str> = self.labels.iter().map(|(pickled, _)| *pickled).collect();
         let batch = Batch::of(&pickle, &pickled)?;
         self.remark_on(unit, &pickle, bytes.len());
@@ -271,7 +273,7 @@ impl Input for CifarReader {
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let path = &self.files[unit];
-        let stem = names::stem(path)?;
+        let stem = self.key_names.name(unit, path)?;
         let bytes = rows::read_file(path, self.max_bytes)?;
         // A pickle begins with its protocol, and no label is as large as its first byte.
         let result = match bytes[..] {
@@ -283,6 +285,10 @@ impl Input for CifarReader {
 
     fn path(&self, unit: usize) -> Option<&Path> {
         self.files.get(unit).map(PathBuf::as_path)
+    }
+
+    fn shard(&self, unit: usize) -> Option<&str> {
+        self.key_names.get(unit)
     }
 
     fn label_names(&self) -> Option<&[String]> {

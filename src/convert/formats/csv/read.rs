@@ -6,11 +6,12 @@ use std::path::Path;
 
 use super::bounded::{self, Bounded};
 use crate::Value;
+use crate::convert::compressed;
 use crate::convert::formats::ranges::{Begin, Range, Ranges, end_of_walk};
 use crate::convert::input::{Emit, Input};
+use crate::convert::names::{self, KeyNames};
 use crate::convert::sample::{Field, Fields, key_from, pack};
 use crate::convert::source_file::{open_regular, size_of};
-use crate::convert::{compressed, names};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Default for the bytes of a row.
@@ -35,8 +36,8 @@ pub enum CsvType {
 ///
 /// The first row of a file has the names of the fields, which must be the same in all files. Every
 /// row has one value for each; quotes are as in RFC 4180. Values are strings unless [types are
-/// given](Self::column) or [guessed](Self::guess_types). A key is the name of the file up to its
-/// first dot, a slash and the number of the row; or a [column](Self::key). Files may be compressed
+/// given](Self::column) or [guessed](Self::guess_types). A key is the name of the file without
+/// its ending, a slash and the number of the row; or a [column](Self::key). Files may be compressed
 /// by bzip2, gzip or Zstandard.
 ///
 /// Units are ranges of a file, cut between rows; a compressed file is one unit. Because of quotes,
@@ -62,6 +63,7 @@ pub struct CsvReader {
     key: Option<String>,
     max_bytes: u64,
     ranges: Ranges,
+    names: KeyNames,
 }
 
 impl CsvReader {
@@ -81,9 +83,10 @@ impl CsvReader {
     ///
     /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
     pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<CsvReader> {
-        let ranges = Ranges::new(names::files(files)?);
+        let files = names::files(files)?;
+        let (names, ranges) = (KeyNames::of(&files), Ranges::new(files));
         let (delimiter, types, max_bytes) = (b',', BTreeMap::new(), MAX_BYTES);
-        Ok(CsvReader { delimiter, types, key: None, max_bytes, ranges })
+        Ok(CsvReader { delimiter, types, key: None, max_bytes, ranges, names })
     }
 
     /// The byte between values, such as a tab. Default: a comma.
@@ -451,7 +454,7 @@ impl Input for CsvReader {
         let walk = |file, from, to| self.walk(file, from, to);
         let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
         let file = range.file;
-        let stem = names::stem(&self.ranges.paths()[file])?;
+        let stem = self.names.name(file, &self.ranges.paths()[file])?;
         self.rows(range, |names, number, record| {
             emit(record.and_then(|record| {
                 let packed = self.pack(stem, names, number, record);
@@ -462,6 +465,10 @@ impl Input for CsvReader {
 
     fn path(&self, unit: usize) -> Option<&Path> {
         self.ranges.path(unit)
+    }
+
+    fn shard(&self, unit: usize) -> Option<&str> {
+        self.names.get(self.ranges.file(unit))
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::convert::input::{Emit, Input};
+use crate::convert::names::KeyNames;
 use crate::dataset::DatasetReader;
 use crate::error::{Error, Result};
 use crate::reader::Reader;
@@ -23,6 +24,7 @@ const AHEAD: usize = 64;
 #[must_use]
 pub struct DatasetInput {
     reader: DatasetReader,
+    names: KeyNames,
     labels: Option<Vec<String>>,
 }
 
@@ -44,7 +46,14 @@ impl DatasetInput {
     /// Those of [`DatasetReader::labels`].
     pub fn new(reader: DatasetReader) -> Result<DatasetInput> {
         let labels = reader.labels()?;
-        Ok(DatasetInput { reader, labels })
+        let names = KeyNames::of(&[reader.path()]);
+        Ok(DatasetInput { reader, names, labels })
+    }
+
+    /// What the file is called in keys, where it is one of several.
+    pub(in crate::convert) fn called(mut self, names: KeyNames) -> DatasetInput {
+        self.names = names;
+        self
     }
 
     fn located(&self, index: usize, error: Error) -> Error {
@@ -84,6 +93,10 @@ impl Input for DatasetInput {
 
     fn path(&self, unit: usize) -> Option<&Path> {
         Some(self.reader.file_of(self.run(unit).start))
+    }
+
+    fn shard(&self, _unit: usize) -> Option<&str> {
+        self.names.get(0)
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {

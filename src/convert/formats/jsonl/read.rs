@@ -8,8 +8,9 @@ use rayon::prelude::*;
 
 use super::keys::{KeyRule, has_key};
 use crate::convert::input::{Emit, Input};
+use crate::convert::names::KeyNames;
 use crate::convert::source_file::{open_regular, size_of};
-use crate::convert::{Source, compressed, names};
+use crate::convert::{Source, compressed};
 use crate::error::{Error, Result};
 
 /// The most bytes of lines that are parsed at a time.
@@ -41,6 +42,7 @@ const UNIT: u64 = 2 << 20;
 pub struct JsonLinesStream<R> {
     input: BufReader<R>,
     name: String,
+    names: KeyNames,
     line: u64,
     /// The lines of the last batch.
     batch: Vec<u64>,
@@ -55,8 +57,9 @@ impl<R: Read + Send> JsonLinesStream<R> {
     pub fn new(input: R, name: impl Into<String>) -> JsonLinesStream<R> {
         let input = BufReader::with_capacity(BATCH, input);
         let (name, max_bytes) = (name.into(), MAX_BYTES);
+        let names = KeyNames::of(&[if name == "-" { "stdin" } else { &name }]);
         let (rule, numbered) = (KeyRule::default(), None);
-        JsonLinesStream { input, name, line: 0, batch: Vec::new(), max_bytes, rule, numbered }
+        JsonLinesStream { input, name, names, line: 0, batch: vec![], max_bytes, rule, numbered }
     }
 
     /// Takes keys from this field, whose values are strings or integers.
@@ -103,7 +106,7 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
         let objects = || lines.iter().filter_map(|(_, line)| has_key(line.as_ref().ok()?));
         self.numbered = self.numbered.or_else(|| objects().next().map(|has_key| !has_key));
         let (name, rule, numbered) = (&self.name, &self.rule, self.numbered.unwrap_or(false));
-        let stem = || if name == "-" { Ok("stdin") } else { names::stem(Path::new(name)) };
+        let stem = || self.names.name(0, Path::new(name));
         let pack = |(number, line): (u64, Result<Vec<u8>>)| {
             let located = |error: Error| error.within(line_number(number)).at(name);
             let line = line.map_err(located)?;
@@ -112,6 +115,10 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
             packed.map_err(|error| located(error).with_raw(line))
         };
         Ok(lines.into_par_iter().map(pack).collect())
+    }
+
+    fn shard(&self) -> Option<&str> {
+        self.names.get(0)
     }
 
     fn locate(&self, item: usize, error: Error) -> Error {
@@ -125,7 +132,7 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
 /// Reads samples from a file of JSON lines. Empty lines are skipped.
 ///
 /// A key is the member `key`, which all lines have or none. If none has, it is the name of the file
-/// up to its first dot, a slash and the number of the line, counted from 0; or another
+/// without its ending, a slash and the number of the line, counted from 0; or another
 /// [field](Self::key).
 ///
 /// Units are ranges of bytes; a line belongs to the range in which it begins. A file that is
@@ -147,6 +154,7 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
 #[derive(Debug)]
 pub struct JsonLinesReader {
     path: PathBuf,
+    names: KeyNames,
     /// Bytes of the file, if it is read in ranges.
     len: Option<u64>,
     size: u64,
@@ -170,6 +178,7 @@ impl JsonLinesReader {
         let size = size_of(&path).map_err(|error| Error::io(&path, error))?.unwrap_or(0);
         let plain = compressed::is_plain(&path)?;
         Ok(JsonLinesReader {
+            names: KeyNames::of(&[&path]),
             path,
             len: plain.then_some(size),
             size,
@@ -200,6 +209,12 @@ impl JsonLinesReader {
 
     pub(in crate::convert) fn keys(mut self, rule: KeyRule) -> JsonLinesReader {
         self.rule = rule;
+        self
+    }
+
+    /// What the file is called in keys, where it is one of several.
+    pub(in crate::convert) fn called(mut self, names: KeyNames) -> JsonLinesReader {
+        self.names = names;
         self
     }
 
@@ -356,7 +371,7 @@ impl Input for JsonLinesReader {
                 Err(error) => return emit(Err(self.located(unit, number, error))),
             };
             let key = || {
-                let stem = names::stem(&self.path)?;
+                let stem = self.names.name(0, &self.path)?;
                 Ok(numbered_key(stem, self.lines_before(unit)? + number))
             };
             let packed = self.rule.pack(line, || self.is_numbered(unit, line), key);
@@ -368,6 +383,10 @@ impl Input for JsonLinesReader {
 
     fn path(&self, _unit: usize) -> Option<&Path> {
         Some(&self.path)
+    }
+
+    fn shard(&self, _unit: usize) -> Option<&str> {
+        self.names.get(0)
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {

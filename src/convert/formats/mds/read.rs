@@ -10,6 +10,7 @@ use crate::Value;
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::compressed::{self, Zstd};
 use crate::convert::input::{Emit, Input};
+use crate::convert::names::KeyNames;
 use crate::convert::sample::{Field, Fields, key_from, pack, stored_name};
 use crate::convert::source_file::{self, open_once};
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -35,8 +36,8 @@ const MAX_INDEX: u64 = 256 << 20;
 /// becomes a plain float, as Python packs it. Images, and lists of them, are the bytes of files: those
 /// of `pil`, which are raw pixels, become PNG of the same pixels. The pixels of a mode that PNG does not
 /// have stay as they are, and `str_decimal` becomes a string; both are [counted](Input::remarks). Pickles are never run: a data set with a column of them is refused unless the
-/// column is [left out](Self::without). A key is the name of the shard, a slash and the number of
-/// the sample in it; or a [column](Self::key).
+/// column is [left out](Self::without). A key is the name of the shard without its ending, a slash and the
+/// number of the sample in it; or a [column](Self::key).
 ///
 /// If both exist, the uncompressed shard is preferred to the compressed one, and behind a URL the
 /// compressed one. Compression by `gz`,
@@ -58,6 +59,7 @@ pub struct MdsReader {
     /// The paths of the shards, for errors: of the uncompressed ones, or behind a URL of the compressed ones.
     paths: Vec<PathBuf>,
     shards: Vec<ShardInfo>,
+    names: KeyNames,
     without: Vec<String>,
     /// Columns of pickles that are nil, as they are dropped afterwards.
     unread: Vec<String>,
@@ -91,19 +93,33 @@ impl MdsReader {
         };
         let paths: Vec<PathBuf> = index.shards.iter().map(path_of).collect();
         source_file::forget_versions(&paths);
-        let (shards, without, unread) = (index.shards, Vec::new(), Vec::new());
+        let shards = index.shards;
+        let names: Vec<&str> = shards.iter().map(|shard| &*shard.raw.basename).collect();
+        let names = KeyNames::of(&names);
+        let (without, unread) = (Vec::new(), Vec::new());
         let (key, max_bytes, remarks) = (None, MAX_SHARD, RemarkLog::default());
         for name in unlisted(&root, &shards) {
             let place = || root.join(name).display().to_string();
             remarks.note(0, LeftOut::UnlistedFile, None, 1, place);
         }
-        Ok(MdsReader { root, paths, shards, without, unread, key, max_bytes, remarks })
+        Ok(MdsReader { root, paths, shards, names, without, unread, key, max_bytes, remarks })
     }
 
     /// Refuses compressed shards with more bytes than this once they are decompressed, which
     /// happens in memory. Default: 4 GiB, the most that the format allows.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes.min(MAX_SHARD);
+        self
+    }
+
+    /// Where the shards would be if none were compressed.
+    pub(in crate::convert) fn shard_paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.shards.iter().map(|shard| source_file::within(&self.root, &shard.raw.basename))
+    }
+
+    /// What the shards are called in keys, where there are several data sets.
+    pub(in crate::convert) fn called(mut self, names: KeyNames) -> MdsReader {
+        self.names = names;
         self
     }
 
@@ -164,10 +180,7 @@ impl MdsReader {
         }
         let key = match &self.key {
             Some(name) => key_from(&fields, name)?,
-            None => {
-                let name = &info.raw.basename;
-                format!("{}/{index:06}", name.strip_suffix(".mds").unwrap_or(name))
-            }
+            None => format!("{}/{index:06}", self.names.name(number, &self.paths[number])?),
         };
         pack(&key, &fields)
     }
@@ -403,6 +416,10 @@ impl Input for MdsReader {
 
     fn path(&self, unit: usize) -> Option<&Path> {
         self.paths.get(unit).map(PathBuf::as_path)
+    }
+
+    fn shard(&self, unit: usize) -> Option<&str> {
+        self.names.get(unit)
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input};
-use crate::convert::names;
+use crate::convert::names::KeyNames;
 use crate::convert::sample::pack;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::idx;
@@ -17,7 +17,7 @@ const MAX_BYTES: u64 = 4 << 30;
 /// labels.
 ///
 /// Samples are `{"key": "STEM/000000", "image": array, "label": number}`; the key is the name of
-/// the first file up to its first dot, and the number of the sample. Files may be compressed by
+/// the first file without its ending, and the number of the sample. Files may be compressed by
 /// gzip or Zstandard. They are read into memory, which is 47 MB for MNIST. Units are runs of
 /// samples.
 ///
@@ -33,6 +33,7 @@ const MAX_BYTES: u64 = 4 << 30;
 #[derive(Debug, Clone)]
 pub struct MnistReader {
     path: PathBuf,
+    names: KeyNames,
     /// The name of each field, and its array in C order.
     columns: Vec<(&'static str, NdArray<'static>)>,
     len: usize,
@@ -84,7 +85,8 @@ impl MnistOptions {
     /// [`Limit`](ErrorKind::Limit) for a file of more than [`max_bytes`](Self::max_bytes).
     pub fn open(&self, images: impl AsRef<Path>) -> Result<MnistReader> {
         let path = images.as_ref().to_path_buf();
-        names::stem(&path)?;
+        let names = KeyNames::of(&[&path]);
+        names.name(0, &path)?;
         let images = read(&path, self.max_bytes)?;
         let len = images.shape()[0];
         let mut columns = vec![("image", images)];
@@ -96,7 +98,7 @@ impl MnistOptions {
             }
             columns.push(("label", found));
         }
-        Ok(MnistReader { path, columns, len })
+        Ok(MnistReader { path, names, columns, len })
     }
 }
 
@@ -116,7 +118,7 @@ impl Input for MnistReader {
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        let stem = names::stem(&self.path)?;
+        let stem = self.names.name(0, &self.path)?;
         for index in rows::run(unit, self.len) {
             let mut fields = Vec::with_capacity(self.columns.len());
             for (name, array) in &self.columns {
@@ -129,6 +131,10 @@ impl Input for MnistReader {
 
     fn path(&self, _unit: usize) -> Option<&Path> {
         Some(&self.path)
+    }
+
+    fn shard(&self, _unit: usize) -> Option<&str> {
+        self.names.get(0)
     }
 
     fn len_hint(&self) -> Option<u64> {

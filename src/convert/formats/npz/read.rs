@@ -7,7 +7,7 @@ use crate::Value;
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input};
-use crate::convert::names;
+use crate::convert::names::KeyNames;
 use crate::convert::sample::{Field, Fields, key_from, pack, stored_name};
 use crate::convert::source_file::storage_of;
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -23,7 +23,7 @@ const MAX_BYTES: u64 = 16 << 30;
 /// The arrays must have the same length in their first axis: a sample is one row of each, and units
 /// are runs of samples. Integers without further axes become plain integers. As an
 /// [option](NpzOptions::whole), the file is one sample of all its arrays. Fields have the order of
-/// the archive. A key is the name of the file up to its first dot, a slash and the number of the
+/// the archive. A key is the name of the file without its ending, a slash and the number of the
 /// row; or comes from an [array](Self::key) of integers or strings.
 ///
 /// All arrays are read into memory. Arrays of Python objects, which are pickles, are refused. Files in
@@ -40,6 +40,7 @@ const MAX_BYTES: u64 = 16 << 30;
 #[derive(Debug, Clone)]
 pub struct NpzReader {
     path: PathBuf,
+    names: KeyNames,
     arrays: Vec<(String, NdArray<'static>)>,
     /// `None` if the file is one sample.
     rows: Option<usize>,
@@ -76,6 +77,12 @@ impl NpzReader {
         self.unread.iter().map(|name| (name.as_str().into(), Field::Value(Value::Nil)))
     }
 
+    /// What the file is called in keys, where it is one of several.
+    pub(in crate::convert) fn called(mut self, names: KeyNames) -> Self {
+        self.names = names;
+        self
+    }
+
     fn pack(&self, key: String, fields: &Fields<'_>) -> Result<Vec<u8>> {
         match &self.key {
             Some(name) => pack(&key_from(fields, name)?, fields),
@@ -93,8 +100,8 @@ pub struct NpzOptions {
 }
 
 impl NpzOptions {
-    /// Whether the file is one sample of all its arrays, whose key is the name of the file up to
-    /// the first dot. Default: no, each row is a sample.
+    /// Whether the file is one sample of all its arrays, whose key is the name of the file
+    /// without its ending. Default: no, each row is a sample.
     pub fn whole(mut self, whole: bool) -> NpzOptions {
         self.whole = whole;
         self
@@ -125,7 +132,8 @@ impl NpzOptions {
     ) -> Result<NpzReader> {
         let (arrays, rows, unread) = (Vec::new(), None, Vec::new());
         let (path, key, remarks) = (path.to_path_buf(), None, RemarkLog::default());
-        let mut reader = NpzReader { path, arrays, rows, unread, key, remarks };
+        let names = KeyNames::of(&[&path]);
+        let mut reader = NpzReader { path, names, arrays, rows, unread, key, remarks };
         self.read(&mut reader, drops)?;
         if !self.whole {
             reader.rows = Some(rows_of(&reader.path, &reader.arrays)?);
@@ -136,7 +144,7 @@ impl NpzOptions {
     /// Reads all arrays, in the order of the archive.
     fn read(&self, into: &mut NpzReader, drops: &dyn Fn(&str) -> bool) -> Result<()> {
         let path = &into.path;
-        names::stem(path)?;
+        into.names.name(0, path)?;
         let max_bytes = self.max_bytes;
         let options = ZipReader::options().numeric_labels(false).max_bytes(max_bytes);
         let (storage, place) = storage_of(path)?;
@@ -212,7 +220,7 @@ impl Input for NpzReader {
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        let stem = names::stem(&self.path)?;
+        let stem = self.names.name(0, &self.path)?;
         let Some(rows) = self.rows else {
             let arrays = self.arrays.iter();
             let field = |(name, array): &'_ (String, NdArray<'static>)| {
@@ -239,6 +247,10 @@ impl Input for NpzReader {
 
     fn remarks(&self, unit: usize) -> Remarks {
         self.remarks.take(unit)
+    }
+
+    fn shard(&self, _unit: usize) -> Option<&str> {
+        self.names.get(0)
     }
 
     fn len_hint(&self) -> Option<u64> {

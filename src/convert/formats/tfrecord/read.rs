@@ -5,11 +5,12 @@ use std::path::Path;
 
 use crate::Value;
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
+use crate::convert::compressed;
 use crate::convert::formats::ranges::{Begin, Ranges, STEP, end_of_walk};
 use crate::convert::input::{Emit, Input};
+use crate::convert::names::{self, KeyNames};
 use crate::convert::sample::{Field, Fields, key_from, pack};
 use crate::convert::source_file::open_regular;
-use crate::convert::{compressed, names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::msgpack::numpy::Special;
@@ -25,8 +26,8 @@ const MAX_BYTES: u64 = 1 << 30;
 /// The features are the fields, sorted by name because records have no order. A list of one value
 /// becomes that value, several numbers an array of float32 or int64, and several byte strings a
 /// list. An empty list stays an empty list, a feature without a list is nil. Byte strings stay
-/// bytes unless they are named [as strings](Self::texts). A key is the name of the file up to its
-/// first dot, a slash and the number of the record in twelve digits; or a [field](Self::key).
+/// bytes unless they are named [as strings](Self::texts). A key is the name of the file without
+/// its ending, a slash and the number of the record in twelve digits; or a [field](Self::key).
 ///
 /// The feature lists of a `SequenceExample` are fields as well: an array if each step has one number,
 /// and otherwise a list of the steps, of which each is its only value if all have one. Fields that
@@ -53,6 +54,7 @@ pub struct TfRecordReader {
     max_bytes: u64,
     ranges: Ranges,
     remarks: RemarkLog,
+    names: KeyNames,
 }
 
 impl TfRecordReader {
@@ -72,10 +74,11 @@ impl TfRecordReader {
     ///
     /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
     pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<TfRecordReader> {
-        let ranges = Ranges::new(names::files(files)?);
+        let files = names::files(files)?;
+        let (names, ranges) = (KeyNames::of(&files), Ranges::new(files));
         let remarks = RemarkLog::default();
-        let (texts, lists, max_bytes) = (vec![], vec![], MAX_BYTES);
-        Ok(TfRecordReader { texts, lists, key: None, max_bytes, ranges, remarks })
+        let (texts, lists, max_bytes) = (Vec::new(), Vec::new(), MAX_BYTES);
+        Ok(TfRecordReader { texts, lists, key: None, max_bytes, ranges, remarks, names })
     }
 
     /// Features whose byte strings are UTF-8 and become strings.
@@ -255,7 +258,7 @@ impl Input for TfRecordReader {
             |file: usize, from, to| walk(&self.ranges.paths()[file], self.max_bytes, from, to);
         let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
         let path = &self.ranges.paths()[range.file];
-        let stem = names::stem(path)?;
+        let stem = self.names.name(range.file, path)?;
         let mut records = Records::open(path, self.max_bytes, range.begin.position)?;
         for number in range.begin.number.. {
             let start = records.position;
@@ -285,6 +288,10 @@ impl Input for TfRecordReader {
 
     fn path(&self, unit: usize) -> Option<&Path> {
         self.ranges.path(unit)
+    }
+
+    fn shard(&self, unit: usize) -> Option<&str> {
+        self.names.get(self.ranges.file(unit))
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {

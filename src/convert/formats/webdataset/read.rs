@@ -11,7 +11,7 @@ use crate::convert::archive::{Archive, Ending};
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::formats::ranges::{Begin, Range, Ranges, STEP, end_of_walk};
 use crate::convert::input::{Emit, Input};
-use crate::convert::names;
+use crate::convert::names::{self, KeyNames};
 use crate::convert::sample::{Field, pack};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl;
@@ -75,6 +75,7 @@ pub struct WebDatasetReader {
     max_bytes: u64,
     ranges: Ranges,
     remarks: RemarkLog,
+    names: KeyNames,
 }
 
 impl WebDatasetReader {
@@ -96,13 +97,14 @@ impl WebDatasetReader {
     pub fn open_all<P: AsRef<Path>>(
         shards: impl IntoIterator<Item = P>,
     ) -> Result<WebDatasetReader> {
-        let ranges = Ranges::new(names::files(shards)?);
+        let shards = names::files(shards)?;
         Ok(WebDatasetReader {
             decode: true,
             shard_in_key: false,
             may_lack_end: false,
             max_bytes: MAX_BYTES,
-            ranges,
+            names: KeyNames::of(&shards),
+            ranges: Ranges::new(shards),
             remarks: RemarkLog::default(),
         })
     }
@@ -113,8 +115,8 @@ impl WebDatasetReader {
         self
     }
 
-    /// Whether keys begin with the name of the shard, up to its first dot, and a slash: for shards
-    /// that each number their samples from 0. Default: no.
+    /// Whether keys begin with the name of the shard without its ending, and a slash: for shards that
+    /// each number their samples from 0. Shards of one name are told apart by their folders. Default: no.
     pub fn shard_in_key(mut self, shard_in_key: bool) -> Self {
         self.shard_in_key = shard_in_key;
         self
@@ -187,7 +189,8 @@ impl WebDatasetReader {
         }
     }
 
-    fn pack(&self, shard: &Path, note: Option<&Note>, group: Group) -> Result<Vec<u8>> {
+    fn pack(&self, number: usize, note: Option<&Note>, group: Group) -> Result<Vec<u8>> {
+        let shard = &self.ranges.paths()[number];
         let key = match note {
             Some(_) => meaning::unescape(&group.key),
             None => group.key,
@@ -196,7 +199,7 @@ impl WebDatasetReader {
             return Err(flaw.at(shard).with_key(key));
         }
         let key = match self.shard_in_key {
-            true => format!("{}/{key}", names::stem(shard)?),
+            true => format!("{}/{key}", self.names.name(number, shard)?),
             false => key,
         };
         let mut fields = Vec::with_capacity(group.files.len());
@@ -355,7 +358,7 @@ impl Input for WebDatasetReader {
                 // A sample ends with its archive.
                 refused.tell(emit)?;
                 if let Some(done) = group.take() {
-                    emit(self.pack(shard, note, done))?;
+                    emit(self.pack(range.file, note, done))?;
                 }
             }
             // There were directories between the ranges.
@@ -388,7 +391,7 @@ impl Input for WebDatasetReader {
                 (None, None) => {
                     let flaw = refused.of(key, emit)?;
                     if let Some(done) = group.replace(Group { flaw, ..Group::new(key) }) {
-                        emit(self.pack(shard, note, done))?;
+                        emit(self.pack(range.file, note, done))?;
                     }
                 }
             }
@@ -410,13 +413,17 @@ impl Input for WebDatasetReader {
         }
         refused.tell(emit)?;
         match group {
-            Some(group) => emit(self.pack(shard, note, group)),
+            Some(group) => emit(self.pack(range.file, note, group)),
             None => Ok(()),
         }
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
         self.ranges.path(unit)
+    }
+
+    fn shard(&self, unit: usize) -> Option<&str> {
+        self.names.get(self.ranges.file(unit))
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {

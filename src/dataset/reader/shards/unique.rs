@@ -4,6 +4,8 @@
 //! range of them at a time where there are many: the hashes of all shards are read once for each.
 
 use std::collections::HashMap;
+#[cfg(feature = "convert")]
+use std::path::Path;
 
 use super::Shards;
 use crate::error::{Error, ErrorKind, Result};
@@ -48,6 +50,13 @@ impl Shards {
             }
         }
         Ok(None)
+    }
+
+    /// The path of a shard, and the sample of this index in it.
+    #[cfg(feature = "convert")]
+    pub(crate) fn sample_of(&self, (shard, index): Place) -> Result<(&Path, Vec<u8>)> {
+        let packed = self.get_raw(self.starts[shard] + index)?.into_owned();
+        Ok((&self.shards[shard].path, packed))
     }
 
     /// Fails if two samples have the same key.

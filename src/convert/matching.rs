@@ -1,0 +1,63 @@
+//! Names of sources that stand for several: braces, and patterns of files.
+
+use std::path::{Path, PathBuf};
+
+use super::format::{self, Format};
+use super::formats::image_folder::is_image;
+use super::names::expand_braces;
+use crate::dataset::names_shards;
+use crate::error::{Error, ErrorKind, Result};
+use crate::reader::PathPattern;
+
+/// All sources with their braces expanded, and for a pattern the files that match it, in natural order. A
+/// source that is there as named is neither. Patterns of images stay: the part of a path that they match is
+/// its key. `images` says whether images are asked for.
+pub(super) fn expand(
+    sources: &[PathBuf],
+    from: Option<Format>,
+    images: bool,
+) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for source in sources {
+        let Some(name) = source.to_str().filter(|_| !source.exists()) else {
+            paths.push(source.clone());
+            continue;
+        };
+        for name in expand_braces(name)? {
+            match files_of(&name, from, images)? {
+                Some(files) => paths.extend(files.into_iter().map(PathBuf::from)),
+                None => paths.push(PathBuf::from(name)),
+            }
+        }
+    }
+    Ok(paths)
+}
+
+/// The files that a pattern matches, unless it is one of images, or of the shards of a dataset.
+fn files_of(pattern: &str, from: Option<Format>, images: bool) -> Result<Option<Vec<String>>> {
+    let path = Path::new(pattern);
+    let of_shards = path.extension().is_some_and(|ending| ending == "msgpack");
+    let stays = !format::is_pattern(path)
+        || images
+        || from == Some(Format::Images)
+        || (of_shards && names_shards(path) && from.is_none_or(|from| from == Format::Dataset));
+    if stays {
+        return Ok(None);
+    }
+    let found = PathPattern::parse(pattern)?.glob(Path::new(""))?;
+    let files: Vec<String> = found.into_iter().map(|(file, _)| file).collect();
+    if files.is_empty() && from.is_some() {
+        let message = format!("expected files, found none that match {pattern}");
+        return Err(Error::new(ErrorKind::NotFound, message));
+    }
+    // One image is enough, as folders of images have other files too.
+    if from.is_none() && (files.is_empty() || files.iter().any(|file| is_image(file))) {
+        return Ok(None);
+    }
+    if let (true, None) = (pattern.contains("{LABEL}"), from) {
+        let found = format::detect_all(&files)?;
+        let message = format!("{pattern} is a pattern of images, but what matches is {found}");
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    Ok(Some(files))
+}

@@ -345,7 +345,7 @@ impl Writer {
     /// As for [`write`](Self::write).
     #[inline]
     pub fn write_raw(&mut self, key: &str, packed: &[u8]) -> Result<()> {
-        let found = msgpack::check_sample(packed).map_err(|e| invalid(e).with_key(key))?;
+        let found = msgpack::sample::check_new(packed).map_err(|e| invalid(e).with_key(key))?;
         if found != key {
             let message = format!("expected a sample with this key, found one with {found:?}");
             return Err(Error::new(ErrorKind::Invalid, message).with_key(key));
@@ -360,7 +360,7 @@ impl Writer {
     /// As for [`write`](Self::write).
     #[inline]
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
-        let key = msgpack::check_sample(packed).map_err(invalid)?;
+        let key = msgpack::sample::check_new(packed).map_err(invalid)?;
         self.put(key, packed)
     }
 
@@ -754,7 +754,7 @@ fn key_of_encoded(packed: &[u8]) -> Result<&str, FormatError> {
         msgpack::Cursor::new(packed).skip()?;
     }
     let missing = || FormatError::new(0, "a map with the key \"key\"", "one without");
-    msgpack::key(packed)?.ok_or_else(missing)
+    msgpack::sample::new_key(packed)?.ok_or_else(missing)
 }
 
 fn invalid(error: FormatError) -> Error {

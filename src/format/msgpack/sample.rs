@@ -53,7 +53,52 @@ pub(crate) fn has_plain_key(bytes: &[u8], key: &str) -> bool {
 /// Checks that these bytes are exactly one well-formed map with a string key, and returns the key.
 pub fn check_sample(bytes: &[u8]) -> Result<&str, FormatError> {
     check(bytes)?;
-    key(bytes)?.ok_or_else(|| FormatError::new(0, "a map with a \"key\"", "a map without one"))
+    key(bytes)?.ok_or_else(without_key)
+}
+
+fn without_key() -> FormatError {
+    FormatError::new(0, "a map with a \"key\"", "a map without one")
+}
+
+/// The same, for bytes that are to become a sample: Python and this crate read a map with `b"nd"` or `b"complex"`
+/// and `b"data"` as an array or a number, in which the sample is gone. [`new_key`] looks for it on its way.
+pub(crate) fn check_new(bytes: &[u8]) -> Result<&str, FormatError> {
+    check(bytes)?;
+    new_key(bytes)?.ok_or_else(without_key)
+}
+
+/// The key of a well-formed map that is to become a sample: see [`check_new`].
+#[inline(always)]
+pub(crate) fn new_key(bytes: &[u8]) -> Result<Option<&str>, FormatError> {
+    let found = match find_plain(bytes, |found| found == KEY.as_bytes()) {
+        // All names are text.
+        Some(found) => found.map(|at| Cursor::at(bytes, at)),
+        None => find_new(bytes)?,
+    };
+    found.map(|mut at| at.read_str()).transpose()
+}
+
+#[inline(never)]
+fn find_new(bytes: &[u8]) -> Result<Option<Cursor<'_>>, FormatError> {
+    let (mut special, mut has_data) = (None, false);
+    let found = walk(bytes, KEY, |name| match name.clone().read_bin() {
+        Ok(b"nd" | b"complex") => special = Some(name.clone()),
+        Ok(b"data") => has_data = true,
+        _ => {}
+    })?;
+    match special {
+        Some(mut name) if has_data => {
+            let at = name.position() as u64;
+            let name = name.read_bin()?.escape_ascii().to_string();
+            let expected = "a sample";
+            Err(FormatError::new(
+                at,
+                expected,
+                format!("an array or a number, by its name b\"{name}\""),
+            ))
+        }
+        _ => Ok(found),
+    }
 }
 
 /// The packed bytes of one field of a packed sample, or `None` where there is no such field.
@@ -140,10 +185,21 @@ fn find_plain(bytes: &[u8], is_name: impl Fn(&[u8]) -> bool) -> Option<Option<us
 
 #[inline(never)]
 fn find_any<'a>(bytes: &'a [u8], name: &str) -> Result<Option<Cursor<'a>>, FormatError> {
+    walk(bytes, name, |_| {})
+}
+
+/// Over all fields, to the value of the last one of this name. `other` sees the names that are no text.
+#[inline(always)]
+fn walk<'a>(
+    bytes: &'a [u8],
+    name: &str,
+    mut other: impl FnMut(&Cursor<'a>),
+) -> Result<Option<Cursor<'a>>, FormatError> {
     let mut cursor = Cursor::new(bytes);
     let mut found = None;
     for _ in 0..cursor.read_map_len()? {
         if cursor.peek()? != Kind::Str {
+            other(&cursor);
             cursor.skip()?;
         } else if cursor.read_str_bytes()? == name.as_bytes() {
             found = Some(cursor.clone());
@@ -364,6 +420,37 @@ mod tests {
         let fields = vec![("image".into(), bytes()), ("key".into(), "k".into())];
         let sample = to_vec(&Value::Map(fields)).unwrap();
         assert_eq!(in_parts(&sample, 64), (Some("k".into()), 2));
+    }
+
+    #[test]
+    fn what_reads_back_as_an_array_is_no_new_sample() {
+        let bin = |name: &str| Value::Binary(name.into());
+        let with = |names: &[Value]| {
+            let fields = names.iter().map(|name| (name.clone(), true.into()));
+            to_vec(&Value::Map([("key".into(), "k".into())].into_iter().chain(fields).collect()))
+        };
+        for names in [[bin("nd"), bin("data")], [bin("data"), bin("complex")]] {
+            let error = check_new(&with(&names).unwrap()).unwrap_err().to_string();
+            assert!(error.contains("expected a sample, found an array or a number"), "{error}");
+            let nested = to_vec(&Value::Map(vec![
+                ("key".into(), "k".into()),
+                ("v".into(), Value::Map(names.map(|name| (name, 1.into())).to_vec())),
+            ]));
+            assert_eq!(check_new(&nested.unwrap()), Ok("k"));
+        }
+        // Others are samples, and read back as such.
+        for names in [
+            vec!["nd".into(), "data".into()],
+            vec![bin("nd"), "data".into()],
+            vec![bin("nd")],
+            vec![bin("data"), bin("type")],
+            vec![bin("ndx"), bin("data")],
+        ] {
+            assert_eq!(check_new(&with(&names).unwrap()), Ok("k"), "{names:?}");
+        }
+        for none in [&b"\x80"[..], b"\x81\xa3key\x07", b"\x07", b"\x81\xa3key\xa1kx"] {
+            assert!(check_new(none).is_err());
+        }
     }
 
     #[test]

@@ -199,6 +199,11 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
             "\"{0} --finish\" publishes what was written, \"{0} --undo\" removes it",
             repair()
         ),
+        Remedy::Salvage => salvage(path?),
+        Remedy::TrustData => format!(
+            "{}; --force --trust-data takes the data as it is, and forgets what says otherwise",
+            salvage(path?)
+        ),
         Remedy::ResumeFiles => "--resume is for files".to_owned(),
         Remedy::NameInput(names) => format!("say what it is with --from {}", one_of(names)),
         Remedy::ReadAs(name) => {
@@ -254,6 +259,12 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// How to save what is whole of the dataset that a file belongs to.
+fn salvage(path: &Path) -> String {
+    let data = quoted(&SideFile::data_of(path));
+    format!("\"kiste repair {data} -o OUT\" saves what is whole")
 }
 
 fn hint_for(error: &kiste::Error) -> Option<String> {

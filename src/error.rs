@@ -98,6 +98,11 @@ pub enum Remedy {
     DropField(String),
     /// Raise this limit, such as `max_bytes`, if the input can be trusted.
     RaiseLimit(&'static str),
+    /// Save what is whole to a new dataset: see [`Repair::salvage`](crate::repair::Repair::salvage).
+    Salvage,
+    /// The same; or take the data as it is, and give up what says that it was another: see
+    /// [`IndexOptions::trust_data`](crate::index::IndexOptions::trust_data).
+    TrustData,
     /// Make this part, and others if there are several missing.
     MakePart {
         /// The first that is missing, such as `3/7`.

@@ -14,7 +14,8 @@ use crate::{file, interrupt};
 ///
 /// The data file alone is enough; the index of datadings before 3.1 is used where there is one. The
 /// files are those that were written with the dataset, byte for byte. A .lookup that is there stays
-/// if it fits. Of a dataset at a URL only a missing .lookup is made, and that only with --lookup.
+/// if it fits. Nothing is made of data that digests, checksums, offsets or keys contradict, as they are the
+/// only trace of what is damaged or lost. Of a dataset at a URL only a missing .lookup is made, and that only with --lookup.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// Rebuild all side files, also those that are there
     #[arg(long, short)]
     force: bool,
+    /// With --force: take the data as it is, and forget the digests, checksums, offsets and keys that say that it was another
+    #[arg(long, requires = "force")]
+    trust_data: bool,
     #[command(flatten)]
     lookup: Lookup,
     /// Also make .crc, a checksum of each sample, with which verify names those that are damaged
@@ -73,7 +77,8 @@ impl Args {
         }
         let progress = output.progress_bytes(format!("indexing {}", file::shown(path)), None);
         interrupt::writing(path);
-        let options = IndexOptions::default().force(self.force).lookup(self.lookup.asked());
+        let options = IndexOptions::default().force(self.force).trust_data(self.trust_data);
+        let options = options.lookup(self.lookup.asked());
         let options = options.checksums(self.crc).digests(!self.no_md5);
         Ok(options.build_with(path, &|done, of| progress.reaches_of(done, of))?)
     }

@@ -119,7 +119,7 @@ const LISTED: u64 = 10;
 
 /// What could not be checked, and what to do about problems.
 fn warn(path: &Path, report: &VerifyReport, output: &Output) {
-    let (name, shell_path) = (path.display(), quoted(path));
+    let name = path.display();
     if report.being_written {
         output.note(format_args!(
             "{name}: another program is writing to it: this is about the dataset as it was before"
@@ -137,28 +137,39 @@ fn warn(path: &Path, report: &VerifyReport, output: &Output) {
         let others = others.join(" ");
         output.warn(format_args!("{name}: not there, so not checked: {others}"));
     }
-    match report.cure(path) {
-        Cure::Repair => output.hint(format_args!("try: kiste repair {shell_path}")),
-        Cure::Salvage => {
-            output.hint(format_args!("\"kiste repair {shell_path} -o OUT\" saves what is whole"));
+    report.remarks.iter().for_each(|remark| output.note(remark));
+    let concerned = report.concerned();
+    for data in concerned.iter().filter(|data| !is_manifest(data)).take(LISTED as usize) {
+        if let Some(hint) = cure(data, report) {
+            output.hint(hint);
         }
+    }
+}
+
+fn is_manifest(path: &Path) -> bool {
+    path.to_str().is_some_and(kiste::format::dataset::shards::is_manifest)
+}
+
+/// What mends a dataset.
+fn cure(data: &Path, report: &VerifyReport) -> Option<String> {
+    let path = quoted(data);
+    Some(match report.cure(data) {
+        Cure::Repair => format!("try: kiste repair {path}"),
+        Cure::Salvage => format!("\"kiste repair {path} -o OUT\" saves what is whole"),
         Cure::Rebuild(file) => {
             let (options, what) = match file {
                 Some(SideFile::Crc) => ("--force --crc", "the checksums"),
                 Some(SideFile::Lookup) => ("--lookup", "the lookup"),
                 _ => ("--force", "the side files"),
             };
-            output.hint(format_args!(
-                "nothing is wrong with the data: \"kiste index {options} {shell_path}\" rebuilds {what}"
-            ));
+            let proven = if report.proves(data) { "nothing is wrong with the data: " } else { "" };
+            format!("{proven}\"kiste index {options} {path}\" rebuilds {what}")
         }
-        Cure::NameLabels => output.hint(format_args!(
+        Cure::NameLabels => format!(
             "{} has a line for each label, the first for number 0: add the names that are missing",
-            quoted(&labels_path(path))
-        )),
-        Cure::MakeMissing => {
-            output.hint(format_args!("\"kiste index {shell_path}\" makes what is missing"));
-        }
-        _ => {}
-    }
+            quoted(&labels_path(data))
+        ),
+        Cure::MakeMissing => format!("\"kiste index {path}\" makes what is missing"),
+        _ => return None,
+    })
 }

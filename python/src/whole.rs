@@ -40,18 +40,21 @@ pub(crate) fn verify<'py>(
 }
 
 /// Makes the side files that are missing, or all of them with `force=True`. `lookup` says whether
-/// there is to be `.lookup`; by default datasets of 1,024 samples or more get it.
+/// there is to be `.lookup`; by default datasets of 1,024 samples or more get it. Where digests, checksums,
+/// offsets or keys say that the data was another, that is an error; `force=True, trust_data=True` takes the
+/// data as it is, and forgets what says otherwise.
 #[pyfunction]
-#[pyo3(signature = (path, *, force=false, lookup=None, checksums=false))]
+#[pyo3(signature = (path, *, force=false, trust_data=false, lookup=None, checksums=false))]
 pub(crate) fn index(
     py: Python<'_>,
     path: PathBuf,
     force: bool,
+    trust_data: bool,
     lookup: Option<bool>,
     checksums: bool,
 ) -> PyResult<()> {
-    let options = kiste::index::IndexOptions::default();
-    let options = options.force(force).lookup(lookup).checksums(checksums);
+    let options = kiste::index::IndexOptions::default().force(force).trust_data(trust_data);
+    let options = options.lookup(lookup).checksums(checksums);
     pool::run(py, || options.build(path))?.map_err(raise)?;
     Ok(())
 }

@@ -38,6 +38,7 @@ mod split_merge_sample;
 mod select_filter_sort;
 mod diff_bench;
 mod verify_repair;
+mod evidence;
 #[cfg(unix)]
 mod repair_leftovers;
 mod array;

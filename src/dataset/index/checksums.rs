@@ -159,7 +159,7 @@ pub(crate) fn recorded_md5(storage: &Arc<dyn Storage>, data: &Path) -> Result<Op
     let text = file.read(0..file.len())?;
     let name = data.file_name().unwrap_or_default().to_string_lossy();
     // One that is damaged says nothing.
-    Ok(Digests::parse(&text).ok().and_then(|digests| digests.get(&name).copied()))
+    Ok(Digests::parse(&text).ok().and_then(|digests| digests.get_of(&name, "").copied()))
 }
 
 /// Samples whose checksums are to be computed.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::dataset::{Digests, SideFile, crc, keys, legacy_index, offsets};
+use crate::format::dataset::{Digest, Digests, SideFile, crc, keys, legacy_index, offsets};
 use crate::format::md5::Md5;
 use crate::format::msgpack;
 use crate::storage::{self, LocalStorage, Sink, Source, Storage};
@@ -25,6 +25,7 @@ mod build;
 mod checksums;
 mod collision;
 mod digests;
+mod evidence;
 mod lookup;
 mod remote;
 
@@ -44,6 +45,7 @@ pub(crate) use lookup::wants_lookup;
 #[must_use]
 pub struct IndexOptions {
     force: bool,
+    trust_data: bool,
     lookup: Option<bool>,
     checksums: bool,
     digests: bool,
@@ -56,6 +58,7 @@ impl Default for IndexOptions {
         let storage = Arc::new(LocalStorage::mapped());
         IndexOptions {
             force: false,
+            trust_data: false,
             lookup: None,
             checksums: false,
             digests: true,
@@ -77,8 +80,18 @@ pub struct Indexed {
 
 impl IndexOptions {
     /// Rebuilds all files from the data. Default: only missing ones.
+    ///
+    /// Digests, checksums, offsets and keys that contradict the data are the only trace of what is
+    /// damaged or lost, so then nothing is rebuilt, unless [`trust_data`](Self::trust_data) says so.
     pub fn force(mut self, yes: bool) -> Self {
         self.force = yes;
+        self
+    }
+
+    /// With [`force`](Self::force): takes the data as it is, and gives up what proves that it was
+    /// another. Default: no.
+    pub fn trust_data(mut self, yes: bool) -> Self {
+        self.trust_data = yes;
         self
     }
 
@@ -137,7 +150,7 @@ impl IndexOptions {
     /// # Errors
     ///
     /// [`Damaged`](ErrorKind::Damaged) if the data is not samples from end to end, the legacy
-    /// index does not fit it, or there are to be checksums of data that does not match its MD5;
+    /// index does not fit it, or digests, checksums, offsets or keys contradict it;
     /// [`DuplicateKey`](ErrorKind::DuplicateKey);
     /// [`Interrupted`](ErrorKind::Interrupted) and [`Locked`](ErrorKind::Locked) as for a writer.
     pub fn build(self, path: impl AsRef<Path>) -> Result<Indexed> {
@@ -262,7 +275,11 @@ impl<'a> Rebuild<'a> {
             make.push(SideFile::Md5);
         }
         let legacy = exists(SideFile::Index)? && !exists(SideFile::Offsets)?;
-        Ok(Rebuild { options, path, data, make, legacy })
+        let rebuild = Rebuild { options, path, data, make, legacy };
+        if !options.force {
+            rebuild.check_size()?;
+        }
+        Ok(rebuild)
     }
 
     fn makes(&self, file: SideFile) -> bool {
@@ -299,8 +316,7 @@ impl<'a> Rebuild<'a> {
 
     fn stage(&mut self, staging: &Staging, hear: &HearBytes<'_>) -> Result<()> {
         let storage = &self.options.storage;
-        let walks = self.makes(SideFile::Keys) && (self.options.force || !self.legacy);
-        let passes = [walks, self.makes(SideFile::Crc), self.digests_data()?];
+        let passes = [self.walks(), self.makes(SideFile::Crc), self.digests_data()?];
         let passes = passes.into_iter().filter(|needed| *needed).count() as u64;
         let passes = &Passes::new(self.data.len().saturating_mul(passes), hear);
         if self.makes(SideFile::Keys) {
@@ -331,10 +347,14 @@ impl<'a> Rebuild<'a> {
         if self.makes(SideFile::Lookup) && !wanted.lookup {
             self.stage_lookup(staging)?;
         }
-        let md5 = match self.makes(SideFile::Crc) {
-            true => self.stage_checksums(staging, passes)?,
-            false => None,
+        let (md5, old) = match (self.makes(SideFile::Crc), self.digests_data()?) {
+            (true, _) => self.stage_checksums(staging, passes)?,
+            (false, true) => (Some(self.digest_data(passes)?), None),
+            (false, false) => (None, None),
         };
+        if self.walks() {
+            self.refuse_contradiction(staging, md5, old)?;
+        }
         if self.makes(SideFile::Md5) {
             self.stage_digests(staging, md5, passes)?;
         }
@@ -349,8 +369,13 @@ impl<'a> Rebuild<'a> {
         build::write_slots(staging, &places)?.finish(&belongs, self.options.durable)
     }
 
-    /// `.crc`, and the MD5 of the data if it is of use: from one pass over the data.
-    fn stage_checksums(&self, staging: &Staging, passes: &Passes<'_>) -> Result<Option<[u8; 16]>> {
+    /// `.crc`, and the MD5 of the data if it is of use: from one pass over the data. Also the MD5 of the
+    /// data that the `.crc` is of that is there.
+    fn stage_checksums(
+        &self,
+        staging: &Staging,
+        passes: &Passes<'_>,
+    ) -> Result<(Option<Digest>, Option<Digest>)> {
         let storage = &self.options.storage;
         let path = self.current(staging, SideFile::Offsets);
         let file = storage.open(&path)?;
@@ -376,44 +401,10 @@ impl<'a> Rebuild<'a> {
             passes.add(end.saturating_sub(start))?;
             spool.push(sum, end)
         })?;
-        self.refuse_damage(recorded, md5, old.map(|old| old.of().md5), differs)?;
+        let old_md5 = old.and_then(|old| old.of().md5);
+        self.refuse_damage(recorded, md5, old_md5, differs)?;
         spool.finish(md5, self.options.durable)?;
-        Ok(md5)
-    }
-
-    /// Checksums say of data that it is good, so what there is to compare it with must agree:
-    /// `recorded`, the line of `.md5`, and the checksums so far, which are of data with the MD5
-    /// `old`, if that was known, and differ first at the sample `differs`.
-    fn refuse_damage(
-        &self,
-        recorded: Option<[u8; 16]>,
-        md5: Option<[u8; 16]>,
-        old: Option<Option<[u8; 16]>>,
-        differs: Option<u64>,
-    ) -> Result<()> {
-        let old_md5 = old.flatten();
-        let message = if recorded.is_some() && md5 != recorded {
-            // The line may be what is wrong: with `force` it is made again.
-            if self.options.force && md5 == old_md5 {
-                return Ok(());
-            }
-            "the data does not match its MD5, so no checksums were made of it: remove .md5 to make \
-             them of the data as it is"
-        } else {
-            // A match with the line proves the data, unless the line may be younger than damage.
-            let proven = recorded.is_some() && (self.options.force || old_md5.is_some());
-            if proven || differs.is_none() {
-                return Ok(());
-            }
-            "the sample does not match its checksum, so none were made again: remove .crc to make \
-             them of the data as it is"
-        };
-        let error = Error::new(ErrorKind::Damaged, message);
-        // Those of other data tell nothing.
-        match differs.filter(|_| recorded.is_none() || old_md5.is_none() || old_md5 == recorded) {
-            Some(index) => Err(error.with_index(index)),
-            None => Err(error),
-        }
+        Ok((md5, old_md5))
     }
 
     /// Keys that were there before are believed only if their number is that of the offsets.
@@ -519,12 +510,20 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// Whether the MD5 of the data is computed by a pass of its own.
+    /// Whether the samples are found by a pass over the data.
+    fn walks(&self) -> bool {
+        self.makes(SideFile::Keys) && (self.options.force || !self.legacy)
+    }
+
+    /// Whether the MD5 of the data is computed by a pass of its own: for its line, or to compare it.
     fn digests_data(&self) -> Result<bool> {
-        let storage = &self.options.storage;
-        let path = SideFile::Md5.path(self.path);
-        let is_there = storage.stat(&path)?.is_some() && !self.options.force;
-        Ok(self.makes(SideFile::Md5) && !self.makes(SideFile::Crc) && !is_there)
+        if self.makes(SideFile::Crc) {
+            return Ok(false);
+        }
+        let recorded = recorded_md5(&self.options.storage, self.path)?;
+        let is_compared = self.walks() && !self.options.trust_data && recorded.is_some();
+        let has_line = recorded.is_some() && !self.options.force;
+        Ok(is_compared || self.makes(SideFile::Md5) && !has_line)
     }
 
     fn digest_data(&self, passes: &Passes<'_>) -> Result<[u8; 16]> {
@@ -556,6 +555,8 @@ impl<'a> Rebuild<'a> {
         let name = |path: &Path| {
             path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
         };
+        // What was recorded of the data under the name that it had then is no less true.
+        let old = old.renamed(&name(self.path));
         let mut new = old.clone();
         if old.get(&name(self.path)).is_none() {
             let md5 = md5.map_or_else(|| self.digest_data(passes), Ok)?;

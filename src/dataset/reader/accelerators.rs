@@ -265,9 +265,10 @@ impl ShardFilter {
             return Ok(false);
         }
         let digests = read_digests(storage, &path)?;
-        let digest_of = |path: &Path| digests.get(&path.file_name()?.to_string_lossy()).copied();
-        let expected = digest_of(&SideFile::Filter.path(data));
-        let (true, Some(expected)) = (digest_of(data) == Some(md5_of_data), expected) else {
+        let name = data.file_name().unwrap_or_default().to_string_lossy();
+        let digest_of = |suffix: &str| digests.get_of(&name, suffix).copied();
+        let expected = digest_of(SideFile::Filter.suffix());
+        let (true, Some(expected)) = (digest_of("") == Some(md5_of_data), expected) else {
             return Ok(false);
         };
         let mut md5 = Md5::new();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
 use crate::format::dataset::{Digest, Digests, SideFile, crc, keys, legacy_index, offsets};
 use crate::format::msgpack::sample::{KeySearch, KeyStep};
@@ -320,12 +320,11 @@ impl OpenDataset {
 
     /// The digest of a file by `.md5`, if that has one.
     pub(super) fn recorded_digest(&self, file: SideFile) -> Result<Option<Digest>> {
-        let path = file.path(&self.path);
         let Some(digests) = self.side_file(SideFile::Md5)? else { return Ok(None) };
         let text = digests.read(0..digests.len())?;
         let digests = Digests::parse(&text).map_err(|e| Error::from(e).at(digests.path()))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        Ok(digests.get(&name).copied())
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        Ok(digests.get_of(&name, file.suffix()).copied())
     }
 
     #[inline]
@@ -748,7 +747,11 @@ fn check_offsets(
     // journal says so, and what the offsets know is the dataset.
     let known_len =
         if last < data_len && appended(storage, data_path, count, last)? { last } else { data_len };
-    offsets::check_ends(count, first, last, known_len).map_err(damaged)?;
+    offsets::check_ends(count, first, last, known_len).map_err(|e| match first {
+        // The data was cut, or something was put behind it.
+        0 => damaged(e).with_remedy(Remedy::Salvage),
+        _ => damaged(e),
+    })?;
     let len = usize::try_from(count).map_err(|_| {
         Error::new(ErrorKind::Limit, "more samples than this machine can address").at(&path)
     })?;

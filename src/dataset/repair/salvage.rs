@@ -111,8 +111,11 @@ pub(super) fn run(path: &Path, output: &Path, options: WriterOptions) -> Result<
     let source = partial.unwrap_or_else(|| path.to_path_buf());
     let data = storage.open(&source)?;
     let bytes = data.read(0..data.len())?;
-    let hints = if half_written { Vec::new() } else { believable_offsets(&**storage, path, &data) };
-    let known = match half_written {
+    let hints = match half_written {
+        true => Hints::default(),
+        false => Hints::open(&**storage, path, data.len()),
+    };
+    let mut known = match half_written {
         true => None,
         false => Known::open(storage, path)?,
     };
@@ -125,6 +128,14 @@ pub(super) fn run(path: &Path, output: &Path, options: WriterOptions) -> Result<
     let base = journal.and_then(|journal| journal.base);
     let signed = base.map_or(data.len(), |base| base.bytes.min(data.len()));
     let options = if known.is_some() { options.checksums(true) } else { options };
+    // Data that has its MD5 refutes any checksum that differs.
+    let early = match (&known, recorded) {
+        (Some(_), Some(_)) => Some(md5_of(&data, signed)?),
+        _ => None,
+    };
+    if let (true, Some(known)) = (early.is_some() && early == recorded, &mut known) {
+        known.checksums = None;
+    }
     let report_path = report_path(output);
     let is_there = |path: &Path| storage.lstat(path);
     // One without an output is of a run that was cut short.
@@ -136,15 +147,20 @@ pub(super) fn run(path: &Path, output: &Path, options: WriterOptions) -> Result<
     let writer = options.create(output)?;
     let mut report = Salvage { source: source.clone(), old_digests, ..Salvage::default() };
     let (md5, saved) = rayon::join(
-        || match recorded {
-            Some(_) => md5_of(&data, signed).map(Some),
-            None => Ok(None),
+        || match (early, recorded) {
+            (None, Some(_)) => md5_of(&data, signed).map(Some),
+            _ => Ok(early),
         },
         || report.save_all(writer, &bytes, &hints, known.as_ref()),
     );
     let writer = saved?;
     let md5 = md5?;
     report.matches_md5 = recorded.map(|recorded| md5 == Some(recorded));
+    // Of data that is all there an offset is wrong.
+    if let (None, Some(missing), false) = (&known, hints.missing, report.matches_md5 == Some(true))
+    {
+        report.lost.push(missing);
+    }
     report.proof = match (report.matches_md5, known) {
         (Some(true), _) => Proof::Digest,
         (_, Some(_)) => Proof::Checksums,
@@ -185,7 +201,8 @@ fn old_digests(storage: &Arc<dyn Storage>, path: &Path) -> Result<BTreeMap<Strin
 
 /// What `.crc` says of the samples of a dataset, and the offsets that it is of.
 struct Known {
-    checksums: Checksums,
+    /// `None` where the data is proven without them.
+    checksums: Option<Checksums>,
     ends: Vec<u64>,
     keys: Vec<String>,
 }
@@ -220,6 +237,7 @@ impl Known {
                 keys::Keys::parse(&bytes).ok()?.map(|key| key.map(str::to_owned)).collect();
             keys.ok().filter(|keys| keys.len() as u64 == count)
         });
+        let checksums = Some(checksums);
         Ok(Some(Known { checksums, ends, keys: keys.unwrap_or_default() }))
     }
 }
@@ -240,12 +258,12 @@ impl Salvage {
         &mut self,
         mut writer: Writer,
         bytes: &[u8],
-        hints: &[u64],
+        hints: &Hints,
         known: Option<&Known>,
     ) -> Result<Writer> {
         let walked_to = match known {
             Some(known) => self.save_known(&mut writer, bytes, known)?,
-            None => self.save_hinted(&mut writer, bytes, hints)?,
+            None => self.save_hinted(&mut writer, bytes, &hints.ends)?,
         };
         self.walk(&mut writer, bytes, walked_to..bytes.len())?;
         Ok(writer)
@@ -275,14 +293,14 @@ impl Salvage {
                 Some((bytes.get(range.clone())?, range))
             };
             let Some((sample, range)) = sample(pair[0], pair[1]) else {
-                let (len, last) = (bytes.len(), known.ends.len() - 2);
                 let end = known.ends.last().copied().unwrap_or_default();
-                let reason =
-                    format!("the data ends at byte {len}: samples {index} to {last} are not there");
-                self.lost.push(Loss { index: None, key: None, bytes: pair[0]..end, reason });
-                return Ok(len);
+                let last = known.ends.len() - 2;
+                self.lost.push(not_there(pair[0]..end, bytes.len() as u64, index, last));
+                return Ok(bytes.len());
             };
-            let wrong = match known.checksums.compare(index, sample)? {
+            let checksums = known.checksums.as_ref();
+            let mismatch = checksums.map(|sums| sums.compare(index, sample)).transpose()?;
+            let wrong = match mismatch.flatten() {
                 Some(mismatch) => Some(mismatch.to_string()),
                 None => msgpack::check_sample(sample).err().map(|e| e.to_string()),
             };
@@ -321,8 +339,11 @@ impl Salvage {
         Ok(())
     }
 
+    /// Saves a sample that was seen to be one.
     fn save(&mut self, writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<()> {
-        match writer.write_packed(&bytes[range.clone()]) {
+        let sample = &bytes[range.clone()];
+        let Some(key) = msgpack::key(sample)? else { return Ok(()) };
+        match writer.write_raw_unchecked(key, sample) {
             Err(e) if e.kind() == ErrorKind::DuplicateKey => {
                 self.lose(range, e.to_string());
                 Ok(())
@@ -348,21 +369,43 @@ impl Salvage {
     }
 }
 
-/// The offsets that make sense: from 0, ascending, within the data. Empty if the first does not.
-fn believable_offsets(storage: &dyn Storage, path: &Path, data: &Source) -> Vec<u64> {
-    let Ok(file) = storage.open(&SideFile::Offsets.path(path)) else { return Vec::new() };
-    let Ok(bytes) = file.read(0..file.len()) else { return Vec::new() };
-    let entries = (0..bytes.len() / 8).map_while(|i| offsets::entry(&bytes, i));
-    let mut believed: Vec<u64> = Vec::new();
-    for entry in entries {
-        let sensible = match believed.last() {
-            None => entry == 0,
-            Some(last) => entry > *last && entry <= data.len(),
-        };
-        if !sensible {
-            break;
+/// Samples behind the end of the data.
+fn not_there(bytes: Range<u64>, len: u64, first: usize, last: usize) -> Loss {
+    let reason = format!("the data ends at byte {len}: samples {first} to {last} are not there");
+    Loss { index: None, key: None, bytes, reason }
+}
+
+/// What `.offsets` says, as far as it makes sense.
+#[derive(Default)]
+struct Hints {
+    /// Ascending from 0, within the data. Empty if the first does not make sense.
+    ends: Vec<u64>,
+    /// What is behind the end of the data, where all offsets make sense.
+    missing: Option<Loss>,
+}
+
+impl Hints {
+    fn open(storage: &dyn Storage, path: &Path, data_len: u64) -> Hints {
+        let Ok(file) = storage.open(&SideFile::Offsets.path(path)) else { return Hints::default() };
+        let Ok(bytes) = file.read(0..file.len()) else { return Hints::default() };
+        let entries = || (0..bytes.len() / 8).map_while(|i| offsets::entry(&bytes, i));
+        let mut ends: Vec<u64> = Vec::new();
+        for entry in entries() {
+            let sensible = match ends.last() {
+                None => entry == 0,
+                Some(last) => entry > *last && entry <= data_len,
+            };
+            if !sensible {
+                break;
+            }
+            ends.push(entry);
         }
-        believed.push(entry);
+        let makes_sense = entries().next() == Some(0) && entries().is_sorted();
+        let end = entries().last().filter(|last| makes_sense && *last > data_len);
+        let missing = end.map(|end| {
+            let first = entries().take_while(|end| *end <= data_len).count() - 1;
+            not_there(data_len..end, data_len, first, bytes.len() / 8 - 2)
+        });
+        Hints { ends, missing }
     }
-    believed
 }

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::format::dataset::key_hashes::{self, Salt};
-use crate::format::dataset::{SideFile, filter, keys};
+use crate::format::dataset::{SideFile, filter, keys, lookup};
 use crate::format::hex;
 
 use super::super::index;
@@ -18,17 +18,38 @@ impl Files<'_> {
         listed: &[&[u8]],
         problems: &mut Vec<VerifyProblem>,
     ) -> Result<()> {
-        let Some((path, file)) = self.open(SideFile::KeyHashes)? else { return Ok(()) };
+        let keys_path = SideFile::Keys.path(&self.path);
+        let hashes = match self.compare_hashes(listed, problems)? {
+            Some(hashes) => hashes,
+            None => listed.par_iter().map(|key| lookup::hash(key)).collect(),
+        };
+        for (first, second) in same_hashes(&hashes) {
+            let same = listed[first] == listed[second];
+            let what = if same { "the same key" } else { "another key with the same hash" };
+            let message = format!("sample {first} has {what}");
+            let problem = VerifyProblem::new(&keys_path, message);
+            problems.push(problem.index(second).key(listed[second]));
+        }
+        Ok(())
+    }
+
+    /// The hashes that there should be, under the salt that there is, where there are that many.
+    fn compare_hashes(
+        &self,
+        listed: &[&[u8]],
+        problems: &mut Vec<VerifyProblem>,
+    ) -> Result<Option<Vec<u64>>> {
+        let Some((path, file)) = self.open(SideFile::KeyHashes)? else { return Ok(None) };
         match key_hashes::count(file.len()) {
             Ok(count) if count == listed.len() as u64 => {}
             Ok(count) => {
                 let message = format!("expected {} hashes, found {count}", listed.len());
                 problems.push(VerifyProblem::new(&path, message));
-                return Ok(());
+                return Ok(None);
             }
             Err(e) => {
                 problems.push(VerifyProblem::at_format(&path, e));
-                return Ok(());
+                return Ok(None);
             }
         }
         let bytes = file.read(0..file.len())?;
@@ -46,8 +67,7 @@ impl Files<'_> {
             }
         }
         self.check_lookup(&salt, &hashes, listed, problems)?;
-        find_duplicates(&SideFile::Keys.path(&self.path), listed, &hashes, problems);
-        Ok(())
+        Ok(Some(hashes))
     }
 
     pub(super) fn check_lookup(
@@ -150,22 +170,11 @@ pub(super) fn check_keys<'a>(
     listed
 }
 
-/// Keys that are there twice, found by their hashes.
-fn find_duplicates(
-    path: &Path,
-    listed: &[&[u8]],
-    hashes: &[u64],
-    problems: &mut Vec<VerifyProblem>,
-) {
+/// The samples with equal hashes: each with the one before it.
+pub(super) fn same_hashes(hashes: &[u64]) -> impl Iterator<Item = (usize, usize)> {
     let mut sorted: Vec<(u64, u32)> = (0u32..).zip(hashes).map(|(i, hash)| (*hash, i)).collect();
     sorted.par_sort_unstable();
-    for pair in sorted.windows(2) {
-        let (first, second) = (pair[0].1 as usize, pair[1].1 as usize);
-        if pair[0].0 == pair[1].0 {
-            let same = listed[first] == listed[second];
-            let what = if same { "the same key" } else { "another key with the same hash" };
-            let message = format!("sample {first} has {what}");
-            problems.push(VerifyProblem::new(path, message).index(second).key(listed[second]));
-        }
-    }
+    let pairs: Vec<_> = sorted.windows(2).filter(|pair| pair[0].0 == pair[1].0).collect();
+    let pairs: Vec<_> = pairs.iter().map(|p| (p[0].1 as usize, p[1].1 as usize)).collect();
+    pairs.into_iter()
 }

@@ -26,6 +26,7 @@ mod samples;
 mod shards;
 
 use checksums::Compared;
+use digests::Digested;
 pub use report::{Cure, VerifyProblem, VerifyReport};
 use state::State;
 
@@ -166,7 +167,7 @@ impl<'a> Files<'a> {
         self.passes = Passes::new(self.end.saturating_mul(passes), hear);
         let this = &*self;
         let (digests, checks) = rayon::join(|| this.check_digests(data), || this.check(data, deep));
-        let (mut problems, digests) = digests?;
+        let Digested { mut problems, remarks, files: digests } = digests?;
         let (samples, compared, found) = checks?;
         let mut checksums = 0;
         if let Some(compared) = compared {
@@ -189,6 +190,7 @@ impl<'a> Files<'a> {
             samples,
             bytes,
             problems,
+            remarks,
             missing,
             digests,
             checksums,

@@ -99,6 +99,8 @@ pub struct VerifyReport {
     pub bytes: u64,
     /// Everything that is wrong. Empty means that the dataset is good as far as it was checked.
     pub problems: Vec<VerifyProblem>,
+    /// What is worth knowing, and nothing wrong: that the dataset was renamed.
+    pub remarks: Vec<VerifyProblem>,
     /// Side files that are not there, and so were not checked. This is no problem as such: a reader
     /// does without them, and [`index`](crate::index) makes them.
     pub missing: Vec<PathBuf>,
@@ -120,21 +122,46 @@ impl VerifyReport {
         self.problems.is_empty()
     }
 
-    /// What mends the dataset, as far as that can be said.
+    /// What mends the dataset with this data file, as far as that can be said: one of those that the
+    /// report is about, where that is several.
     pub fn cure(&self, data: &Path) -> Cure {
-        let is = |what: &dyn Fn(&Path) -> bool| self.problems.iter().any(|p| what(&p.file));
+        let is_its = |file: &PathBuf| data_of(file) == data;
+        let files =
+            || self.problems.iter().map(|problem| &problem.file).filter(|file| is_its(file));
         let labels = crate::dataset::labels_path(data);
-        let only = |file| self.problems.iter().all(|p| SideFile::of(&p.file) == Some(file));
+        let only = |side| files().all(|file| SideFile::of(file) == Some(side));
+        let is_good = files().next().is_none();
         match () {
-            () if is(&|file| file.extension().is_some_and(|e| e == "partial")) => Cure::Repair,
-            () if is(&|file| file == data) => Cure::Salvage,
-            () if self.is_good() && self.missing.is_empty() => Cure::None,
-            () if self.is_good() => Cure::MakeMissing,
-            () if self.problems.iter().all(|problem| problem.file == labels) => Cure::NameLabels,
+            () if files().any(|file| is_partial(file)) => Cure::Repair,
+            () if files().any(|file| file == data) => Cure::Salvage,
+            () if is_good && !self.missing.iter().any(is_its) => Cure::None,
+            () if is_good => Cure::MakeMissing,
+            () if files().all(|file| *file == labels) => Cure::NameLabels,
             () if only(SideFile::Crc) => Cure::Rebuild(Some(SideFile::Crc)),
             () if only(SideFile::Lookup) => Cure::Rebuild(Some(SideFile::Lookup)),
+            // Either they are wrong or the data is.
+            () if !self.proves(data) && files().any(|file| is_evidence(file)) => Cure::Salvage,
             () => Cure::Rebuild(None),
         }
+    }
+
+    /// The data files that something is wrong with, or whose side files are missing.
+    pub fn concerned(&self) -> Vec<PathBuf> {
+        let problems = self.problems.iter().map(|problem| &problem.file);
+        let mut all = Vec::new();
+        for data in problems.chain(&self.missing).map(|file| data_of(file)) {
+            if !all.contains(&data) {
+                all.push(data);
+            }
+        }
+        all
+    }
+
+    /// Whether this data file has its MD5, or all of its samples have their checksums.
+    pub fn proves(&self, data: &Path) -> bool {
+        let is_compared = self.digests.iter().any(|file| file == data);
+        let is_wrong = self.problems.iter().any(|problem| problem.file == data);
+        !is_wrong && (is_compared || self.checksums > 0 && self.checksums == self.samples)
     }
 
     /// The problems as lines: of each kind the first ones, at most this many, and then how many more
@@ -157,6 +184,24 @@ impl VerifyReport {
         }
         lines
     }
+}
+
+/// The data file of the dataset that a file belongs to.
+fn data_of(file: &Path) -> PathBuf {
+    let is_labels = file.extension().is_some_and(|extension| extension == "labels");
+    match is_partial(file) || is_labels {
+        true => file.with_extension(""),
+        false => SideFile::data_of(file),
+    }
+}
+
+fn is_partial(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "partial")
+}
+
+/// Whether a file tells which samples there were.
+fn is_evidence(file: &Path) -> bool {
+    matches!(SideFile::of(file), Some(SideFile::Offsets | SideFile::Keys | SideFile::Index))
 }
 
 /// What problems have in common that differ only in numbers, digests and names.
@@ -190,26 +235,41 @@ mod tests {
     #[test]
     fn what_mends_a_dataset_follows_from_where_it_is_damaged() {
         let data = Path::new("a.msgpack");
-        let cure = |files: &[&str], missing: &[&str]| {
+        let report = |files: &[&str], missing: &[&str]| {
             let problem = |file: &&str| VerifyProblem::new(Path::new(file), "wrong");
             VerifyReport {
                 samples: 0,
                 bytes: 0,
                 problems: files.iter().map(problem).collect(),
+                remarks: Vec::new(),
                 missing: missing.iter().map(PathBuf::from).collect(),
-                digests: Vec::new(),
+                digests: vec![data.to_path_buf()],
                 checksums: 0,
                 deep: false,
                 being_written: false,
             }
-            .cure(data)
         };
+        let cure = |files: &[&str], missing: &[&str]| report(files, missing).cure(data);
         assert_eq!(cure(&[], &[]), Cure::None);
         assert_eq!(cure(&[], &["a.msgpack.md5"]), Cure::MakeMissing);
         assert_eq!(cure(&["a.msgpack", "a.msgpack.partial"], &[]), Cure::Repair);
         assert_eq!(cure(&["a.msgpack.crc", "a.msgpack"], &[]), Cure::Salvage);
         assert_eq!(cure(&["a.msgpack.crc"], &[]), Cure::Rebuild(Some(SideFile::Crc)));
         assert_eq!(cure(&["a.msgpack.crc", "a.msgpack.keys"], &[]), Cure::Rebuild(None));
+        // Without proof of the data, what tells of other samples may be right.
+        for (file, expected) in [
+            ("a.msgpack.offsets", Cure::Salvage),
+            ("a.msgpack.keys", Cure::Salvage),
+            ("a.msgpack.filter", Cure::Rebuild(None)),
+        ] {
+            let report = VerifyReport { digests: Vec::new(), ..report(&[file], &[]) };
+            assert_eq!((report.cure(data), report.proves(data)), (expected, false));
+        }
+        // Of several datasets each has its own.
+        let report = report(&["b.msgpack", "a.msgpack.filter"], &["c.msgpack.md5"]);
+        let concerned = report.concerned();
+        let cures: Vec<Cure> = concerned.iter().map(|data| report.cure(data)).collect();
+        assert_eq!(cures, [Cure::Salvage, Cure::Rebuild(None), Cure::MakeMissing]);
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use rayon::prelude::*;
 
 use crate::error::Result;
+use crate::format::dataset::lookup;
 use crate::format::msgpack;
 #[cfg(feature = "arrays")]
 use crate::format::msgpack::numpy;
 use crate::storage::Source;
 
+use super::keys::same_hashes;
 use super::{Files, VerifyProblem};
 
 impl Files<'_> {
@@ -27,20 +29,23 @@ impl Files<'_> {
                 &walked
             }
         };
-        let check = |(index, pair): (usize, &[u64])| -> Result<Vec<VerifyProblem>> {
+        // The hashes of keys that no list has, to find those that come twice.
+        let is_unlisted = listed.is_none();
+        let check = |(index, pair): (usize, &[u64])| -> Result<(Option<u64>, Vec<VerifyProblem>)> {
             let range = pair[0]..pair[1];
             if range.start > range.end || range.end > self.end {
-                return Ok(Vec::new()); // reported already
+                return Ok((None, Vec::new())); // reported already
             }
             self.passes.add(range.end - range.start)?;
             let raw = data.read(range.clone())?;
             let listed = listed.and_then(|listed| listed.get(index));
             let problem = match msgpack::check_sample(&raw) {
                 Ok(key) if listed.is_none_or(|listed| *listed == key.as_bytes()) => {
+                    let hash = is_unlisted.then(|| lookup::hash(key.as_bytes()));
                     #[cfg(feature = "arrays")]
-                    return Ok(self.check_arrays(&raw, index, key, range.start));
+                    return Ok((hash, self.check_arrays(&raw, index, key, range.start)));
                     #[cfg(not(feature = "arrays"))]
-                    return Ok(Vec::new());
+                    return Ok((hash, Vec::new()));
                 }
                 Ok(key) => {
                     let listed = String::from_utf8_lossy(listed.unwrap_or(&&[][..]));
@@ -54,12 +59,25 @@ impl Files<'_> {
                     listed.map_or(problem.clone(), |key| problem.key(key))
                 }
             };
-            Ok(vec![problem.index(index).bytes(range)])
+            Ok((None, vec![problem.index(index).bytes(range)]))
         };
         let windows: Vec<(usize, &[u64])> = ends.windows(2).enumerate().collect();
-        let found: Vec<Vec<VerifyProblem>> =
+        let found: Vec<(Option<u64>, Vec<VerifyProblem>)> =
             windows.into_par_iter().with_min_len(16).map(check).collect::<Result<_>>()?;
-        problems.extend(found.into_iter().flatten());
+        let hashes = found.iter().enumerate().filter_map(|(i, (hash, _))| Some((i, (*hash)?)));
+        let (indices, hashes): (Vec<usize>, Vec<u64>) = hashes.unzip();
+        problems.extend(found.into_iter().flat_map(|(_, problems)| problems));
+        for (first, second) in same_hashes(&hashes) {
+            let (first, second) = (indices[first], indices[second]);
+            let bytes = |index: usize| ends[index]..ends[index + 1];
+            let (one, other) = (data.read(bytes(first))?, data.read(bytes(second))?);
+            let Ok(key) = msgpack::check_sample(&other) else { continue };
+            if msgpack::check_sample(&one) == Ok(key) {
+                let message = format!("sample {first} has the same key");
+                let problem = VerifyProblem::new(&self.path, message);
+                problems.push(problem.index(second).key(key.as_bytes()).bytes(bytes(second)));
+            }
+        }
         Ok(ends.len().saturating_sub(1))
     }
 

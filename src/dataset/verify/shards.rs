@@ -93,6 +93,7 @@ fn empty(deep: bool) -> VerifyReport {
         samples: 0,
         bytes: 0,
         problems: Vec::new(),
+        remarks: Vec::new(),
         missing: Vec::new(),
         digests: Vec::new(),
         checksums: 0,
@@ -105,6 +106,7 @@ fn add(all: &mut VerifyReport, one: VerifyReport) {
     all.samples = all.samples.saturating_add(one.samples);
     all.bytes = all.bytes.saturating_add(one.bytes);
     all.problems.extend(one.problems);
+    all.remarks.extend(one.remarks);
     all.missing.extend(one.missing);
     all.digests.extend(one.digests);
     all.checksums = all.checksums.saturating_add(one.checksums);

@@ -118,7 +118,7 @@ impl Publication<'_> {
         let old = md5.clone().finish();
         let path = SideFile::Md5.path(self.path);
         let recorded = match storage.stat(&path)? {
-            Some(_) => index::read_digests(storage, &path)?.get(&name(self.path)).copied(),
+            Some(_) => index::read_digests(storage, &path)?.get_of(&name(self.path), "").copied(),
             None => None,
         };
         if recorded.is_some_and(|recorded| recorded != old) {

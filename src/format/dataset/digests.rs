@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
+use super::side_file::SideFile;
 use crate::format::FormatError;
 
 /// The MD5 digest of a file.
@@ -69,6 +70,49 @@ impl Digests {
         self.iter().find(|&(other, _)| other == name).map(|(_, digest)| digest)
     }
 
+    /// The name under which the lines of a dataset stand whose data file has this name now: its own, or
+    /// where no line has that, the one of all lines. Those who rename a dataset rename its files, and leave
+    /// the lines as they are.
+    ///
+    /// ```
+    /// use kiste::format::dataset::Digests;
+    ///
+    /// let text = "d41d8cd98f00b204e9800998ecf8427e  old\n\
+    ///             d41d8cd98f00b204e9800998ecf8427e  old.keys\n";
+    /// let digests = Digests::parse(text.as_bytes())?;
+    /// assert_eq!(digests.name_of("new"), "old");
+    /// assert_eq!(digests.get_of("new", ".keys"), digests.get("old.keys"));
+    /// # Ok::<(), kiste::format::FormatError>(())
+    /// ```
+    pub fn name_of<'a>(&'a self, data: &'a str) -> &'a str {
+        let mut names = self.iter().map(|(name, _)| data_of(name));
+        let Some(first) = names.next() else { return data };
+        let mut is_first = first == data;
+        let mut is_one = true;
+        for name in names {
+            is_first |= name == data;
+            is_one &= name == first;
+        }
+        if is_one && !is_first { first } else { data }
+    }
+
+    /// The digest of a file of a dataset, by the name of its data file now and the suffix of the file,
+    /// which is empty for the data file: see [`name_of`](Self::name_of).
+    pub fn get_of(&self, data: &str, suffix: &str) -> Option<&Digest> {
+        let stem = self.name_of(data);
+        self.iter().find(|(name, _)| name.strip_prefix(stem) == Some(suffix)).map(|(_, md5)| md5)
+    }
+
+    /// The same lines under the name that the data file has now.
+    pub(crate) fn renamed(&self, data: &str) -> Digests {
+        let stem = self.name_of(data);
+        let renamed = |(name, digest): (&str, &Digest)| match name.strip_prefix(stem) {
+            Some(suffix) if data_of(name) == stem => (format!("{data}{suffix}"), *digest),
+            _ => (name.to_owned(), *digest),
+        };
+        Digests(self.iter().map(renamed).collect())
+    }
+
     /// Sets the digest of the file of this name: in place if there is one, else at the end.
     ///
     /// A name that does not fit in a line is an error: an empty one, one with a line feed, or one
@@ -98,6 +142,11 @@ impl Digests {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// The data file that a name belongs to, whether it is its own or that of a side file.
+fn data_of(name: &str) -> &str {
+    SideFile::ALL.iter().find_map(|file| name.strip_suffix(file.suffix())).unwrap_or(name)
 }
 
 /// The file name and digest of a line without its end, which begins at `at`.
@@ -217,6 +266,30 @@ mod tests {
             digests.set(name, DIGEST).unwrap();
         }
         assert_eq!(Digests::parse(digests.render().as_bytes()), Ok(digests));
+    }
+
+    #[test]
+    fn a_renamed_dataset_keeps_its_digests() {
+        let lines = |names: &[&str]| {
+            let line = |name: &&str| format!("{HEX}  {name}\n");
+            Digests::parse(names.iter().map(line).collect::<String>().as_bytes()).unwrap()
+        };
+        let old = lines(&["old", "old.offsets", "old.key_hashes"]);
+        for name in ["new", "old.keys", ""] {
+            assert_eq!(old.name_of(name), "old");
+            assert_eq!(old.get_of(name, ""), Some(&DIGEST));
+            assert_eq!(old.get_of(name, ".key_hashes"), Some(&DIGEST));
+            assert_eq!(old.get_of(name, ".keys"), None);
+        }
+        assert_eq!(old.renamed("new"), lines(&["new", "new.offsets", "new.key_hashes"]));
+        assert_eq!((old.name_of("old"), &old.renamed("old")), ("old", &old));
+        // Its own lines count before those of others, and those of several datasets not at all.
+        for names in [&["old", "new.keys"][..], &["new", "old"], &["a", "b"], &[]] {
+            let several = lines(names);
+            assert_eq!(several.name_of("new"), "new");
+            assert_eq!(several.get_of("new", ""), several.get("new"));
+            assert_eq!(several.renamed("new"), several);
+        }
     }
 
     #[test]

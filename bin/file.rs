@@ -10,6 +10,7 @@ use kiste::format::dataset::SideFile;
 use kiste::storage::{LocalStorage, ReplaceFile, Storage};
 
 use crate::exit::{Failure, Outcome, quoted};
+use crate::output::Output;
 
 /// Writes a file next to its place, syncs it and gives it its name. An existing file is replaced only
 /// with `force`.
@@ -107,8 +108,15 @@ pub(crate) fn locate(path: &Path) -> Outcome<(Arc<dyn Storage>, PathBuf)> {
     Ok((storage(), place))
 }
 
-/// Opens a dataset, by its name or its URL.
-pub(crate) fn open(path: &Path) -> Outcome<kiste::DatasetReader> {
+/// Opens a dataset, by its name or its URL. Says why that took long where it did.
+pub(crate) fn open(path: &Path, output: &Output) -> Outcome<kiste::DatasetReader> {
     let (storage, place) = locate(path)?;
-    Ok(kiste::DatasetReader::options().storage(storage).open(place)?)
+    let reader = kiste::DatasetReader::options().storage(storage).open(place)?;
+    if reader.is_walked() {
+        let name = path.display();
+        let read = "there is no .offsets, so all of the data was read to open it";
+        output.warn(format_args!("{name}: {read}"));
+        output.hint(format_args!("\"kiste index {}\" makes it", quoted(path)));
+    }
+    Ok(reader)
 }

@@ -76,8 +76,8 @@ pub(crate) struct InOut {
 
 impl InOut {
     /// The dataset that is read, after a check that the other one can be made.
-    pub(crate) fn open(&self) -> Outcome<DatasetReader> {
-        let reader = file::open(&self.input)?;
+    pub(crate) fn open(&self, output: &Output) -> Outcome<DatasetReader> {
+        let reader = file::open(&self.input, output)?;
         self.making.check(&[&self.input], &self.out)?;
         Ok(reader)
     }

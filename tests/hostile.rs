@@ -18,6 +18,9 @@ use tempfile::TempDir;
 /// The address space of a run in KiB: what a debug build with its threads takes, and a bit more.
 const ADDRESS_SPACE: u64 = 2 << 20;
 
+/// The seconds of a processor of a run.
+const PROCESSOR_TIME: u64 = 120;
+
 /// What rows of bombs are given as `--max-bytes`.
 const LIMIT: &str = "1M";
 
@@ -53,9 +56,10 @@ fn bytes(
 }
 
 /// Runs the command within its address space; its exit code and what it said. A signal is no code.
-fn run(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn run(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new("sh");
-    let limited = format!("ulimit -v {ADDRESS_SPACE} && exec \"$@\"");
+    // What does not end is killed when it has had more time of a processor than any of these takes.
+    let limited = format!("ulimit -v {ADDRESS_SPACE} -t {PROCESSOR_TIME} && exec \"$@\"");
     command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_kiste")]).args(args);
     // Each arena of the allocator reserves much that it never uses.
     command.current_dir(dir).env("MALLOC_ARENA_MAX", "2").env("RAYON_NUM_THREADS", "2");
@@ -110,7 +114,7 @@ fn withstand(table: Vec<Attack>) {
 }
 
 /// A file that has a hole after these bytes, up to a length.
-fn sparse(path: &Path, bytes: &[u8], len: u64) {
+pub(crate) fn sparse(path: &Path, bytes: &[u8], len: u64) {
     let mut file = File::create(path).unwrap();
     file.write_all(bytes).unwrap();
     file.set_len(len).unwrap();

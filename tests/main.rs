@@ -42,5 +42,7 @@ mod sharding;
 mod cli;
 #[cfg(all(feature = "cli", unix))]
 mod hostile;
+#[cfg(all(feature = "cli", unix))]
+mod claims;
 #[cfg(feature = "burn")]
 mod burn;

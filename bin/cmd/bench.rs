@@ -135,7 +135,7 @@ impl Args {
 
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         self.check()?;
-        let reader = file::open(&self.file)?;
+        let reader = file::open(&self.file, output)?;
         let shown = file::shown(&self.file);
         let (mode, doing) = match self.mode {
             Mode::Seq => (ReadMode::Seq, "reading"),

@@ -51,7 +51,7 @@ impl Args {
         let mut printer = Printer::new(&self.form, output)?;
         let mut exit = Exit::Yes;
         for path in &self.files {
-            let reader = file::open(path)?;
+            let reader = file::open(path, output)?;
             match &keys {
                 None => {
                     let range = self.range.unwrap_or(SampleRange::ALL);

@@ -43,7 +43,7 @@ Exit code 1 if there is any difference.";
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let (left, right) = (file::open(&self.left)?, file::open(&self.right)?);
+        let (left, right) = (file::open(&self.left, output)?, file::open(&self.right, output)?);
         let mut out = output.stdout();
         let progress = output.progress("comparing", Some((left.len() + right.len()) as u64));
         let found = |difference: Difference| match (self.jsonl, self.json) {

@@ -44,7 +44,7 @@ Examples:
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let reader = self.files.open()?;
+        let reader = self.files.open(output)?;
         let of = reader.len() as u64;
         let condition = self.condition(&reader)?;
         let progress = output.progress("filtering", Some(of));

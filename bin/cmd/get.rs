@@ -49,7 +49,7 @@ Exit code 1 if there is no such sample or field.";
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let reader = file::open(&self.file)?;
+        let reader = file::open(&self.file, output)?;
         let index = self.locate(&reader)?;
         let (bytes, binary) = match &self.field {
             Some(name) => self.field(&reader, index, name)?,

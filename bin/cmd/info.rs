@@ -38,7 +38,7 @@ struct Info {
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let info = DatasetInfo::of(&file::open(&self.file)?)?;
+        let info = DatasetInfo::of(&file::open(&self.file, output)?)?;
         let info = Info { info, unfinished: unfinished(&self.file)? };
         match self.json {
             true => output.json(&info)?,

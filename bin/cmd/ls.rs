@@ -42,7 +42,7 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let mut out = output.stdout();
         for path in &self.files {
-            let listed = self.list(path, &mut out);
+            let listed = self.list(path, output, &mut out);
             // What came before an error is printed before it.
             out.flush()?;
             listed?;
@@ -50,8 +50,8 @@ impl Args {
         Ok(Exit::Yes)
     }
 
-    fn list(&self, path: &Path, out: &mut Stdout) -> Outcome<()> {
-        let reader = file::open(path)?;
+    fn list(&self, path: &Path, output: &Output, out: &mut Stdout) -> Outcome<()> {
+        let reader = file::open(path, output)?;
         let width = reader.len().saturating_sub(1).to_string().len();
         for (index, key) in reader.keys().enumerate() {
             let key = key?;

@@ -78,7 +78,7 @@ impl Args {
         let (out, inputs) = files.ok_or_else(|| Failure::trouble("expected IN and OUT"))?;
         let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
         let readers: Outcome<Vec<DatasetReader>> =
-            inputs.iter().map(|input| file::open(input)).collect();
+            inputs.iter().map(|input| file::open(input, output)).collect();
         let readers = readers?;
         let plan = self.merge()?.plan(&readers)?;
         self.making.check(&inputs, out)?;

@@ -123,7 +123,7 @@ struct Listed<'a> {
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let reader = file::open(&self.file)?;
+        let reader = file::open(&self.file, output)?;
         let order = self.ordering.options().sampler(reader.len() as u64)?.order(self.epoch)?;
         let plan = Partition::new(order.len(), self.batch_size)?.world(self.world)?;
         let plan = plan.workers(self.workers)?;

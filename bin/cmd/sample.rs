@@ -45,7 +45,7 @@ enum Strategy {
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let reader = self.files.open()?;
+        let reader = self.files.open(output)?;
         let of = reader.len() as u64;
         if matches!(self.amount, Amount::Samples(samples) if samples > of) {
             let (file, has) = (file::shown(&self.files.input), units::counted(of, "sample"));

@@ -47,7 +47,7 @@ Exit code 1 if a key is not there.";
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let reader = self.files.open()?;
+        let reader = self.files.open(output)?;
         let chosen = match (&self.keys, &self.indices) {
             (Some(list), _) => self.by_keys(&reader, list, output)?,
             (_, Some(list)) => self.by_indices(&reader, list)?,

@@ -96,7 +96,7 @@ impl Args {
         if self.scatter_dir.is_some() {
             return Err(Failure::trouble("--scatter-dir needs --shards or --part"));
         }
-        let reader = file::open(&self.files.input)?;
+        let reader = file::open(&self.files.input, output)?;
         let options = self.ordering.options();
         let samples = reader.len() as u64;
         let order = options.sampler(samples)?.order(0)?;

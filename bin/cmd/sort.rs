@@ -32,7 +32,7 @@ Examples:
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let reader = self.files.open()?;
+        let reader = self.files.open(output)?;
         let values = scalars(&reader, &self.by, output)?;
         let indices = sorted(&values, self.natural, self.reverse);
         let made = self.files.make(&reader, indices, output)?;

@@ -59,7 +59,7 @@ Examples:
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let reader = file::open(&self.input)?;
+        let reader = file::open(&self.input, output)?;
         let by = self.parts_by();
         let parts = {
             let reading = by.field().map(|field| {

@@ -49,7 +49,7 @@ Examples:
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let reader = file::open(&self.file)?;
+        let reader = file::open(&self.file, output)?;
         let options = match self.field.is_empty() {
             true => StatOptions::default(),
             false => StatOptions::default().fields(&self.field),

@@ -28,7 +28,7 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let mut printer = Printer::new(&self.form, output)?;
         for path in &self.files {
-            let reader = file::open(path)?;
+            let reader = file::open(path, output)?;
             printer.print(&reader, reader.len().saturating_sub(self.count)..reader.len())?;
         }
         printer.finish()?;

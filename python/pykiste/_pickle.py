@@ -4,14 +4,17 @@ from pykiste._core import Dataset, Sampler
 from pykiste.errors import ReplacedError
 
 
-def reopen(path, copy, samples, size):
-    """The dataset of this path, which must be the one that was pickled."""
+def reopen(path, copy, samples, size, options=None, identity=None):
+    """The dataset of this path, which must be the one that was pickled. Pickles of 0.1.0 have no more than its size."""
     dataset = Dataset(path, copy=copy)
     if len(dataset) != samples or dataset.data_size != size:
         message = (
             f"{path}: expected the dataset that was pickled, with {samples} samples in {size} bytes, "
             f"found one with {len(dataset)} samples in {dataset.data_size} bytes"
         )
+        raise ReplacedError(message, path=path)
+    if identity is not None and not dataset._has_identity(identity):
+        message = f"{path}: expected the dataset that was pickled, found another one of the same size"
         raise ReplacedError(message, path=path)
     return dataset
 

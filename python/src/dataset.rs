@@ -1,13 +1,14 @@
 //! [`Dataset`]: samples by index and by key.
 
 use std::borrow::Cow;
+use std::ffi::CString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use kiste::DatasetReader;
 use kiste::reader::Reader;
-use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyList, PySlice, PyString, PyTuple};
 
@@ -138,6 +139,14 @@ impl Dataset {
     fn new(py: Python<'_>, path: PathBuf, copy: bool, verify: bool) -> PyResult<Dataset> {
         let reader = py.detach(|| DatasetReader::options().checksums(verify).open(&path));
         let (reader, decoder) = (reader.map_err(raise)?, Mutex::new(Decoder::new()));
+        if reader.is_walked() {
+            let path = kiste::storage::shown(&path);
+            let message = format!(
+                "{}.offsets not found, so all of the data was read to open it: pykiste.index makes it",
+                path.display()
+            );
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(message)?, 1)?;
+        }
         let map = if copy { None } else { Map::of(py, &reader)?.map(Arc::new) };
         Ok(Dataset {
             opened: Mutex::new(Some(Opened { reader, map })),
@@ -309,6 +318,12 @@ impl Dataset {
         Ok(())
     }
 
+    /// Whether it is the dataset that had this identity when it was pickled.
+    fn _has_identity(&self, py: Python<'_>, identity: &str) -> PyResult<bool> {
+        let reader = self.reader()?;
+        waiting(py, &reader, || reader.has_identity(identity)).map_err(raise)
+    }
+
     /// Closes it. Views of its memory stay valid: the last of them closes the map.
     fn close(&self) -> PyResult<()> {
         let opened = self.opened.lock().map_err(|_| bug("a reader panicked"))?.take();
@@ -326,11 +341,14 @@ impl Dataset {
         self.close()
     }
 
-    /// A path, and how large the data file was: another process opens the same, or fails.
+    /// A path, how large the data file was, and what tells it from another one of that size: another process
+    /// opens the same, or fails.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, PickledDataset)> {
         let reader = self.reader()?;
         let reopen = py.import("pykiste._pickle")?.getattr("reopen")?;
-        Ok((reopen, (self.path.clone(), self.copy, reader.len(), reader.data_len())))
+        let identity = waiting(py, &reader, || reader.identity()).map_err(raise)?;
+        let size = (reader.len(), reader.data_len());
+        Ok((reopen, (self.path.clone(), self.copy, size.0, size.1, None, identity)))
     }
 
     fn __repr__(&self) -> String {
@@ -344,7 +362,7 @@ impl Dataset {
 }
 
 /// What a pickled dataset consists of.
-type PickledDataset = (PathBuf, bool, usize, u64);
+type PickledDataset = (PathBuf, bool, usize, u64, Option<bool>, String);
 
 /// All samples in their order.
 #[pyclass(module = "pykiste")]

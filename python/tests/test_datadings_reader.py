@@ -434,6 +434,25 @@ def test_a_dataset_that_was_replaced_is_not_taken_for_the_old_one(tmp_path):
         reader.next()
 
 
+def test_other_labels_make_another_dataset(tmp_path):
+    path = tmp_path / "x.msgpack"
+
+    def write(label):
+        with ki.Writer(path, overwrite=True) as writer:
+            writer.write({"key": "a", "label": label})
+
+    write(1)
+    with MsgpackReader(path) as reader:
+        assert reader.get(0)["label"] == 1
+    pickled = pickle.dumps(reader)
+    assert reader.get(0)["label"] == 1
+    reader._close()
+    write(2)
+    for old in reader, pickle.loads(pickled):
+        with pytest.raises(ki.errors.ReplacedError):
+            old.get(0)
+
+
 def read_all(reader, numbers):
     for number in numbers:
         assert reader.get(number)["label"] == number

@@ -132,6 +132,39 @@ def test_pickles_are_small_and_refuse_another_dataset(numbers):
         pickle.loads(pickled)
 
 
+@pytest.mark.parametrize("digests", [True, False])
+def test_pickles_refuse_a_dataset_of_the_same_size(tmp_path, digests):
+    path = tmp_path / "x.msgpack"
+
+    def write(label):
+        with ki.Writer(path, overwrite=True, digests=digests) as writer:
+            for key in "abc":
+                writer.write({"key": key, "label": label})
+
+    write(1)
+    pickled = pickle.dumps(ki.open(path))
+    write(1)
+    assert pickle.loads(pickled)["b"]["label"] == 1
+    write(2)
+    with pytest.raises(ki.errors.ReplacedError, match="another one of the same size"):
+        pickle.loads(pickled)
+
+
+def test_a_dataset_without_offsets_warns(numbers):
+    numbers.with_name(numbers.name + ".offsets").unlink()
+    with pytest.warns(UserWarning, match="offsets not found") as warned:
+        assert len(ki.open(numbers)) > 0
+    assert len(warned) == 1
+
+
+@pytest.mark.parametrize("field", [{b"nd": True, b"data": b""}, {b"complex": True, b"data": "1j"}])
+def test_a_sample_that_reads_back_as_an_array_is_refused(tmp_path, field):
+    with ki.Writer(tmp_path / "x.msgpack") as writer:
+        with pytest.raises(ValueError, match="expected a sample, found an array or a number"):
+            writer.write({"key": "a", **field})
+        writer.write({"key": "a", "field": field})
+
+
 def test_threads_share_a_dataset(numbers):
     dataset, failed = ki.open(numbers), []
 

@@ -88,7 +88,7 @@ impl Input for Chained {
     }
 
     fn len_hint(&self) -> Option<u64> {
-        self.inputs.iter().map(|input| input.len_hint()).sum()
+        self.inputs.iter().try_fold(0u64, |sum, input| sum.checked_add(input.len_hint()?))
     }
 
     fn label_names(&self) -> Option<&[String]> {

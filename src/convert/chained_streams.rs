@@ -50,6 +50,6 @@ impl Source for ChainedStreams {
     // No unit: each source counts its own from 0.
 
     fn len_hint(&self) -> Option<u64> {
-        self.sources.iter().map(|source| source.len_hint()).sum()
+        self.sources.iter().try_fold(0u64, |sum, source| sum.checked_add(source.len_hint()?))
     }
 }

@@ -27,6 +27,7 @@ pub mod numpy;
 pub mod msgpack;
 #[cfg(feature = "arrays")]
 pub mod jsonl;
+pub(crate) mod claimed;
 pub mod dataset;
 pub(crate) mod md5;
 #[cfg(feature = "arrays")]

@@ -24,6 +24,7 @@ use crate::dataset::DatasetReader;
 use crate::dataset::Writer;
 use crate::dataset::staging::Scratch;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::claimed::Claimed;
 use crate::sampler::Order;
 use crate::storage::{CachedFile, Source, prefer_huge_pages, prefetch};
 
@@ -87,7 +88,7 @@ fn check(reader: &DatasetReader, order: &dyn Order) -> Result<()> {
         let message = format!("an order of {} for {} samples", order.len(), reader.len());
         return Err(Error::new(ErrorKind::Invalid, message));
     }
-    let mut seen = vec![0_u64; reader.len().div_ceil(64)];
+    let mut seen = Claimed::new(reader.len().div_ceil(64) as u64).filled(0_u64)?;
     for index in order.iter() {
         let (word, bit) = ((index / 64) as usize, 1 << (index % 64));
         let is_new = index < order.len() && seen[word] & bit == 0;
@@ -183,7 +184,7 @@ impl Bucket {
 impl Plan {
     /// For the samples from a position on.
     fn new(reader: &DatasetReader, order: &dyn Order, memory: u64, start: u64) -> Result<Plan> {
-        let mut bucket_of = vec![NOWHERE; reader.len()];
+        let mut bucket_of = Claimed::new(reader.len() as u64).filled(NOWHERE)?;
         let mut buckets: Vec<Bucket> = Vec::new();
         let (mut indices, mut lengths) = (Vec::new(), Vec::new());
         for first in (start..order.len()).step_by(STRIDE) {

@@ -8,6 +8,7 @@ use half::f16;
 
 use super::{STRIDE, at_sample};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::claimed::Claimed;
 use crate::format::msgpack::Value;
 use crate::format::msgpack::numpy::{Special, recognise};
 use crate::natural::natural_order;
@@ -166,7 +167,7 @@ pub fn scalars(
     field: &str,
     mut progress: impl FnMut(u64) -> Result<()>,
 ) -> Result<Vec<Scalar>> {
-    let mut scalars = Vec::with_capacity(reader.len());
+    let mut scalars = Claimed::new(reader.len() as u64).room()?;
     for index in 0..reader.len() {
         let wrong = |message| at_sample(reader, index, Error::new(ErrorKind::Invalid, message));
         scalars.push(if field == "key" {

@@ -16,6 +16,8 @@ use super::open::OpenDataset;
 
 /// From how many entries on a search uses all cores: below, starting a thread costs more.
 const PARALLEL: usize = 1 << 21;
+/// Up to which size a remote file is fetched whole: 128 million hashes.
+const WHOLE: u64 = 1 << 30;
 /// Bytes read at a time where hashes are not mapped.
 const STEP: u64 = 1 << 20;
 /// Hashes made numbers at a time.
@@ -130,6 +132,11 @@ impl Hashes {
 
     /// All hashes of a remote file, fetched once.
     fn whole<'a>(&self, file: &Source, all: &'a OnceLock<Vec<u8>>) -> Result<&'a [u8]> {
+        if all.get().is_none() && file.len() > WHOLE {
+            let message = format!("expected at most {WHOLE} bytes to search, found {}", file.len());
+            let error = Error::new(ErrorKind::Limit, message).at(file.path());
+            return Err(error.advise("a .lookup next to the dataset answers without this file"));
+        }
         if all.get().is_none() {
             let bytes = file.read(SALT..SALT + self.len as u64 * 8)?.into_owned();
             all.get_or_init(|| bytes);

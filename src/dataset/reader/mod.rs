@@ -27,6 +27,7 @@ mod absent;
 mod accelerators;
 mod search;
 pub(crate) mod shards;
+mod identity;
 
 use accelerators::ShardFilter;
 pub use iter::{Iter, Keys, RawIter};
@@ -246,6 +247,25 @@ impl DatasetReader {
         match &*self.shared {
             Shared::One(one) => one.files.len,
             Shared::Many(shards) => shards.len(),
+        }
+    }
+
+    /// Whether there is no `.offsets` and no legacy `.index`, so that opening took a pass over all of the data, and
+    /// always will: [`index`](crate::index) makes the files.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("one.msgpack");
+    /// std::fs::write(&path, b"\x81\xa3key\xa1a")?; // data alone is enough, but slow to open
+    /// assert!(kiste::DatasetReader::open(&path)?.is_walked());
+    /// kiste::index::IndexOptions::default().build(&path)?;
+    /// assert!(!kiste::DatasetReader::open(&path)?.is_walked());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_walked(&self) -> bool {
+        match &*self.shared {
+            Shared::One(one) => one.files.is_walked,
+            Shared::Many(shards) => shards.is_walked(),
         }
     }
 

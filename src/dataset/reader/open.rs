@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
+use crate::format::claimed::Claimed;
 use crate::format::dataset::{Digest, Digests, SideFile, crc, keys, legacy_index, offsets};
 use crate::format::msgpack::sample::{KeySearch, KeyStep};
 use crate::format::msgpack::{self, Value};
@@ -25,6 +26,8 @@ pub(super) struct OpenDataset {
     pub(super) data_len: u64,
     pub(super) len: usize,
     pub(super) offsets: Offsets,
+    /// Whether the offsets come from a walk over the data.
+    pub(super) is_walked: bool,
     keys: OnceLock<Option<Source>>,
     checksums: OnceLock<Checksums>,
     /// Whether samples are compared with them whenever they are read.
@@ -63,6 +66,8 @@ const ALL_OFFSETS: u64 = 512 << 20;
 /// time: the key is among the first fields of most.
 const WHOLE_SAMPLE: u64 = 16 << 10;
 const KEY_PART: u64 = 4 << 10;
+/// Samples that may be empty.
+const MAX_EMPTY: u64 = 1 << 24;
 /// From this size on the end of a sample is on another page than its beginning.
 const LARGE: usize = 4 << 10;
 /// After this many parts without a key a sample is fetched whole.
@@ -174,7 +179,11 @@ impl OpenDataset {
         let offsets = open_offsets(&*storage, path, &data, offsets_file);
         // Before what was found is believed, good or bad: are these the files of one dataset?
         witness.check(&*storage, path)?;
-        Ok(OpenDataset::of(path, storage, data, offsets?, witness, Vec::new()))
+        let offsets = offsets?;
+        let is_walked = matches!(offsets.0, Offsets::Derived(_))
+            && storage.stat(&SideFile::Index.path(path))?.is_none();
+        let opened = OpenDataset::of(path, storage, data, offsets, witness, Vec::new());
+        Ok(OpenDataset { is_walked, ..opened })
     }
 
     /// The dataset of these files, which were opened in one round: the data, and those of
@@ -228,6 +237,7 @@ impl OpenDataset {
             data_len,
             len,
             offsets,
+            is_walked: false,
             keys: OnceLock::new(),
             checksums: OnceLock::new(),
             check: false,
@@ -741,7 +751,11 @@ fn check_offsets(
         Ok(offsets::entry(&bytes, 0).unwrap_or_default())
     };
     let damaged = |e: FormatError| Error::from(e).at(&path);
-    let count = offsets::count(file.len()).map_err(damaged)?;
+    let claimed = Claimed::new(offsets::count(file.len()).map_err(damaged)?);
+    let claimed = claimed.within(keys::MAX_COUNT, "samples", file.len()).map_err(damaged)?;
+    // Only samples that were written raw can be empty.
+    let size = data_len.max(MAX_EMPTY);
+    let count = claimed.backed((size, 1), "samples", file.len()).map_err(damaged)?;
     let (first, last) = (entry(0)?, entry(count)?);
     // More data than the offsets know is an append in progress, or one that died: then the
     // journal says so, and what the offsets know is the dataset.

@@ -10,7 +10,8 @@ use std::fmt::{self, Write};
 use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Digest, SideFile};
+use super::{Digest, SideFile, keys};
+use crate::format::claimed::Claimed;
 use crate::format::{FormatError, hex};
 
 /// What the name of a manifest ends in.
@@ -258,6 +259,8 @@ impl Manifest {
             if !names.insert(name.as_str()) {
                 return wrong("each shard once", format!("{name:?} again"));
             }
+            let what = format!("samples of {}", start(name));
+            Claimed::new(shard.samples).within(keys::MAX_COUNT, &what, 0).map(drop)?;
             let sum = samples.checked_add(shard.samples).zip(bytes.checked_add(shard.bytes));
             let Some(sum) = sum else {
                 return wrong("fewer than 2^64 samples and bytes", format!("more, up to {name:?}"));
@@ -461,7 +464,7 @@ mod tests {
             ),
             (changed("\"samples\":3", "\"samples\":-3"), "invalid value"),
             (changed("\"samples\":3", "\"samples\":3.5"), "invalid type"),
-            (changed("\"samples\":3", "\"samples\":18446744073709551615"), "fewer than 2^64"),
+            (changed("\"samples\":3", "\"samples\":18446744073709551615"), "at most 4294967295 samples of"),
             (changed("\"bytes\":100", "\"bytes\":18446744073709551616"), "invalid"),
             (changed("empty.msgpack", "a-00000.msgpack"), "expected each shard once"),
             (changed("empty.msgpack", "/etc/passwd"), "relative to the manifest"),

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::encoding::{Encoding, json_string};
 use crate::format::FormatError;
+use crate::format::claimed::Claimed;
 
 /// What an `index.json` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,6 +126,12 @@ impl RawShard {
         for file in [Some(&self.raw_data), self.zip_data.as_ref()].into_iter().flatten() {
             check_name(&file.basename)?;
         }
+        // A shard begins with the position of each sample and of the end, of 4 bytes each.
+        Claimed::new(self.samples).within(u32::MAX.into(), "samples", 0)?.backed(
+            (self.raw_data.bytes, 4),
+            "samples",
+            0,
+        )?;
         Ok(ShardInfo {
             columns,
             compression: self.compression.filter(|compression| !compression.is_empty()),

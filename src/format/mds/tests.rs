@@ -114,7 +114,7 @@ fn info() -> ShardInfo {
         columns: columns.map(column).into(),
         compression: None,
         hashes: vec![],
-        raw: FileInfo { basename: "shard.00000.mds".into(), bytes: 0, hashes: BTreeMap::new() },
+        raw: FileInfo { basename: "shard.00000.mds".into(), bytes: 8, hashes: BTreeMap::new() },
         zip: None,
         samples: 2,
         size_limit: None,

@@ -60,12 +60,12 @@ class MsgpackReader(Reader):
         # Found by `find_key`: how many, and all keys once they have paid for themselves.
         self._asked = 0
         self._listed: list[str] | None = None
-        self._data_size = dataset.data_size
+        self._pickled = dataset.__reduce__()[1]
 
     @cached_property
     def _dataset(self) -> ki.Dataset:
         """The open dataset, which is that of the beginning."""
-        return _pickle.reopen(self._path, True, self._len, self._data_size)
+        return _pickle.reopen(*self._pickled)
 
     @cached_property
     def _keys(self) -> list[str]:

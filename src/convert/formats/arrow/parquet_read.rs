@@ -318,7 +318,7 @@ impl Input for ParquetReader {
         while let Some(batch) = guarded(path, || batches.next().transpose())? {
             note_batch(path, &plan.columns, &batch, number, &mut note);
             emit_batch(path, &rows, &batch, number, emit)?;
-            number += batch.num_rows() as u64;
+            number = number.saturating_add(batch.num_rows() as u64);
         }
         let found = number - first;
         if u64::try_from(expected).is_ok_and(|expected| expected == found) {

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::dataset::SideFile;
 use crate::format::dataset::shards::ShardEntry;
+use crate::format::dataset::{SideFile, offsets};
 use crate::storage::{FileId, Source, Storage, ahead, fetch_together, in_parallel};
 
 use super::super::index::recorded_md5;
@@ -26,6 +26,10 @@ use super::{DatasetReader, ReaderOptions, ShardFilter};
 
 mod unique;
 
+/// Samples that are believed of a manifest before a shard is opened.
+const UNPROVEN: u64 = 1 << 24;
+/// Shards that are looked at together.
+const PROVING: usize = 16;
 /// Shards that are open at a time, where an open one holds file descriptors.
 const OPEN: usize = 128;
 /// The same behind a URL, where it holds some kilobytes of memory, and opening it again costs a round trip
@@ -49,6 +53,8 @@ pub(crate) struct Shards {
     starts: Vec<usize>,
     data_len: u64,
     is_remote: bool,
+    /// Whether there is one without offsets.
+    is_walked: bool,
     /// Counts uses, to find the shard that was not used for longest.
     clock: AtomicU64,
     lent: AtomicUsize,
@@ -126,7 +132,46 @@ impl Shards {
         let shards = read.manifest.shards().iter().map(shard).collect();
         let (id, is_remote) = (Some(read.id()), read.file.is_remote());
         let manifest = Some(read.file);
-        Ok(Shards { id, manifest, ..Shards::of(storage, path, options, shards, is_remote)? })
+        let shards =
+            Shards { id, manifest, ..Shards::of(storage, path, options, shards, is_remote)? };
+        shards.prove_counts()?;
+        Ok(shards)
+    }
+
+    /// Compares what the manifest claims of the largest shards with their offsets, until what is left is few.
+    ///
+    /// Who has the number of samples allocates and loops by it, long before the first shard is opened.
+    fn prove_counts(&self) -> Result<()> {
+        let mut left = self.len() as u64;
+        if left <= UNPROVEN {
+            return Ok(());
+        }
+        let mut claims: Vec<&Shard> = self.shards.iter().collect();
+        claims.sort_by_key(|shard| std::cmp::Reverse(shard.entry.samples));
+        let first = claims.iter().position(|shard| {
+            let is_few = left <= UNPROVEN;
+            left -= if is_few { 0 } else { shard.entry.samples };
+            is_few
+        });
+        claims.truncate(first.unwrap_or(claims.len()));
+        let threads = self.storage.connections().max(PROVING);
+        in_parallel(&claims, threads, |shard| self.prove_count(shard)).into_iter().collect()
+    }
+
+    fn prove_count(&self, shard: &Shard) -> Result<()> {
+        let path = SideFile::Offsets.path(&shard.path);
+        let claimed = shard.entry.samples;
+        let (kind, found) = match self.storage.stat(&path)? {
+            Some(stat) => match offsets::count(stat.len) {
+                Ok(count) if count == claimed => return Ok(()),
+                Ok(count) => (ErrorKind::Replaced, count.to_string()),
+                Err(error) => return Err(Error::from(error).at(path)),
+            },
+            None => (ErrorKind::NotFound, "no such file".to_owned()),
+        };
+        let manifest = self.path.display();
+        let message = format!("expected {claimed} samples, as {manifest} says, found {found}");
+        Err(Error::new(kind, message).at(path))
     }
 
     /// Shards that no manifest lists yet.
@@ -162,6 +207,7 @@ impl Shards {
         let opened = in_parallel(&files, storage.connections(), open);
         let readers = opened.into_iter().collect::<Result<Vec<_>>>()?;
         let is_remote = readers.iter().any(crate::reader::Reader::is_remote);
+        let is_walked = readers.iter().any(DatasetReader::is_walked);
         let most = most_open(&options, is_remote);
         let shards = files.into_iter().zip(readers).enumerate().map(|(at, (path, reader))| {
             let (samples, bytes) = (reader.len() as u64, reader.data_len());
@@ -177,7 +223,7 @@ impl Shards {
         let shards: Vec<Shard> = shards.collect();
         let lent = shards.iter().filter(|shard| shard.kept.get().is_none()).count().min(most);
         let shards = Shards::of(storage, path, options, shards, is_remote)?;
-        Ok(Shards { lent: AtomicUsize::new(lent), ..shards })
+        Ok(Shards { lent: AtomicUsize::new(lent), is_walked, ..shards })
     }
 
     fn of(
@@ -210,6 +256,7 @@ impl Shards {
             starts,
             data_len,
             is_remote,
+            is_walked: false,
             clock,
             lent,
             most,
@@ -220,7 +267,6 @@ impl Shards {
         &self.path
     }
 
-    #[cfg(feature = "stat")]
     pub(crate) fn storage(&self) -> &dyn Storage {
         &*self.storage
     }
@@ -235,6 +281,10 @@ impl Shards {
 
     pub(crate) fn is_remote(&self) -> bool {
         self.is_remote
+    }
+
+    pub(crate) fn is_walked(&self) -> bool {
+        self.is_walked
     }
 
     /// How many shards there are.

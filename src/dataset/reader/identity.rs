@@ -1,0 +1,152 @@
+//! What tells a dataset from another one of as many samples and bytes, as one with other labels is.
+
+use super::{DatasetReader, Shared};
+use crate::error::Result;
+use crate::format::dataset::shards::is_manifest;
+use crate::format::hex;
+use crate::format::md5::Md5;
+use crate::storage::Source;
+
+use super::super::index;
+
+/// Samples that are looked at where there is no digest, and of a remote dataset.
+const LOOKED_AT: usize = 64;
+const LOOKED_AT_REMOTE: usize = 8;
+/// Bytes of each that are looked at.
+const HEAD: usize = 4096;
+
+/// How an identity begins: by the MD5 that `.md5` has of the data, by what a manifest says of all shards, or
+/// by some of the samples.
+const DIGEST: &str = "md5:";
+const MANIFEST: &str = "manifest:";
+const SAMPLES: &str = "samples:";
+
+impl DatasetReader {
+    /// A text that tells this dataset from another one under its name, also one of the same size: for those who
+    /// keep the name and open it again later, in this process or in another one. It is the MD5 of the data by
+    /// `.md5`, that of a manifest, or else made of the places and bytes of some samples.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("words.msgpack");
+    /// # let write = |sample: &[u8]| -> kiste::Result<()> {
+    /// #     let mut writer = kiste::Writer::options().overwrite(true).create(&path)?;
+    /// #     writer.write_packed(sample)?;
+    /// #     writer.finish().map(drop)
+    /// # };
+    /// # write(b"\x82\xa3key\xa1a\xa5label\x01")?;
+    /// let identity = kiste::DatasetReader::open(&path)?.identity()?;
+    /// assert!(kiste::DatasetReader::open(&path)?.has_identity(&identity)?);
+    /// # write(b"\x82\xa3key\xa1a\xa5label\x02")?;
+    /// // Once someone has replaced it:
+    /// assert!(!kiste::DatasetReader::open(&path)?.has_identity(&identity)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of reading.
+    pub fn identity(&self) -> Result<String> {
+        match self.recorded()? {
+            Some(recorded) => Ok(recorded),
+            None => self.by_samples(),
+        }
+    }
+
+    /// Whether this is the dataset with this [`identity`](Self::identity), as far as that tells.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading.
+    pub fn has_identity(&self, identity: &str) -> Result<bool> {
+        // Digests that were made since do not make it another one.
+        match identity.starts_with(SAMPLES) {
+            true => Ok(self.by_samples()? == identity),
+            false => Ok(self.recorded()?.is_some_and(|recorded| recorded == identity)),
+        }
+    }
+
+    /// The identity by files that say what the data is.
+    fn recorded(&self) -> Result<Option<String>> {
+        match &*self.shared {
+            Shared::One(one) => {
+                let storage = &one.files.storage;
+                let md5 = index::recorded_md5(storage, &one.files.path)?;
+                Ok(md5.map(|md5| format!("{DIGEST}{}", hex(&md5))))
+            }
+            Shared::Many(shards) if shards.path().to_str().is_some_and(is_manifest) => {
+                let manifest = shards.storage().open(shards.path())?;
+                Ok(Some(format!("{MANIFEST}{}", hex(&md5_of(&manifest)?))))
+            }
+            Shared::Many(_) => Ok(None),
+        }
+    }
+
+    fn by_samples(&self) -> Result<String> {
+        let is_remote = crate::reader::Reader::is_remote(self);
+        let most = if is_remote { LOOKED_AT_REMOTE } else { LOOKED_AT };
+        let mut indices: Vec<usize> = (0..self.len()).step_by(self.len() / most + 1).collect();
+        indices.extend(self.len().checked_sub(1));
+        crate::reader::Reader::prefetch(self, &indices);
+        let mut md5 = Md5::new();
+        let mut note = |number: u64| md5.update(&number.to_be_bytes());
+        note(self.len() as u64);
+        note(self.data_len());
+        for index in indices {
+            let range = self.byte_range(index)?;
+            md5.update(&range.start.to_be_bytes());
+            md5.update(&range.end.to_be_bytes());
+            let raw = self.get_raw(index)?;
+            md5.update(&raw[..raw.len().min(HEAD)]);
+            md5.update(&raw[raw.len() - raw.len().min(HEAD)..]);
+        }
+        Ok(format!("{SAMPLES}{}", hex(&md5.finish())))
+    }
+}
+
+fn md5_of(file: &Source) -> Result<[u8; 16]> {
+    let mut md5 = Md5::new();
+    index::digest_into(&mut md5, file, 0..file.len())?;
+    Ok(md5.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::dataset::{Writer, index::IndexOptions};
+    use crate::storage::{MemoryStorage, Storage};
+
+    #[test]
+    fn other_labels_make_another_dataset() {
+        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        let path = Path::new("d");
+        let written = |digests: bool, label: u8| {
+            let options = Writer::options().storage(storage.clone()).overwrite(true);
+            let mut writer = options.digests(digests).create(path).unwrap();
+            for key in [b'a', b'b', b'c'] {
+                writer
+                    .write_packed(&[b"\x82\xa3key\xa1", &[key][..], b"\xa1l", &[label]].concat())
+                    .unwrap();
+            }
+            writer.finish().unwrap();
+            DatasetReader::options().storage(storage.clone()).open(path).unwrap()
+        };
+        for (first, second) in [(true, true), (false, false), (true, false), (false, true)] {
+            let identity = written(first, 1).identity().unwrap();
+            assert_eq!(identity.starts_with(DIGEST), first);
+            assert!(!written(second, 2).has_identity(&identity).unwrap());
+            assert_eq!(written(second, 1).has_identity(&identity).unwrap(), second || !first);
+        }
+        // Files that are made of the same data do not make it another one.
+        let reader = written(false, 1);
+        let identity = reader.identity().unwrap();
+        IndexOptions::default().storage(storage.clone()).build(path).unwrap();
+        assert!(
+            reader.identity().unwrap().starts_with(DIGEST)
+                && reader.has_identity(&identity).unwrap()
+        );
+    }
+}

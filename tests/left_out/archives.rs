@@ -30,7 +30,7 @@ pub(super) fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> 
         }
         LeftOut::OtherShard => {
             let own = written_by_kiste(dir);
-            Input::refused("several in one file that differ", tar(&[&own, &one, &end]))
+            Input::refused("several in one archive that differ", tar(&[&own, &one, &end]))
         }
         _ => return None,
     })

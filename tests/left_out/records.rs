@@ -18,6 +18,10 @@ pub(super) fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> 
         Format::Mds => mds_input(kind, dir),
         Format::Npz => npz_input(kind, dir),
         Format::Cifar10 | Format::Cifar100 => cifar_input(format, kind, dir),
+        Format::Mnist if kind == LeftOut::AfterEnd => {
+            let idx = [0, 0, 8, 1, 0, 0, 0, 2, 5, 7, 9];
+            Some(Input::refused("expected the elements", [file(dir, "a.idx", &idx)]))
+        }
         _ => None,
     }
 }
@@ -45,6 +49,10 @@ fn tfrecord_input(kind: LeftOut, dir: &Path) -> Option<Input> {
         LeftOut::ReplacedValue => Input::new(records(&[example(), example()].concat())),
         LeftOut::OtherRecord => {
             Input::refused("expected a tf.train.Example or SequenceExample", records(b"some text"))
+        }
+        LeftOut::AfterEnd => {
+            let bytes = [record(&example()), b"rest".to_vec()].concat();
+            Input::refused("expected a whole record", [file(dir, "a.tfrecord", &bytes)])
         }
         _ => return None,
     })
@@ -167,6 +175,12 @@ fn mds_input(kind: LeftOut, dir: &Path) -> Option<Input> {
             file(dir, "mds/shard.00001.mds", b"");
             Input::new(folder)
         }
+        LeftOut::AfterEnd => {
+            let [folder] = folder("str", b"text");
+            let shard = folder.join("shard.00000.mds");
+            fs::write(&shard, [fs::read(&shard).unwrap(), b"rest".to_vec()].concat()).unwrap();
+            Input::refused("bytes, found", [folder])
+        }
         _ => return None,
     })
 }
@@ -230,7 +244,13 @@ fn npz_input(kind: LeftOut, dir: &Path) -> Option<Input> {
     let numbers = ("x.npy", npy("|u1", "(2,)", &[1, 2]));
     let objects = ("meta.npy", npy("|O", "(3,)", b"\x80\x02N."));
     Some(match kind {
-        LeftOut::Pickle => Input::refused("holds pickles", [npz(dir, &[numbers, objects])]),
+        LeftOut::Pickle => {
+            Input::refused("found Python objects as a pickle", [npz(dir, &[numbers, objects])])
+        }
+        LeftOut::AfterEnd => {
+            let more = ("x.npy", npy("|u1", "(2,)", &[1, 2, 3]));
+            Input::refused("expected the elements", [npz(dir, &[more])])
+        }
         LeftOut::OtherMember => {
             Input::new([npz(dir, &[numbers, ("notes.txt", b"about it".to_vec())])])
         }

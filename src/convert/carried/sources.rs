@@ -174,8 +174,8 @@ impl fmt::Display for LeftOut {
 impl Format {
     /// What a source of this format may hold that its samples do not carry, and what happens to it.
     ///
-    /// Not in here: what describes files and not samples, such as times, owners, compression and the
-    /// order of columns in a file.
+    /// Not in here: what describes files and not samples, such as times and owners of files, compression,
+    /// dictionaries of values, the number of bytes that an integer takes, and the order of columns.
     ///
     /// ```
     /// use kiste::convert::{Format, Handling, LeftOut};
@@ -196,6 +196,7 @@ impl Format {
                 (L::UnknownField, Remarked),
                 (L::ReplacedValue, Remarked),
                 (L::OtherRecord, Refused),
+                (L::AfterEnd, Refused),
             ],
             Format::Mds => &[
                 (L::RawImage, Remarked),
@@ -203,12 +204,16 @@ impl Format {
                 (L::Pickle, Refused),
                 (L::OtherType, Refused),
                 (L::UnlistedFile, Remarked),
+                (L::AfterEnd, Refused),
             ],
+            Format::Mnist => &[(L::AfterEnd, Refused)],
             Format::Cifar10 => &[(L::AfterEnd, Remarked), (L::PickleEntry, Remarked)],
             Format::Cifar100 => {
                 &[(L::AfterEnd, Remarked), (L::PickleEntry, Remarked), (L::LabelNames, Remarked)]
             }
-            Format::Npz => &[(L::Pickle, Refused), (L::OtherMember, Remarked)],
+            Format::Npz => {
+                &[(L::Pickle, Refused), (L::OtherMember, Remarked), (L::AfterEnd, Refused)]
+            }
             Format::Parquet => TABLES,
             Format::Arrow => ARROW,
             _ => &[],
@@ -277,6 +282,8 @@ impl fmt::Display for Remark {
     }
 }
 
+/// Characters of a place: names in an archive can be as long as a file.
+const PLACE: usize = 500;
 /// Fields whose remarks are counted one by one: a sample can have any number of them.
 const FIELDS: usize = 1 << 10;
 
@@ -313,7 +320,7 @@ impl Remarks {
         if self.0.len() >= FIELDS && !self.0.contains_key(&key) {
             key.1 = None;
         }
-        let known = self.0.entry(key).or_insert_with(|| (0, place()));
+        let known = self.0.entry(key).or_insert_with(|| (0, shortened(place())));
         known.0 = known.0.saturating_add(count);
     }
 
@@ -339,6 +346,15 @@ impl Remarks {
         });
         remarks.collect()
     }
+}
+
+/// A place that is not too long to print.
+fn shortened(mut place: String) -> String {
+    if let Some((end, _)) = place.char_indices().nth(PLACE) {
+        place.truncate(end);
+        place.push('…');
+    }
+    place
 }
 
 impl Serialize for Remarks {

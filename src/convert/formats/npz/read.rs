@@ -173,7 +173,7 @@ impl NpzOptions {
                 npy::decode_header(&data).is_ok_and(|(head, _)| head.dtype.has_objects());
             if is_objects {
                 let message =
-                    format!("array {name:?} holds pickles, which are programs and never run");
+                    format!("array {name:?}: expected elements, found Python objects as a pickle");
                 let error = Error::new(ErrorKind::Unsupported, message).at(path);
                 return Err(error.with_remedy(Remedy::DropField(name)));
             }

@@ -192,7 +192,9 @@ struct Key<'a> {
 fn decode(record: &[u8]) -> Result<Record<'_>> {
     let other = |found: &dyn std::fmt::Display| {
         let expected = "expected a tf.train.Example or SequenceExample";
+        // Leaving such records out, which is the usual hint, would lose all of them.
         Error::new(ErrorKind::Unsupported, format!("{expected}, found {found}"))
+            .advise("records of other messages are not read: write them as one of these first")
     };
     let found =
         Record::decode(record).map_err(|flaw| other(&format_args!("other data: {flaw}")))?;

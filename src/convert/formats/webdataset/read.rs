@@ -352,7 +352,7 @@ impl Input for WebDatasetReader {
             };
             if let Some((_, records)) = archive.global.take().filter(|(start, _)| *start > 0) {
                 if Note::of(&records).ok().flatten().as_ref() != note {
-                    let message = "expected one shard, found several in one file that differ";
+                    let message = "expected one shard, found several in one archive that differ";
                     return Err(Error::new(ErrorKind::Unsupported, message).at(shard));
                 }
                 // A sample ends with its archive.

@@ -7,7 +7,7 @@ use super::formats::image_folder::is_image;
 use super::names::expand_braces;
 use crate::dataset::names_shards;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::PathPattern;
+use crate::reader::{PathPattern, check_named};
 
 /// All sources with their braces expanded, and for a pattern the files that match it, in natural order. A
 /// source that is there as named is neither. Patterns of images stay: the part of a path that they match is
@@ -44,20 +44,36 @@ fn files_of(pattern: &str, from: Option<Format>, images: bool) -> Result<Option<
     if stays {
         return Ok(None);
     }
-    let found = PathPattern::parse(pattern)?.glob(Path::new(""))?;
+    let mut unnamed = Vec::new();
+    let found = PathPattern::parse(pattern)?.glob_noting(Path::new(""), &mut unnamed)?;
     let files: Vec<String> = found.into_iter().map(|(file, _)| file).collect();
-    if files.is_empty() && from.is_some() {
-        let message = format!("expected files, found none that match {pattern}");
-        return Err(Error::new(ErrorKind::NotFound, message));
+    if from.is_none() {
+        // One image is enough, as folders of images have other files too.
+        if files.is_empty() || files.iter().any(|file| is_image(file)) {
+            return Ok(None);
+        }
+        if pattern.contains("{LABEL}") {
+            return labelled(pattern, &files).map(|()| None);
+        }
     }
-    // One image is enough, as folders of images have other files too.
-    if from.is_none() && (files.is_empty() || files.iter().any(|file| is_image(file))) {
-        return Ok(None);
+    // They match, and would be missing.
+    check_named(&unnamed)?;
+    match files.is_empty() {
+        true => {
+            let message = format!("expected files, found none that match {pattern}");
+            Err(Error::new(ErrorKind::NotFound, message))
+        }
+        false => Ok(Some(files)),
     }
-    if let (true, None) = (pattern.contains("{LABEL}"), from) {
-        let found = format::detect_all(&files)?;
-        let message = format!("{pattern} is a pattern of images, but what matches is {found}");
-        return Err(Error::new(ErrorKind::Invalid, message));
+}
+
+/// Fails for files with labels that are certainly something else than images, whatever their names are.
+fn labelled(pattern: &str, files: &[String]) -> Result<()> {
+    match format::detect_all(files) {
+        Ok(found) => {
+            let message = format!("{pattern} is a pattern of images, but what matches is {found}");
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+        Err(_) => Ok(()),
     }
-    Ok(Some(files))
 }

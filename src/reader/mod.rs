@@ -104,7 +104,7 @@ pub(crate) use pattern::Filter;
 #[cfg(feature = "readers")]
 pub use pattern::NamePattern;
 #[cfg(feature = "convert")]
-pub(crate) use pattern::PathPattern;
+pub(crate) use pattern::{PathPattern, check_named};
 pub use range::RangeReader;
 pub use select::SelectReader;
 pub use sharded::ShardedReader;

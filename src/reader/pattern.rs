@@ -216,7 +216,7 @@ impl PathPattern {
 
     /// The same, with what has a name that is not UTF-8, and so can be neither matched nor a key,
     /// for the caller to report.
-    pub(super) fn glob_noting(
+    pub(crate) fn glob_noting(
         &self,
         root: &Path,
         unnamed: &mut Vec<PathBuf>,
@@ -236,7 +236,7 @@ impl PathPattern {
 }
 
 /// Fails if there is a name that is not UTF-8.
-pub(super) fn check_named(unnamed: &[PathBuf]) -> Result<()> {
+pub(crate) fn check_named(unnamed: &[PathBuf]) -> Result<()> {
     match unnamed.first() {
         Some(path) => {
             let message = "the name is not UTF-8, so it cannot be a key";

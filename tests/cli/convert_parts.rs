@@ -66,7 +66,7 @@ fn keys_that_come_twice_are_found_across_parts() {
     let failed = run(&dir, ["commit", "parts.msgpack"]).fails(2, "key \"8-3\"");
     let hint = "again with it, after rm -r parts.msgpack.parts";
     assert!(
-        failed.err.contains("--key '{key.shard}/{key}'") && failed.err.contains(hint),
+        failed.err.contains("hint: --skip-duplicates") && failed.err.contains(hint),
         "{failed:?}"
     );
     assert!(!dir.path().join("parts.msgpack").exists());

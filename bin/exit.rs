@@ -214,6 +214,10 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
              convert each of them to DST"
                 .to_owned()
         }
+        Remedy::MakeDataset => {
+            let (from, to) = (quoted(path?), quoted(&path?.with_extension("msgpack")));
+            format!("\"kiste convert {from} {to}\" makes one of it")
+        }
         Remedy::WriteDataset => "--to dataset writes one".to_owned(),
         Remedy::KeyField => {
             "--key-field makes another field the key, --key makes keys from fields".to_owned()

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use kiste::convert::Format;
 use kiste::format::dataset::SideFile;
 use kiste::storage::{LocalStorage, ReplaceFile, Storage};
 
@@ -55,17 +54,7 @@ pub(crate) fn check_is_data(path: &Path) -> Outcome<()> {
 /// The same for commands that need a dataset that was finished.
 pub(crate) fn check_is_finished(path: &Path) -> Outcome<()> {
     check_is_data(path)?;
-    kiste::convert::check_finished(path)?;
-    check_is_no_other(path)
-}
-
-/// Fails for a file of another format: without side files to contradict it, any bytes could be
-/// taken for packed values.
-fn check_is_no_other(path: &Path) -> Outcome<()> {
-    let Some(format) = Format::of_other(path) else { return Ok(()) };
-    let message = format!("{}: expected a dataset, found {}", path.display(), format.title());
-    let (from, to) = (quoted(path), quoted(&path.with_extension("msgpack")));
-    Err(Failure::trouble(message).hint(format!("\"kiste convert {from} {to}\" makes one of it")))
+    Ok(kiste::convert::check_is_dataset(path)?)
 }
 
 /// Set once, before any command runs.

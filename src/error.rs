@@ -88,6 +88,8 @@ pub enum Remedy {
     ReadAs(&'static str),
     /// Make a dataset of it first, and then convert that.
     DatasetFirst,
+    /// Make a dataset of it, which it is not.
+    MakeDataset,
     /// Write a dataset instead.
     WriteDataset,
     /// Make another field the key, or make keys from fields.

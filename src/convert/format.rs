@@ -18,7 +18,7 @@ use super::names::is_ending;
 use super::source_file::{open_regular, size_of};
 use super::{MdsReader, compressed};
 use crate::Value;
-use crate::dataset::names_shards;
+use crate::dataset::{check_finished, names_shards};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::SideFile;
 use crate::format::dataset::shards::is_manifest;
@@ -323,12 +323,52 @@ impl Format {
     /// is not certain. Without side files to contradict it, any bytes could be taken for packed values.
     pub fn of_other(path: impl AsRef<Path>) -> Option<Format> {
         let path = path.as_ref();
-        let has_side_file = || SideFile::ALL.iter().any(|file| file.path(path).exists());
-        if !path.is_file() || has_side_file() {
+        if !path.is_file() || has_side_file(path) {
             return None;
         }
         detect(path).ok().filter(|format| *format != Format::Dataset)
     }
+}
+
+/// Fails for what cannot be read as a dataset: one that was never finished, a file of another format, and one that does
+/// not begin with a sample. Next to side files any bytes are a dataset.
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid), which names the format where that is known; those of [`check_finished`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("rows.csv");
+/// std::fs::write(&path, "a,b\n1,2\n")?;
+/// let error = kiste::convert::check_is_dataset(&path).unwrap_err();
+/// assert!(error.to_string().ends_with("expected a dataset, found comma-separated values"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn check_is_dataset(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    check_finished(path)?;
+    let invalid = |found: &str| {
+        Error::new(ErrorKind::Invalid, format!("expected a dataset, found {found}")).at(path)
+    };
+    if let Some(format) = Format::of_other(path) {
+        return Err(invalid(format.title()).with_remedy(Remedy::MakeDataset));
+    }
+    if has_side_file(path) || !path.is_file() {
+        return Ok(());
+    }
+    let mut first = [0];
+    let read = open_regular(path).and_then(|mut file| file.read(&mut first));
+    match (read.map_err(|error| Error::io(path, error))?, first[0]) {
+        // A map, or nothing at all.
+        (0, _) | (_, 0x80..=0x8f | 0xde | 0xdf) => Ok(()),
+        _ => Err(invalid("a file that does not begin with a sample")),
+    }
+}
+
+/// Whether there is a file that says what is in this one.
+fn has_side_file(path: &Path) -> bool {
+    SideFile::ALL.iter().any(|file| file.path(path).exists())
 }
 
 impl fmt::Display for Format {

@@ -101,7 +101,7 @@ pub use conversion::Conversion;
 pub use dry_run::{DryRun, FieldOutcome, TriedField};
 #[cfg(feature = "download")]
 pub use fetch::Fetch;
-pub use format::{Format, check_dataset_name};
+pub use format::{Format, check_dataset_name, check_is_dataset};
 #[cfg(feature = "parquet")]
 pub use formats::arrow::{ArrowIpcReader, ArrowIpcWriter, ParquetReader, ParquetWriter};
 pub use formats::cifar::{CifarLabels, CifarReader};

@@ -164,6 +164,11 @@ fn a_file_of_another_format_is_no_dataset() {
             let hint = format!("hint: \"kiste convert {name} a.msgpack\" makes one of it");
             assert!(failed.err.contains(&hint), "{failed:?}");
         }
+        for name in ["a.txt", "text.msgpack"] {
+            let found = "expected a dataset, found a file that does not begin with a sample";
+            fs::write(dir.path().join(name), "some text").unwrap();
+            run(&dir, [command, name]).fails(2, &format!("{name}: {found}"));
+        }
     }
     run(&dir, ["convert", "a.jsonl", "a.msgpack"]).exits(0);
     // Without side files a dataset is known by its name, or has none that says anything else.

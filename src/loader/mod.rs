@@ -60,6 +60,7 @@ mod pool;
 mod report;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
@@ -436,6 +437,26 @@ impl<D: Send + 'static> Loader<D> {
     /// ```
     pub fn reuse(&self, batch: Batch<D>) {
         self.pool.reuse(batch.indices);
+    }
+
+    /// Waits until [`next`](Iterator::next) returns at once, at most this long. Returns whether it does: for callers who
+    /// look after something else now and then. Without threads `next` makes the batch, and this waits for nothing.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// use kiste::loader::Loader;
+    /// # use kiste::{reader::ListReader, sampler::Shuffle};
+    /// # let samples = ["a", "b"].map(|key| std::collections::BTreeMap::from([("key", key)]));
+    /// # let reader = Arc::new(ListReader::pack(samples)?);
+    /// let mut loader = Loader::options(reader, Shuffle::new(2, 0)).epochs(1).raw()?;
+    /// while !loader.wait(Duration::from_millis(50)) {
+    ///     // Has somebody pressed a key?
+    /// }
+    /// assert_eq!(loader.next().unwrap()?.data.len(), 2);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    pub fn wait(&mut self, at_most: Duration) -> bool {
+        self.pool.wait(at_most)
     }
 
     /// Where the time has gone since the first batch was asked for, and what the limit is. It is counted in

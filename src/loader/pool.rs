@@ -12,6 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use foldhash::fast::FixedState;
 
@@ -44,6 +45,8 @@ pub(super) struct Pool<D: Send + 'static> {
     shared: Arc<Shared<D>>,
     workers: Vec<JoinHandle<()>>,
     next: u64,
+    /// The caller has asked for the next batch and does not have it yet.
+    asking: bool,
     /// The run failed.
     over: bool,
     /// Of the caller, if it makes the batches.
@@ -127,7 +130,8 @@ impl<D: Send + 'static> Pool<D> {
         });
         // The threads that did start end with it if one does not.
         let look = Look::default();
-        let mut pool = Pool { shared, workers: Vec::new(), next: 0, over: false, look };
+        let mut pool =
+            Pool { shared, workers: Vec::new(), next: 0, asking: false, over: false, look };
         for i in 0..threads {
             let shared = pool.shared.clone();
             let thread = Builder::new().name(format!("kiste-loader-{i}"));
@@ -168,14 +172,35 @@ impl<D: Send + 'static> Pool<D> {
         Reporter { meter: meter.clone(), threads, queue: *queue, is_remote }
     }
 
-    /// The next batch; `None` after the last, and after an error that ends the run.
-    pub(super) fn next(&mut self) -> Option<Outcome<D>> {
+    /// The number of the next batch, which the caller waits for from now on; `None` if there is no other.
+    fn ask(&mut self) -> Option<u64> {
         let number = self.next;
         if self.over || self.shared.schedule.at(number).is_none() {
             self.shared.meter.end();
             return None;
         }
-        self.shared.meter.ask();
+        if !self.asking {
+            self.asking = true;
+            self.shared.meter.ask();
+            if !self.workers.is_empty() {
+                self.shared.look_for(number);
+            }
+        }
+        Some(number)
+    }
+
+    /// Waits until [`next`](Self::next) returns at once, at most this long. Returns whether it does.
+    pub(super) fn wait(&mut self, at_most: Duration) -> bool {
+        match self.ask() {
+            Some(number) if !self.workers.is_empty() => self.shared.is_ready(number, at_most),
+            _ => true,
+        }
+    }
+
+    /// The next batch; `None` after the last, and after an error that ends the run.
+    pub(super) fn next(&mut self) -> Option<Outcome<D>> {
+        let number = self.ask()?;
+        self.asking = false;
         self.next += 1;
         let Ready { size, outcome } = match self.workers.is_empty() {
             true => self.shared.make_here(number, &mut self.look),
@@ -241,8 +266,8 @@ impl<D: Send + 'static> Shared<D> {
         ready
     }
 
-    /// The batch with this number, made by a worker.
-    fn wait_for(&self, number: u64) -> Ready<D> {
+    /// Notes what there is when the caller asks for the batch with this number.
+    fn look_for(&self, number: u64) {
         let mut queue = self.queue();
         self.meter.find(queue.done.len(), queue.done.contains_key(&number));
         if !queue.asked {
@@ -250,6 +275,18 @@ impl<D: Send + 'static> Shared<D> {
             // From now on their waiting counts.
             self.room.notify_all();
         }
+    }
+
+    /// Waits for the batch with this number, at most this long. Returns whether it is there.
+    fn is_ready(&self, number: u64, at_most: Duration) -> bool {
+        let is_missing = |queue: &mut Queue<D>| !queue.done.contains_key(&number);
+        let waited = self.ready.wait_timeout_while(self.queue(), at_most, is_missing);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// The batch with this number, made by a worker.
+    fn wait_for(&self, number: u64) -> Ready<D> {
+        let mut queue = self.queue();
         loop {
             if let Some(ready) = queue.done.remove(&number) {
                 queue.bytes = queue.bytes.saturating_sub(ready.size.bytes);

@@ -6,7 +6,7 @@ from pykiste.errors import ReplacedError
 
 def reopen(path, copy, samples, size, options=None, identity=None):
     """The dataset of this path, which must be the one that was pickled. Pickles of 0.1.0 have no more than its size."""
-    dataset = Dataset(path, copy=copy)
+    dataset = Dataset(path, copy=copy, **options or {})
     if len(dataset) != samples or dataset.data_size != size:
         message = (
             f"{path}: expected the dataset that was pickled, with {samples} samples in {size} bytes, "

@@ -11,6 +11,8 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pykiste.errors import InvalidError
+
 __all__ = ["Boxes", "Kept", "Labels", "Mask", "Pad", "Packed", "PackedTokens", "Ragged", "Window"]
 
 
@@ -50,11 +52,11 @@ class Window:
 
     def __post_init__(self) -> None:
         if self.at not in ("start", "center", "random"):
-            raise ValueError(f"at: expected 'start', 'center' or 'random', found {self.at!r}")
+            raise InvalidError(f"at: expected 'start', 'center' or 'random', found {self.at!r}")
         if self.at == "random" and self.seed is None:
-            raise ValueError("seed: expected one for random windows, found none")
+            raise InvalidError("seed: expected one for random windows, found none")
         if self.at != "random" and self.seed is not None:
-            raise ValueError(f"seed: expected none for windows at the {self.at}, found one")
+            raise InvalidError(f"seed: expected none for windows at the {self.at}, found one")
         _settle(self, dtype=np.dtype(self.dtype), row=tuple(self.row))
 
     @property
@@ -79,13 +81,13 @@ class Pad:
 
     def __post_init__(self) -> None:
         if self.longer not in ("error", "cut"):
-            raise ValueError(f"longer: expected 'error' or 'cut', found {self.longer!r}")
+            raise InvalidError(f"longer: expected 'error' or 'cut', found {self.longer!r}")
         if self.buckets is not None:
             if self.multiple != 1:
-                raise ValueError("expected buckets or a multiple, found both")
+                raise InvalidError("expected buckets or a multiple, found both")
             _settle(self, buckets=tuple(self.buckets))
         elif self.longer == "cut":
-            raise ValueError("longer: expected buckets for samples to be cut, found none")
+            raise InvalidError("longer: expected buckets for samples to be cut, found none")
 
 
 @final
@@ -150,9 +152,9 @@ class Packed:
 
     def __post_init__(self) -> None:
         if self.longer not in ("error", "cut"):
-            raise ValueError(f"longer: expected 'error' or 'cut', found {self.longer!r}")
+            raise InvalidError(f"longer: expected 'error' or 'cut', found {self.longer!r}")
         if self.split and self.longer == "cut" and self.rows is None:
-            raise ValueError("longer: expected split=False or rows for samples to be cut, found neither")
+            raise InvalidError("longer: expected split=False or rows for samples to be cut, found neither")
         _settle(self, dtype=np.dtype(self.dtype))
 
 
@@ -231,7 +233,7 @@ class Boxes:
     def __post_init__(self) -> None:
         if self.format not in ("xyxy", "xywh", "cxcywh"):
             message = f"format: expected 'xyxy', 'xywh' or 'cxcywh', found {self.format!r}"
-            raise ValueError(message)
+            raise InvalidError(message)
 
 
 @final

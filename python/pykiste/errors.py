@@ -1,4 +1,5 @@
-"""What can go wrong. All are `Error`; some are also the built-in exception for the same thing.
+"""What can go wrong. Everything that pykiste raises is an `Error`, and the built-in exception for the same thing where there
+is one. What Python itself finds is not, such as an argument that a function does not have.
 
 >>> import pykiste as ki
 >>> try:
@@ -12,20 +13,27 @@ from typing import Any
 
 __all__ = [
     "AlreadyExistsError",
+    "BuffersError",
     "CancelledError",
     "DamagedError",
     "DuplicateKeyError",
     "Error",
+    "FaultError",
     "ForeignError",
     "InterruptedError",
     "InvalidError",
     "IoError",
+    "KeyNotFoundError",
     "LimitError",
     "LockedError",
+    "MissingPackageError",
     "NotFoundError",
+    "NumberError",
+    "OutOfRangeError",
     "ReplacedError",
     "SelectionError",
     "UnsupportedError",
+    "WrongTypeError",
 ]
 
 
@@ -121,3 +129,31 @@ class IoError(Error, OSError):
 
 class CancelledError(Error):
     """The caller stopped it."""
+
+
+class WrongTypeError(Error, TypeError):
+    """A value has a type that does not go here, or that cannot be stored."""
+
+
+class NumberError(Error, OverflowError):
+    """A number does not fit where it should go."""
+
+
+class KeyNotFoundError(Error, KeyError):
+    """There is no sample with this key, or no column of this name."""
+
+
+class OutOfRangeError(Error, IndexError):
+    """There is no sample with this index, or no such position."""
+
+
+class BuffersError(Error, BufferError):
+    """The buffers of a loader are all in use, or belong to another process."""
+
+
+class FaultError(Error, RuntimeError):
+    """An object is used where it cannot be, such as in a process that was forked, or pykiste has a bug, and says so."""
+
+
+class MissingPackageError(Error, ImportError):
+    """A part of pykiste needs a package that is not installed."""

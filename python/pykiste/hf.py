@@ -102,7 +102,7 @@ def from_dataset(dataset, path, *, key="key", progress=None, **options):
                 row = {"key": row.pop(key), **row}
             if not isinstance(row.get("key"), str):
                 message = f"row {number}: expected text as its key, found {row.get('key')!r}"
-                raise ValueError(message)
+                raise ki.errors.InvalidError(message)
             writer.write(row)
             if progress is not None and number % 1000 == 0:
                 progress(number)

@@ -15,10 +15,13 @@
 
 import numpy as np
 
+from pykiste._batches import Batches
+from pykiste.errors import WrongTypeError
+
 __all__ = ["JaxLoader"]
 
 
-class JaxLoader:
+class JaxLoader(Batches):
     """Batches of arrays of JAX from the threads of a `pykiste.Loader` with columns.
 
     `device` is a device or a sharding, as `jax.device_put` takes it. On a CPU arrays share the memory of
@@ -27,22 +30,23 @@ class JaxLoader:
 
     JAX has no 64-bit numbers unless `jax_enable_x64` is set. Columns of such types are an error then,
     because JAX would convert them to 32 bits.
+
+    `mask` and `last` are as for `pykiste.torch.TensorLoader`: which rows only fill up the last batch of an epoch, and what
+    else is known of the last batch.
     """
 
-    def __init__(self, loader, device=None):
+    def __init__(self, loader, device=None, *, mask=None):
         import jax
 
+        super().__init__(loader, mask)
         self._jax = jax
-        self.loader = loader
         self.device = device
 
-    def __iter__(self):
-        for batch in self.loader:
-            arrays = {name: self._array(name, batch[name]) for name in batch.keys()}
-            # Its memory is free as soon as the arrays are gone.
-            del batch
-            yield arrays
-            del arrays
+    def _convert(self, name, column):
+        return self._array(name, column)
+
+    def _mask(self, valid):
+        return self._jax.device_put(valid, self.device)
 
     def _array(self, name, column):
         if not isinstance(column, np.ndarray):
@@ -53,13 +57,5 @@ class JaxLoader:
                 f"column {name!r}: expected a type that JAX has, found {column.dtype}, which would "
                 f"become {kept}: load it as that type, or set jax_enable_x64"
             )
-            raise TypeError(message)
+            raise WrongTypeError(message)
         return self._jax.device_put(column, self.device, may_alias=True)
-
-    def state_dict(self):
-        """Where the run is after the batches so far."""
-        return self.loader.state_dict()
-
-    def load_state_dict(self, state):
-        """Goes on from a saved state."""
-        self.loader.load_state_dict(state)

@@ -1,14 +1,10 @@
-from collections.abc import Iterator
 from typing import Any
 
 from pykiste import Loader
+from pykiste._batches import Batches
 
 __all__ = ["JaxLoader"]
 
-class JaxLoader:
-    loader: Loader
+class JaxLoader(Batches):
     device: Any
-    def __init__(self, loader: Loader, device: Any = None) -> None: ...
-    def __iter__(self) -> Iterator[dict[str, Any]]: ...
-    def state_dict(self) -> dict[str, int]: ...
-    def load_state_dict(self, state: dict[str, int]) -> None: ...
+    def __init__(self, loader: Loader, device: Any = None, *, mask: str | None = None) -> None: ...

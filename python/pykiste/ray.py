@@ -19,7 +19,8 @@ try:
     from ray.data._internal.delegating_block_builder import DelegatingBlockBuilder
     from ray.data.block import BlockAccessor, BlockMetadata
 except ImportError as error:  # pragma: no cover
-    raise ImportError("pykiste.ray needs Ray Data: pip install 'ray[data]'") from error
+    message = "pykiste.ray needs Ray Data: pip install 'ray[data]'"
+    raise ki.errors.MissingPackageError(message) from error
 
 __all__ = ["KisteDatasink", "KisteDatasource"]
 

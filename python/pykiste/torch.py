@@ -17,6 +17,7 @@ pickles to its path. A `DataLoader` takes it, with workers of any start method::
 import numpy as np
 
 import pykiste as ki
+from pykiste._batches import Batches
 
 __all__ = ["StatefulSampler", "TensorLoader", "buffers"]
 
@@ -27,6 +28,8 @@ class StatefulSampler:
     Ranks take turns: rank `r` of `w` has the positions `r`, `r + w`, … of the order. Ranks have equally
     many, so that none waits for another: a few samples come twice, or with `drop_last` are left out.
     `state_dict()` counts the positions of all ranks, so that a run goes on with another number of them.
+    `len` is that of a whole epoch, also in the middle of one, as trainers ask for it once and use it for all epochs;
+    `remaining` is what is left.
 
     >>> import pykiste as ki
     >>> sampler = StatefulSampler(ki.Sampler.sequential(10), rank=1, world=2)
@@ -38,13 +41,13 @@ class StatefulSampler:
     (1, 3, {'epoch': 1, 'position': 4})
     >>> sampler = StatefulSampler(ki.Sampler.sequential(10))
     >>> sampler.load_state_dict({'epoch': 1, 'position': 4})
-    >>> list(sampler)
-    [4, 5, 6, 7, 8, 9]
+    >>> len(sampler), sampler.remaining, list(sampler)
+    (10, 6, [4, 5, 6, 7, 8, 9])
     """
 
     def __init__(self, sampler, *, rank=0, world=1, drop_last=False):
         if not 0 <= rank < world:
-            raise ValueError(f"expected a rank from 0 to {world - 1}, found {rank}")
+            raise ki.errors.InvalidError(f"expected a rank from 0 to {world - 1}, found {rank}")
         self.sampler = sampler
         self.rank = rank
         self.world = world
@@ -53,13 +56,20 @@ class StatefulSampler:
         self.position = 0
 
     def __len__(self):
+        """Indices of a whole epoch for this rank."""
+        return self._share(len(self.sampler))
+
+    @property
+    def remaining(self):
         """Indices that are left in the epoch for this rank."""
-        left = len(self.sampler) - self.position
-        return left // self.world if self.drop_last else -(-left // self.world)
+        return self._share(len(self.sampler) - self.position)
+
+    def _share(self, samples):
+        return samples // self.world if self.drop_last else -(-samples // self.world)
 
     def __iter__(self):
         order, samples = self.sampler.order(self.epoch), len(self.sampler)
-        start, steps = self.position, len(self)
+        start, steps = self.position, self.remaining
         for step in range(steps):
             position = start + step * self.world + self.rank
             self.position = start + (step + 1) * self.world
@@ -108,7 +118,7 @@ def buffers(columns, batch_size, count=4, *, pin_memory=False):
 
     def sized(name, pipeline):
         if pipeline.shape is None:
-            raise ValueError(
+            raise ki.errors.InvalidError(
                 f"column {name!r}: expected a pipeline with a step that gives all images one size, such as "
                 f"center_crop(224), found {str(pipeline)!r}"
             )
@@ -119,7 +129,8 @@ def buffers(columns, batch_size, count=4, *, pin_memory=False):
         if isinstance(what, ki.Mask):
             images = what_of(columns.get(what.of))
             if not isinstance(images, ki.Pipeline):
-                raise ValueError(f"column {name!r}: expected a column of images, found none of {what.of!r}")
+                message = f"column {name!r}: expected a column of images, found none of {what.of!r}"
+                raise ki.errors.InvalidError(message)
             dtype, shape = what.dtype, sized(what.of, images).size
         elif isinstance(what, ki.Pipeline):
             dtype, shape = what.dtype, sized(name, what).shape
@@ -143,33 +154,35 @@ def _is_unsized(column):
     return column is bytes or isinstance(column, _UNSIZED)
 
 
-class TensorLoader:
+class TensorLoader(Batches):
     """Batches of tensors from the threads of a `pykiste.Loader` with columns.
 
     If the loader has `buffers`, tensors share their memory, and keep it until they are gone. Otherwise
     they are copies: in pinned memory with `pin_memory=True`, in memory that each batch uses again with
     `reuse=True`, for loops that are done with a batch before they take the next one.
+
+    With several ranks the last batch of an epoch is filled up with samples that come twice, so that all ranks have
+    equally many batches. `mask="valid"` adds a tensor of truth values, false where a row only fills up; `last` says how
+    many such rows the last batch has, and which samples could not be read.
     """
 
-    def __init__(self, loader, *, pin_memory=False, reuse=False):
+    def __init__(self, loader, *, pin_memory=False, reuse=False, mask=None):
         import torch
 
+        super().__init__(loader, mask)
         if loader.has_buffers and (pin_memory or reuse):
             message = "expected neither pin_memory nor reuse: the loader has buffers, which decide both"
-            raise ValueError(message)
+            raise ki.errors.InvalidError(message)
         self._torch = torch
-        self.loader = loader
         self.pin_memory = pin_memory
         self.reuse = reuse
         self._kept = {}
 
-    def __iter__(self):
-        for batch in self.loader:
-            tensors = {name: self._tensor(name, batch[name]) for name in batch.keys()}
-            # Its buffers are free as soon as the tensors are gone.
-            del batch
-            yield tensors
-            del tensors
+    def _convert(self, name, column):
+        return self._tensor(name, column)
+
+    def _mask(self, valid):
+        return self._torch.from_numpy(valid)
 
     def _tensor(self, name, column):
         if isinstance(column, list) and column and isinstance(column[0], np.ndarray):
@@ -189,11 +202,3 @@ class TensorLoader:
         made = kept[: len(column)]
         made.copy_(self._torch.from_numpy(column))
         return made
-
-    def state_dict(self):
-        """Where the run is after the batches so far."""
-        return self.loader.state_dict()
-
-    def load_state_dict(self, state):
-        """Goes on from a saved state."""
-        self.loader.load_state_dict(state)

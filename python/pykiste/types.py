@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Extension", "Path", "Sample", "Selection", "Timestamp", "Which"]
+from pykiste.errors import InvalidError
+
+__all__ = ["BatchInfo", "Extension", "Path", "Sample", "Selection", "Timestamp", "Which"]
 
 #: Where a dataset or an array is.
 Path = str | PathLike[str]
@@ -21,6 +23,17 @@ _Part = int | slice | EllipsisType | Sequence[int] | Sequence[bool] | NDArray[An
 Which = int | str | datetime
 #: What stands between the brackets of an array.
 Selection = _Part | tuple[_Part, ...]
+
+
+class BatchInfo(NamedTuple):
+    """What is known of a batch besides its columns: the attributes of `pykiste.Batch`."""
+
+    epoch: int
+    step: int
+    state: dict[str, int]
+    indices: NDArray[np.uint64]
+    padding: int
+    failures: list[tuple[int, str | None, str]]
 
 
 class Extension(NamedTuple):
@@ -55,6 +68,6 @@ class Timestamp(NamedTuple):
         Raises `ValueError` if that would lose nanoseconds.
         """
         if self.nanoseconds % 1000:
-            raise ValueError(f"{self.nanoseconds} nanoseconds are no whole microseconds")
+            raise InvalidError(f"{self.nanoseconds} nanoseconds are no whole microseconds")
         since = timedelta(seconds=self.seconds, microseconds=self.nanoseconds // 1000)
         return datetime(1970, 1, 1, tzinfo=timezone.utc) + since

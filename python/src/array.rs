@@ -1,15 +1,14 @@
 //! [`ChunkedArray`], [`ArrayStore`] and [`StagedVersion`]: arrays in directories, with versions.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::time::SystemTime;
 
 use kiste::array::{self, ArrayOptions, At, Keep, VersionInfo};
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDateTime, PyDict, PyList, PyMapping, PyString, PyTuple, PyType};
 
-use crate::errors::{bug, raise};
+use crate::errors::{invalid, raise, wrong_type};
+use crate::lock::Shared;
 use crate::pool;
 use crate::select::{
     Selected, elements, parse_attributes, parse_dtype, raise_selection, to_dict, to_numpy_dtype,
@@ -34,9 +33,7 @@ impl<'py> FromPyObject<'_, 'py> for Which {
             return Ok(Which(At::Time(moment(&given)?)));
         }
         match given.extract::<i64>()? {
-            0 => {
-                Err(PyValueError::new_err("expected a version from 1, or a negative one, found 0"))
-            }
+            0 => Err(invalid("expected a version from 1, or a negative one, found 0")),
             number if number > 0 => Ok(Which(At::Version(number as u64))),
             back => Ok(Which(At::Back(back.unsigned_abs() as usize))),
         }
@@ -47,7 +44,7 @@ impl<'py> FromPyObject<'_, 'py> for Which {
 fn moment(given: &Bound<'_, PyAny>) -> PyResult<SystemTime> {
     if given.call_method0("utcoffset")?.is_none() {
         let message = format!("expected a time with a time zone, found {given}");
-        return Err(PyValueError::new_err(message));
+        return Err(invalid(message));
     }
     given.extract()
 }
@@ -77,7 +74,7 @@ fn version_list<'py>(
 
 /// What `len` of an array is.
 fn first(shape: &[usize]) -> PyResult<usize> {
-    let unsized_ = || PyTypeError::new_err("len() of an array without axes");
+    let unsized_ = || wrong_type("len() of an array without axes");
     shape.first().copied().ok_or_else(unsized_)
 }
 
@@ -88,7 +85,7 @@ fn whole<'py>(
     copy: Option<bool>,
 ) -> PyResult<Bound<'py, PyAny>> {
     if copy == Some(false) {
-        return Err(PyValueError::new_err("expected copy=True or None: elements are decompressed"));
+        return Err(invalid("expected copy=True or None: elements are decompressed"));
     }
     match dtype {
         Some(dtype) => array.call_method1("astype", (dtype,)),
@@ -124,7 +121,8 @@ impl ChunkedArray {
     }
 
     fn read<'py>(&self, py: Python<'py>, selected: &Selected) -> PyResult<Bound<'py, PyAny>> {
-        let read = pool::run(py, || self.array.read(selected.selection.clone()))?;
+        let (array, selection) = (self.array.clone(), selected.selection.clone());
+        let read = pool::run(py, move || array.read(selection))?;
         selected.result(read.map_err(raise_selection)?, self.dtype.bind(py))
     }
 }
@@ -137,8 +135,9 @@ impl ChunkedArray {
     #[pyo3(signature = (path, version=None))]
     fn new(py: Python<'_>, path: PathBuf, version: Option<Which>) -> PyResult<ChunkedArray> {
         let at = version.map_or(At::Newest, |version| version.0);
-        let array = py.detach(|| array::ChunkedArray::open_at(&path, at)).map_err(raise)?;
-        ChunkedArray::of(py, array, path)
+        let place = path.clone();
+        let array = pool::apart(py, move || array::ChunkedArray::open_at(&place, at))?;
+        ChunkedArray::of(py, array.map_err(raise)?, path)
     }
 
     /// Its directory.
@@ -203,18 +202,21 @@ impl ChunkedArray {
 
     /// All versions, oldest first.
     fn versions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        version_list(py, py.detach(|| self.array.versions()))
+        let array = self.array.clone();
+        version_list(py, pool::apart(py, move || array.versions())?)
     }
 
     /// Another version: by number, -1 for the one before the newest, or the newest of a time.
     fn at(&self, py: Python<'_>, version: Which) -> PyResult<ChunkedArray> {
-        let array = py.detach(|| self.array.at(version.0)).map_err(raise)?;
+        let array = self.array.clone();
+        let array = pool::apart(py, move || array.at(version.0))?.map_err(raise)?;
         ChunkedArray::of(py, array, self.path.clone())
     }
 
     /// Compares all chunks of all versions with their hashes. Returns a list of what is wrong.
     fn verify(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let report = pool::run(py, || self.array.verify())?.map_err(raise)?;
+        let array = self.array.clone();
+        let report = pool::run(py, move || array.verify())?.map_err(raise)?;
         let said =
             |problem: &array::Problem| format!("{}: {}", problem.file.display(), problem.message);
         Ok(report.problems.iter().map(said).collect())
@@ -278,7 +280,7 @@ impl ChunkedArray {
 #[pyclass(frozen, module = "pykiste")]
 pub(crate) struct ArrayStore {
     /// `None` once it is closed.
-    open: Mutex<Option<array::ArrayStore>>,
+    open: Shared<Option<array::ArrayStore>>,
     dtype: Py<PyAny>,
     path: PathBuf,
     /// The process that has the lock of the array.
@@ -289,7 +291,7 @@ impl Drop for ArrayStore {
     fn drop(&mut self) {
         if self.process != std::process::id() {
             // It would give up the lock of the process that this one was forked from.
-            if let Ok(open) = self.open.get_mut() {
+            if let Some(mut open) = self.open.try_take() {
                 std::mem::forget(open.take());
             }
         }
@@ -299,45 +301,45 @@ impl Drop for ArrayStore {
 impl ArrayStore {
     fn of(py: Python<'_>, store: array::ArrayStore, path: PathBuf) -> PyResult<ArrayStore> {
         let dtype = to_numpy_dtype(py, store.array().dtype())?;
-        let open = Mutex::new(Some(store));
+        let open = Shared::new(Some(store));
         Ok(ArrayStore { open, dtype, path, process: std::process::id() })
     }
 
-    /// Works with the store, in the pool.
-    fn with<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut array::ArrayStore) -> kiste::Result<T> + Send,
-    ) -> PyResult<kiste::Result<T>> {
+    fn check_process(&self) -> PyResult<()> {
         if self.process != std::process::id() {
             let message =
                 "expected the process that opened the store, found one that was forked from it";
-            return Err(PyValueError::new_err(message));
+            return Err(invalid(message));
         }
-        pool::run(py, || {
-            let mut open = self.open.lock().map_err(|_| bug("a store panicked"))?;
-            let store =
-                open.as_mut().ok_or_else(|| PyValueError::new_err("the store is closed"))?;
-            Ok(work(store))
-        })?
+        Ok(())
+    }
+
+    /// Works with the store. After Ctrl-C the work goes on: a version is committed as a whole, or not at all.
+    fn with<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut array::ArrayStore) -> kiste::Result<T> + Send + 'static,
+    ) -> PyResult<kiste::Result<T>> {
+        self.check_process()?;
+        self.open.apart(py, move |open| open.as_mut().map(work))?.ok_or_else(closed)
     }
 
     /// The newest version.
     fn newest(&self, py: Python<'_>) -> PyResult<array::ChunkedArray> {
-        let closed = || PyValueError::new_err("the store is closed");
-        py.detach(|| {
-            let open = self.open.lock().map_err(|_| bug("a store panicked"))?;
-            Ok(open.as_ref().ok_or_else(closed)?.array().clone())
-        })
+        Ok(self.open.take(py)?.as_ref().ok_or_else(closed)?.array().clone())
     }
 
     fn change<'py>(
         &self,
         py: Python<'py>,
-        work: impl FnOnce(&mut array::ArrayStore) -> kiste::Result<VersionInfo> + Send,
+        work: impl FnOnce(&mut array::ArrayStore) -> kiste::Result<VersionInfo> + Send + 'static,
     ) -> PyResult<Bound<'py, PyDict>> {
         version_dict(py, &self.with(py, work)?.map_err(raise)?)
     }
+}
+
+fn closed() -> PyErr {
+    invalid("the store is closed")
 }
 
 #[pymethods]
@@ -351,8 +353,9 @@ impl ArrayStore {
         path: PathBuf,
         durable: bool,
     ) -> PyResult<ArrayStore> {
-        let store = py.detach(|| options(durable).open_store(&path)).map_err(raise)?;
-        ArrayStore::of(py, store, path)
+        let place = path.clone();
+        let store = pool::apart(py, move || options(durable).open_store(&place))?;
+        ArrayStore::of(py, store.map_err(raise)?, path)
     }
 
     /// Creates an array full of `fill`, which is 0 by default, and opens it for writing.
@@ -391,11 +394,10 @@ impl ArrayStore {
             "none" => Shuffle::None,
             other => {
                 let message = format!("shuffle: expected 'byte', 'bit' or 'none', found {other:?}");
-                return Err(PyValueError::new_err(message));
+                return Err(invalid(message));
             }
         };
-        let codec =
-            codec.parse().map_err(|error| PyValueError::new_err(format!("codec: {error}")))?;
+        let codec = codec.parse().map_err(|error| invalid(format!("codec: {error}")))?;
         let mut options =
             options(durable).codec(codec).level(level).shuffle(shuffle).versioned(versioned);
         if let Some(chunks) = chunks {
@@ -405,13 +407,14 @@ impl ArrayStore {
             let dtype = to_numpy_dtype(py, &parsed)?;
             let one = elements(fill, dtype.bind(py))?;
             if !one.shape().is_empty() {
-                return Err(PyValueError::new_err("fill: expected one element, found an array"));
+                return Err(invalid("fill: expected one element, found an array"));
             }
             options = options.fill_bytes(one.c_bytes().into_owned());
         }
         let attributes = attrs.map(parse_attributes).transpose()?;
-        let store = pool::run(py, || {
-            let mut store = options.create(&path, parsed, &shape)?;
+        let place = path.clone();
+        let store = pool::run(py, move || {
+            let mut store = options.create(&place, parsed, &shape)?;
             if let Some(attributes) = attributes {
                 store.set_attributes(attributes, "attributes")?;
             }
@@ -471,7 +474,7 @@ impl ArrayStore {
     #[setter]
     fn set_attrs(&self, py: Python<'_>, attrs: &Bound<'_, PyMapping>) -> PyResult<()> {
         let attributes = parse_attributes(attrs)?;
-        self.change(py, |store| store.set_attributes(attributes, "attributes")).map(drop)
+        self.change(py, move |store| store.set_attributes(attributes, "attributes")).map(drop)
     }
 
     /// The newest version, for reading.
@@ -488,7 +491,7 @@ impl ArrayStore {
     /// All versions, oldest first.
     fn versions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let newest = self.newest(py)?;
-        version_list(py, py.detach(|| newest.versions()))
+        version_list(py, pool::apart(py, move || newest.versions())?)
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
@@ -531,9 +534,10 @@ impl ArrayStore {
         value: &Bound<'py, PyAny>,
         message: &str,
     ) -> PyResult<Bound<'py, PyDict>> {
+        let message = message.to_owned();
         let selected = Selected::parse(selection)?;
         let value = elements(value, self.dtype.bind(py))?;
-        let put = self.with(py, |store| store.put(selected.selection, &value, message))?;
+        let put = self.with(py, move |store| store.put(selected.selection, &value, &message))?;
         version_dict(py, &put.map_err(raise_selection)?)
     }
 
@@ -545,8 +549,9 @@ impl ArrayStore {
         rows: &Bound<'py, PyAny>,
         message: &str,
     ) -> PyResult<Bound<'py, PyDict>> {
+        let message = message.to_owned();
         let rows = elements(rows, self.dtype.bind(py))?;
-        self.change(py, |store| store.append(&rows, message))
+        self.change(py, move |store| store.append(&rows, &message))
     }
 
     /// Changes the shape, as one version. New elements are the fill value.
@@ -557,7 +562,8 @@ impl ArrayStore {
         shape: Vec<usize>,
         message: &str,
     ) -> PyResult<Bound<'py, PyDict>> {
-        self.change(py, |store| store.resize(&shape, message))
+        let message = message.to_owned();
+        self.change(py, move |store| store.resize(&shape, &message))
     }
 
     /// Begins changes to the newest version, or to an older one. At the end of a `with` block they are
@@ -570,9 +576,9 @@ impl ArrayStore {
     ) -> PyResult<StagedVersion> {
         let (py, this) = (slf.py(), slf.get());
         let at = version.map_or(At::Newest, |version| version.0);
-        let staged = this.with(py, |store| store.stage_at(at))?.map_err(raise)?;
+        let staged = this.with(py, move |store| store.stage_at(at))?.map_err(raise)?;
         Ok(StagedVersion {
-            staged: Mutex::new(staged),
+            staged: Shared::new(staged),
             store: slf.clone().unbind(),
             dtype: this.dtype.clone_ref(py),
             message: message.to_owned(),
@@ -587,11 +593,12 @@ impl ArrayStore {
         staged: PyRef<'py, StagedVersion>,
         message: Option<&str>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let (changes, message) = (&staged.staged, message.unwrap_or(&staged.message));
-        self.change(py, |store| {
-            let mut changes = changes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            store.commit(&mut changes, message)
-        })
+        self.check_process()?;
+        let message = message.unwrap_or(&staged.message).to_owned();
+        let committed = self.open.apart_with(py, &staged.staged, move |open, changes| {
+            open.as_mut().map(|store| store.commit(changes, &message))
+        })?;
+        version_dict(py, &committed.ok_or_else(closed)?.map_err(raise)?)
     }
 
     /// Makes an older version the newest one, and loses none.
@@ -602,7 +609,7 @@ impl ArrayStore {
         version: Which,
         message: Option<String>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        self.change(py, |store| {
+        self.change(py, move |store| {
             let mut staged = store.stage_at(version.0)?;
             let number = staged.base().version();
             let message = message.unwrap_or_else(|| format!("checkout of version {number}"));
@@ -624,11 +631,11 @@ impl ArrayStore {
             (None, Some(Which(At::Time(time)))) => Keep::Since(time),
             (None, Some(_)) => {
                 let message = "expected a time such as \"2026-01-31\", found a version";
-                return Err(PyValueError::new_err(message));
+                return Err(invalid(message));
             }
-            _ => return Err(PyTypeError::new_err("expected either `keep` or `since`")),
+            _ => return Err(wrong_type("expected either `keep` or `since`")),
         };
-        let removed = self.with(py, |store| store.gc(&keep))?.map_err(raise)?;
+        let removed = self.with(py, move |store| store.gc(&keep))?.map_err(raise)?;
         let dict = PyDict::new(py);
         dict.set_item("versions", removed.versions)?;
         dict.set_item("files", removed.files)?;
@@ -641,10 +648,8 @@ impl ArrayStore {
         if self.process != std::process::id() {
             return Ok(());
         }
-        py.detach(|| {
-            self.open.lock().map_err(|_| bug("a store panicked"))?.take();
-            Ok(())
-        })
+        let store = self.open.take(py)?.take();
+        pool::apart(py, move || drop(store))
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -674,7 +679,7 @@ impl ArrayStore {
 /// NumPy does.
 #[pyclass(frozen, module = "pykiste")]
 pub(crate) struct StagedVersion {
-    staged: Mutex<array::StagedVersion>,
+    staged: Shared<array::StagedVersion>,
     store: Py<ArrayStore>,
     dtype: Py<PyAny>,
     message: String,
@@ -686,10 +691,16 @@ impl StagedVersion {
         py: Python<'_>,
         work: impl FnOnce(&mut array::StagedVersion) -> kiste::Result<T> + Send,
     ) -> PyResult<T> {
-        let result = pool::run(py, || {
-            work(&mut self.staged.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
-        })?;
-        result.map_err(raise_selection)
+        self.staged.with(py, work)?.map_err(raise_selection)
+    }
+
+    /// The same for work that may take longer.
+    fn apart<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut array::StagedVersion) -> kiste::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        self.staged.apart(py, work)?.map_err(raise_selection)
     }
 }
 
@@ -740,7 +751,8 @@ impl StagedVersion {
         item: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let selected = Selected::parse(item)?;
-        let read = self.with(py, |staged| staged.array().read(selected.selection.clone()))?;
+        let selection = selected.selection.clone();
+        let read = self.apart(py, move |staged| staged.array().read(selection))?;
         selected.result(read, self.dtype.bind(py))
     }
 
@@ -752,7 +764,7 @@ impl StagedVersion {
     ) -> PyResult<()> {
         let selected = Selected::parse(item)?;
         let value = elements(value, self.dtype.bind(py))?;
-        self.with(py, |staged| staged.write(selected.selection, &value))
+        self.apart(py, move |staged| staged.write(selected.selection, &value))
     }
 
     #[pyo3(signature = (dtype=None, copy=None))]
@@ -768,12 +780,12 @@ impl StagedVersion {
     /// Appends rows along the first axis.
     fn append(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<()> {
         let rows = elements(rows, self.dtype.bind(py))?;
-        self.with(py, |staged| staged.append(&rows))
+        self.apart(py, move |staged| staged.append(&rows))
     }
 
     /// Changes the shape. New elements are the fill value.
     fn resize(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<()> {
-        self.with(py, |staged| staged.resize(&shape))
+        self.apart(py, move |staged| staged.resize(&shape))
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -4,11 +4,10 @@ use kiste::image::{self, BoxFormat, PixelType, Size};
 use kiste::loader::{Boxes, Columns, Element, Labels, Mask, Packed, Padded, Window as Which};
 use kiste::value::Number;
 use pyo3::conversion::FromPyObjectOwned;
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-use crate::errors::bug;
+use crate::errors::{bug, invalid, wrong_type};
 use crate::image::Pipeline;
 
 /// Calls a macro with all types that columns have, by the names that NumPy has for them.
@@ -88,7 +87,7 @@ impl<'py> Given<'_, 'py> {
     }
 
     fn wrong(&self, name: &str, message: &str) -> PyErr {
-        PyValueError::new_err(format!("column {:?}: {name}: {message}", self.column))
+        invalid(format!("column {:?}: {name}: {message}", self.column))
     }
 
     /// The name of the type.
@@ -130,7 +129,7 @@ fn type_name(column: &str, dtype: &Bound<'_, PyAny>) -> PyResult<String> {
     let dtype = numpy.call_method1("dtype", (dtype,))?;
     if !dtype.getattr("isnative")?.extract::<bool>()? {
         let message = format!("column {column:?}: expected a native byte order, found {dtype}");
-        return Err(PyTypeError::new_err(message));
+        return Err(wrong_type(message));
     }
     dtype.getattr("name")?.extract()
 }
@@ -138,7 +137,7 @@ fn type_name(column: &str, dtype: &Bound<'_, PyAny>) -> PyResult<String> {
 /// A number of a caller as one of the type of a column.
 fn number<T: Element>(column: &str, name: &str, number: Number) -> PyResult<T> {
     T::from_number(number).ok_or_else(|| {
-        PyValueError::new_err(format!(
+        invalid(format!(
             "column {column:?}: {name}: expected a number of type {}, found {number}",
             T::NAME
         ))
@@ -185,7 +184,7 @@ impl Column {
             if class.module()?.to_str()? == "pykiste.columns" {
                 let class = class.name()?;
                 let message = format!("column {name:?}: expected {class}(…), found the class");
-                return Err(PyTypeError::new_err(message));
+                return Err(wrong_type(message));
             }
         }
         let class = what.get_type();
@@ -257,7 +256,7 @@ impl Column {
 }
 
 fn no_type(name: &str, dtype: &str) -> PyErr {
-    PyTypeError::new_err(format!("column {name:?}: no column has the type {dtype}"))
+    wrong_type(format!("column {name:?}: no column has the type {dtype}"))
 }
 
 /// A column that is one of `pykiste.columns`.
@@ -273,7 +272,7 @@ fn described(
         |is_ragged: bool, dtype: String, source: Rows| Ok(Form::Lists { dtype, is_ragged, source });
     if has_field && field != given.column && matches!(class, "Ragged" | "Packed" | "Kept") {
         let message = format!("expected {class} under the name of its field, found {field:?}");
-        return Err(PyValueError::new_err(format!("column {:?}: {message}", given.column)));
+        return Err(invalid(format!("column {:?}: {message}", given.column)));
     }
     match class {
         "Window" => {
@@ -330,10 +329,9 @@ fn described(
             lists(pad.is_none(), given.dtype()?, Rows::Labels { field, of, row, pad })
         }
         "Kept" => lists(true, "int64".to_owned(), Rows::Kept { of: given.get("of")? }),
-        other => Err(PyTypeError::new_err(format!(
-            "column {:?}: expected a column, found {other}",
-            given.column
-        ))),
+        other => {
+            Err(wrong_type(format!("column {:?}: expected a column, found {other}", given.column)))
+        }
     }
 }
 

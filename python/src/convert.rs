@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use kiste::convert::{BadInput, Conversion, Duplicates, Format, Part, Report};
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use crate::errors::raise;
+use crate::errors::{invalid, raise, wrong_type};
 use crate::watch::watched;
 
 /// Converts files to a dataset, or a dataset to another format, as the command `kiste convert` does.
@@ -38,7 +37,7 @@ pub(crate) fn convert<'py>(
     }
     let part = part.map(|(part, of)| format!("{part}/{of}").parse::<Part>()).transpose();
     let part = part.map_err(raise)?;
-    let report = watched(py, progress, |monitor| match part {
+    let report = watched(py, progress, move |monitor| match part {
         Some(part) => conversion.run_part(part, monitor),
         None => conversion.run(monitor),
     })?;
@@ -53,7 +52,7 @@ pub(crate) fn commit<'py>(
     output: PathBuf,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let report = watched(py, progress, |monitor| kiste::convert::commit(&output, monitor))?;
+    let report = watched(py, progress, move |monitor| kiste::convert::commit(&output, monitor))?;
     described(py, &report)
 }
 
@@ -84,7 +83,7 @@ fn with_option(
             other => {
                 let message =
                     format!("expected one character of ASCII, found {} bytes", other.len());
-                return Err(PyValueError::new_err(message));
+                return Err(invalid(message));
             }
         },
         "header" => conversion.header(yes()?),
@@ -110,7 +109,7 @@ fn with_option(
             "quarantine" => BadInput::Quarantine,
             other => {
                 let message = format!("expected 'stop', 'skip' or 'quarantine', found {other:?}");
-                return Err(PyValueError::new_err(message));
+                return Err(invalid(message));
             }
         }),
         "skip_duplicates" => conversion.on_duplicates(match yes()? {
@@ -124,9 +123,10 @@ fn with_option(
         "checksums" => conversion.checksums(yes()?),
         "resume" => conversion.resume(yes()?),
         "durable" => conversion.durable(yes()?),
+        "untrusted" => conversion.memory_map(!yes()?),
         other => {
             let message = format!("convert() got an unexpected keyword argument '{other}'");
-            return Err(PyTypeError::new_err(message));
+            return Err(wrong_type(message));
         }
     })
 }

@@ -8,20 +8,26 @@ use std::sync::{Arc, Mutex};
 
 use kiste::DatasetReader;
 use kiste::reader::Reader;
-use pyo3::exceptions::{PyKeyError, PyTypeError, PyUserWarning, PyValueError};
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt, PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PySlice, PyString, PyTuple};
 
 use crate::decode::Decoder;
-use crate::errors::{bug, out_of_range, raise};
+use crate::errors::{bug, invalid, raise, wrong_type};
+use crate::indices::{Chosen, find, is_absent, resolve};
 use crate::objects;
+use crate::opening::Opening;
+use crate::pool;
 use crate::view::Map;
 
 /// A dataset on disk: a sequence of samples that is also looked up by key.
 ///
 /// Opening touches a few pages, at any size. `dataset[3]` and `dataset["cat/07.jpg"]` are samples,
-/// which are dicts; a slice or a list of indices or keys is a list of samples. With `copy=False`, binary
+/// which are dicts; a slice, a list of indices or keys, or a mask is a list of samples. With `copy=False`, binary
 /// data and arrays are read-only views of the memory map, which they keep open.
+///
+/// `verify=True` compares each sample with its checksum. If another program truncates a file that is mapped, the
+/// process dies; `untrusted=True` reads by calls and not through a map, which is slower, and makes that an error.
 #[pyclass(frozen, sequence, module = "pykiste")]
 pub(crate) struct Dataset {
     /// `None` once it is closed.
@@ -29,7 +35,7 @@ pub(crate) struct Dataset {
     decoder: Mutex<Decoder>,
     path: PathBuf,
     copy: bool,
-    verify: bool,
+    options: Opening,
 }
 
 /// What an open dataset reads from.
@@ -52,7 +58,7 @@ impl Dataset {
 
     fn with_opened<T>(&self, read: impl FnOnce(&Opened) -> T) -> PyResult<T> {
         let opened = self.opened.lock().map_err(|_| bug("a reader panicked"))?;
-        opened.as_ref().map(read).ok_or_else(|| PyValueError::new_err("the dataset is closed"))
+        opened.as_ref().map(read).ok_or_else(|| invalid("the dataset is closed"))
     }
 
     /// Works with the decoder. Another thread may have it, and wait for the lock of Python that this one
@@ -73,50 +79,77 @@ impl Dataset {
         self.decoder(|decoder| sample(py, opened, index, decoder))
     }
 
+    /// Many samples, between which Ctrl-C is heard.
+    fn samples<'py>(
+        &self,
+        py: Python<'py>,
+        opened: &Opened,
+        indices: &[usize],
+    ) -> PyResult<Bound<'py, PyList>> {
+        let reader = &opened.reader;
+        let samples = PyList::empty(py);
+        self.decoder(|decoder| {
+            for some in indices.chunks(TOGETHER) {
+                let fetched = fetch(py, reader, some)?;
+                for (nth, &index) in some.iter().enumerate() {
+                    py.check_signals()?;
+                    let raw = match fetched.get(nth) {
+                        Some(raw) => Cow::Borrowed(&raw[..]),
+                        None => reader.get_raw(index).map_err(raise)?,
+                    };
+                    samples.append(decoded(py, opened, index, &raw, decoder)?)?;
+                }
+            }
+            Ok(samples)
+        })
+    }
+
     /// The path of the data file.
     pub(crate) fn location(&self) -> &Path {
         &self.path
     }
 }
 
-/// The index that an index or a key stands for.
-pub(crate) fn resolve(reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResult<usize> {
-    if let Ok(key) = item.cast::<PyString>() {
-        let text = key.to_str()?;
-        let found = waiting(item.py(), reader, || reader.find(text)).map_err(raise)?;
-        return found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()));
+/// Remote samples that are fetched together.
+const TOGETHER: usize = 256;
+
+/// The packed bytes of samples, where they are remote.
+fn fetch(py: Python<'_>, reader: &DatasetReader, indices: &[usize]) -> PyResult<Vec<Vec<u8>>> {
+    if !reader.is_remote() {
+        return Ok(Vec::new());
     }
-    // NumPy's integers too, by `__index__`.
-    let index: isize = item.extract().map_err(|_| {
-        let name = item.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-        PyTypeError::new_err(format!("expected an index or a key, found {name}"))
-    })?;
-    let len = reader.len();
-    let from_end = if index < 0 { index.checked_add_unsigned(len) } else { Some(index) };
-    let found = from_end.and_then(|index| usize::try_from(index).ok());
-    found.filter(|index| *index < len).ok_or_else(|| out_of_range(index, len))
+    let indices = indices.to_vec();
+    waiting(py, reader, move |reader| {
+        let all = reader.get_raw_many(&indices)?;
+        Ok(all.into_iter().map(Cow::into_owned).collect())
+    })
 }
 
-/// The indices that indices or keys stand for. Keys are looked up together.
-fn resolve_many(reader: &DatasetReader, items: &[Bound<'_, PyAny>]) -> PyResult<Vec<usize>> {
-    let keys: Option<Vec<&str>> =
-        items.iter().map(|item| item.cast::<PyString>().ok()?.to_str().ok()).collect();
-    let (Some(first), Some(keys)) = (items.first(), keys) else {
-        return items.iter().map(|item| resolve(reader, item)).collect();
-    };
-    let found = waiting(first.py(), reader, || reader.find_many(&keys)).map_err(raise)?;
-    let absent = |item: &Bound<'_, PyAny>| PyKeyError::new_err(item.clone().unbind());
-    items.iter().zip(found).map(|(item, found)| found.ok_or_else(|| absent(item))).collect()
-}
-
-/// Reads, without the lock of Python where that may take a round trip over a network. For memory that is
-/// mapped, taking the lock again costs more than reading.
-pub(crate) fn waiting<T: Send>(
+/// Reads, without the lock of Python where that may take a round trip over a network, and until Ctrl-C. For
+/// memory that is mapped, taking the lock again costs more than reading.
+pub(crate) fn waiting<T: Send + 'static>(
     py: Python<'_>,
     reader: &DatasetReader,
-    read: impl FnOnce() -> kiste::Result<T> + Send,
-) -> kiste::Result<T> {
-    if reader.is_remote() { py.detach(read) } else { read() }
+    read: impl FnOnce(&DatasetReader) -> kiste::Result<T> + Send + 'static,
+) -> PyResult<T> {
+    if !reader.is_remote() {
+        return read(reader).map_err(raise);
+    }
+    let reader = reader.clone();
+    pool::apart(py, move || read(&reader))?.map_err(raise)
+}
+
+/// The packed bytes of a sample.
+pub(crate) fn raw<'a>(
+    py: Python<'_>,
+    reader: &'a DatasetReader,
+    index: usize,
+) -> PyResult<Cow<'a, [u8]>> {
+    match reader.is_remote() {
+        true => waiting(py, reader, move |reader| reader.get_raw(index).map(Cow::into_owned))
+            .map(Cow::Owned),
+        false => reader.get_raw(index).map_err(raise),
+    }
 }
 
 /// A sample as a Python object.
@@ -126,19 +159,33 @@ fn sample<'py>(
     index: usize,
     decoder: &mut Decoder,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let reader = &opened.reader;
-    let raw = waiting(py, reader, || reader.get_raw(index)).map_err(raise)?;
-    let decoded = decoder.sample(py, &raw, opened.map.as_deref());
-    decoded.map_err(|flaw| flaw.raise(|error| reader.locate(index).describe(error)))
+    decoded(py, opened, index, &raw(py, &opened.reader, index)?, decoder)
+}
+
+fn decoded<'py>(
+    py: Python<'py>,
+    opened: &Opened,
+    index: usize,
+    raw: &[u8],
+    decoder: &mut Decoder,
+) -> PyResult<Bound<'py, PyAny>> {
+    let decoded = decoder.sample(py, raw, opened.map.as_deref());
+    decoded.map_err(|flaw| flaw.raise(py, |error| opened.reader.locate(index).describe(error)))
 }
 
 #[pymethods]
 impl Dataset {
     #[new]
-    #[pyo3(signature = (path, *, copy=true, verify=false))]
-    fn new(py: Python<'_>, path: PathBuf, copy: bool, verify: bool) -> PyResult<Dataset> {
-        let reader = py.detach(|| DatasetReader::options().checksums(verify).open(&path));
-        let (reader, decoder) = (reader.map_err(raise)?, Mutex::new(Decoder::new()));
+    #[pyo3(signature = (path, *, copy=true, verify=false, untrusted=false))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        copy: bool,
+        verify: bool,
+        untrusted: bool,
+    ) -> PyResult<Dataset> {
+        let options = Opening { verify, untrusted };
+        let reader = options.open(py, &path)?;
         if reader.is_walked() {
             let path = kiste::storage::shown(&path);
             let message = format!(
@@ -148,13 +195,9 @@ impl Dataset {
             PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(message)?, 1)?;
         }
         let map = if copy { None } else { Map::of(py, &reader)?.map(Arc::new) };
-        Ok(Dataset {
-            opened: Mutex::new(Some(Opened { reader, map })),
-            decoder,
-            path,
-            copy,
-            verify,
-        })
+        let (opened, decoder) =
+            (Mutex::new(Some(Opened { reader, map })), Mutex::new(Decoder::new()));
+        Ok(Dataset { opened, decoder, path, copy, options })
     }
 
     /// The path of the data file, or the URL that was given for it.
@@ -167,6 +210,18 @@ impl Dataset {
     #[getter]
     fn copy(&self) -> bool {
         self.copy
+    }
+
+    /// Whether each sample is compared with its checksum.
+    #[getter]
+    fn verify(&self) -> bool {
+        self.options.verify
+    }
+
+    /// Whether files are read by calls, and not through memory maps.
+    #[getter]
+    fn untrusted(&self) -> bool {
+        self.options.untrusted
     }
 
     /// Bytes of the data file.
@@ -184,16 +239,13 @@ impl Dataset {
         let reader = &opened.reader;
         if let Ok(slice) = item.cast::<PySlice>() {
             let range = slice.indices(reader.len() as isize)?;
-            let samples = PyList::empty(py);
-            let mut index = range.start;
-            for _ in 0..range.slicelength {
-                samples.append(self.sample(py, &opened, index as usize)?)?;
-                index += range.step;
-            }
-            return Ok(samples.into_any());
+            let at = |nth: usize| (range.start + nth as isize * range.step) as usize;
+            let indices: Vec<usize> = (0..range.slicelength).map(at).collect();
+            return Ok(self.samples(py, &opened, &indices)?.into_any());
         }
         let is_one = item.is_instance_of::<PyInt>()
             || item.is_instance_of::<PyString>()
+            || is_scalar(item)?
             || item.hasattr("__index__")? && !item.hasattr("__len__")?;
         if is_one {
             let index = resolve(reader, item)?;
@@ -201,25 +253,17 @@ impl Dataset {
         }
         if item.is_instance_of::<PyBytes>() {
             // Bytes are a sequence of numbers, and were meant for a key.
-            return Err(PyTypeError::new_err("expected an index or a key, found bytes"));
+            return Err(wrong_type("expected an index or a key, found bytes"));
         }
         Ok(self.get_many(item)?.into_any())
     }
 
-    /// The samples of these indices or keys, in their order. PyTorch's fetcher calls it.
+    /// The samples of these indices or keys, in their order, or those of a mask: a truth value for each sample.
+    /// PyTorch's fetcher calls it.
     fn get_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let (py, opened) = (items.py(), self.opened()?);
-        let reader = &opened.reader;
-        let items: Vec<Bound<'py, PyAny>> = items.try_iter()?.collect::<PyResult<_>>()?;
-        let indices = resolve_many(reader, &items)?;
-        if reader.is_remote() {
-            py.detach(|| Reader::prefetch(reader, &indices));
-        }
-        let samples = PyList::empty(py);
-        for index in indices {
-            samples.append(self.sample(py, &opened, index)?)?;
-        }
-        Ok(samples)
+        let chosen = Chosen::parse(items, opened.reader.len())?;
+        self.samples(py, &opened, &chosen.resolve(py, &opened.reader)?)
     }
 
     fn __getitems__<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
@@ -229,8 +273,8 @@ impl Dataset {
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         match key.cast::<PyString>() {
             Ok(key) => {
-                let (reader, text) = (self.reader()?, key.to_str()?);
-                waiting(key.py(), &reader, || reader.contains_key(text)).map_err(raise)
+                let (reader, text) = (self.reader()?, key.to_str()?.to_owned());
+                waiting(key.py(), &reader, move |reader| reader.contains_key(&text))
             }
             Err(_) => Ok(false),
         }
@@ -240,23 +284,21 @@ impl Dataset {
         let opened = self.opened()?;
         let range = 0..opened.reader.len();
         // Otherwise reading a sample is more than an address, and smaller samples the processor foresees.
-        let ahead = !self.verify
+        let ahead = !self.options.verify
             && opened.reader.mapped().is_some_and(|map| map.len() / range.len().max(1) >= FAR);
         Ok(Samples { opened, range, ahead, decoder: Decoder::new() })
     }
 
     /// The index of a key, or `None`.
     fn find(&self, py: Python<'_>, key: &str) -> PyResult<Option<usize>> {
-        let reader = self.reader()?;
-        waiting(py, &reader, || reader.find(key)).map_err(raise)
+        find(py, &self.reader()?, key)
     }
 
     /// The key of a sample.
     fn key(&self, index: &Bound<'_, PyAny>) -> PyResult<String> {
         let (py, reader) = (index.py(), self.reader()?);
         let index = resolve(&reader, index)?;
-        let key = waiting(py, &reader, || reader.key(index));
-        Ok(key.map_err(raise)?.into_owned())
+        waiting(py, &reader, move |reader| reader.key(index).map(Cow::into_owned))
     }
 
     /// All keys, in the order of the samples.
@@ -265,12 +307,9 @@ impl Dataset {
         let range = 0..reader.len();
         // One by one they would be read from the samples.
         let listed = match reader.is_remote() {
-            true => {
-                let all = || -> kiste::Result<Vec<String>> {
-                    reader.keys().map(|key| key.map(Cow::into_owned)).collect()
-                };
-                Some(py.detach(all).map_err(raise)?)
-            }
+            true => Some(waiting(py, &reader, |reader| {
+                reader.keys().map(|key| key.map(Cow::into_owned)).collect()
+            })?),
             false => None,
         };
         Ok(Keys { reader, range, listed })
@@ -283,11 +322,10 @@ impl Dataset {
         item: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        use pyo3::exceptions::PyLookupError;
         let (py, opened) = (item.py(), self.opened()?);
         match resolve(&opened.reader, item) {
             Ok(index) => self.sample(py, &opened, index).map(Some),
-            Err(error) if error.is_instance_of::<PyLookupError>(py) => Ok(default),
+            Err(error) if is_absent(py, &error) => Ok(default),
             Err(error) => Err(error),
         }
     }
@@ -301,7 +339,7 @@ impl Dataset {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, Opened { reader, mut map }) = (item.py(), self.opened()?);
         let index = resolve(&reader, item)?;
-        let raw = waiting(py, &reader, || reader.get_raw(index)).map_err(raise)?;
+        let raw = raw(py, &reader, index)?;
         if copy.unwrap_or(self.copy) {
             map = None;
         } else if map.is_none() {
@@ -312,16 +350,16 @@ impl Dataset {
     }
 
     /// Asks the operating system to read these samples soon.
-    fn prefetch(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<()> {
-        let reader = self.reader()?;
-        py.detach(|| Reader::prefetch(&reader, &indices));
-        Ok(())
+    fn prefetch(&self, indices: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (py, reader) = (indices.py(), self.reader()?);
+        let indices = Chosen::parse(indices, reader.len())?.resolve(py, &reader)?;
+        pool::apart(py, move || Reader::prefetch(&reader, &indices))
     }
 
     /// Whether it is the dataset that had this identity when it was pickled.
     fn _has_identity(&self, py: Python<'_>, identity: &str) -> PyResult<bool> {
-        let reader = self.reader()?;
-        waiting(py, &reader, || reader.has_identity(identity)).map_err(raise)
+        let identity = identity.to_owned();
+        waiting(py, &self.reader()?, move |reader| reader.has_identity(&identity))
     }
 
     /// Closes it. Views of its memory stay valid: the last of them closes the map.
@@ -341,14 +379,17 @@ impl Dataset {
         self.close()
     }
 
-    /// A path, how large the data file was, and what tells it from another one of that size: another process
-    /// opens the same, or fails.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, PickledDataset)> {
+    /// A path, how large the data file was, how it was opened, and what tells it from another one of that size:
+    /// another process opens the same in the same way, or fails.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Pickled<'py>> {
         let reader = self.reader()?;
         let reopen = py.import("pykiste._pickle")?.getattr("reopen")?;
-        let identity = waiting(py, &reader, || reader.identity()).map_err(raise)?;
-        let size = (reader.len(), reader.data_len());
-        Ok((reopen, (self.path.clone(), self.copy, size.0, size.1, None, identity)))
+        let options = PyDict::new(py);
+        options.set_item("verify", self.options.verify)?;
+        options.set_item("untrusted", self.options.untrusted)?;
+        let identity = waiting(py, &reader, |reader| reader.identity())?;
+        let (samples, size) = (reader.len(), reader.data_len());
+        Ok((reopen, (self.path.clone(), self.copy, samples, size, options, identity)))
     }
 
     fn __repr__(&self) -> String {
@@ -361,8 +402,13 @@ impl Dataset {
     }
 }
 
-/// What a pickled dataset consists of.
-type PickledDataset = (PathBuf, bool, usize, u64, Option<bool>, String);
+/// What makes a pickled dataset again, and from what.
+type Pickled<'py> = (Bound<'py, PyAny>, (PathBuf, bool, usize, u64, Bound<'py, PyDict>, String));
+
+/// Whether this is a scalar of NumPy, or an array or a tensor without axes.
+fn is_scalar(item: &Bound<'_, PyAny>) -> PyResult<bool> {
+    item.getattr_opt("ndim")?.map_or(Ok(false), |axes| axes.eq(0))
+}
 
 /// All samples in their order.
 #[pyclass(module = "pykiste")]

@@ -11,14 +11,16 @@ use kiste::value::{DType, NdArray};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyString, PyTuple, PyType};
+use pyo3::types::{
+    PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyList, PyString, PyTuple, PyType,
+};
 
-use crate::errors::raise;
+use crate::errors::{is_about_a_value, raise};
 use crate::objects::{self, Filling};
 use crate::view::Map;
 
-/// Why a sample was not decoded. In a box, so that values come back in registers.
-pub(crate) struct Flaw(Box<Reason>);
+/// Why a sample was not decoded, and in which field. In a box, so that values come back in registers.
+pub(crate) struct Flaw(Box<(Reason, Option<String>)>);
 
 enum Reason {
     Format(FormatError),
@@ -29,30 +31,62 @@ enum Reason {
 impl From<FormatError> for Flaw {
     #[cold]
     fn from(error: FormatError) -> Flaw {
-        Flaw(Box::new(Reason::Format(error)))
+        Flaw::of(Reason::Format(error))
     }
 }
 
 impl From<PyErr> for Flaw {
     #[cold]
     fn from(error: PyErr) -> Flaw {
-        Flaw(Box::new(Reason::Python(error)))
+        Flaw::of(Reason::Python(error))
     }
 }
 
 impl Flaw {
+    fn of(reason: Reason) -> Flaw {
+        Flaw(Box::new((reason, None)))
+    }
+
     #[cold]
     fn unsupported(text: &str) -> Flaw {
-        Flaw(Box::new(Reason::Unsupported(text.to_owned())))
+        Flaw::of(Reason::Unsupported(text.to_owned()))
+    }
+
+    /// With the field that the value is in: of a sample only the outermost map has fields.
+    #[cold]
+    fn within(mut self, depth: usize, key: &Bound<'_, PyAny>) -> Flaw {
+        if depth == 0 {
+            self.0.1 = key.cast::<PyString>().ok().map(|name| name.to_string_lossy().into_owned());
+        }
+        self
     }
 
     /// As an exception, with what is known of the sample.
     #[cold]
-    pub(crate) fn raise(self, describe: impl FnOnce(kiste::Error) -> kiste::Error) -> PyErr {
-        match *self.0 {
-            Reason::Format(error) => raise(describe(error.into())),
+    pub(crate) fn raise(
+        self,
+        py: Python<'_>,
+        describe: impl FnOnce(kiste::Error) -> kiste::Error,
+    ) -> PyErr {
+        let (reason, field) = *self.0;
+        let raise_here = |error: kiste::Error| {
+            let error = match (field, error.field()) {
+                (Some(field), None) => error.with_field(field),
+                _ => error,
+            };
+            raise(describe(error))
+        };
+        match reason {
+            Reason::Format(error) => raise_here(error.into()),
             Reason::Unsupported(text) => {
-                raise(describe(kiste::Error::new(ErrorKind::Unsupported, text)))
+                raise_here(kiste::Error::new(ErrorKind::Unsupported, text))
+            }
+            // What NumPy or a dict refuses is in the bytes.
+            Reason::Python(error) if is_about_a_value(py, &error) => {
+                let text = format!("expected a value that Python can have, found {error}");
+                let made = raise_here(kiste::Error::new(ErrorKind::Damaged, text));
+                made.set_cause(py, Some(error));
+                made
             }
             Reason::Python(error) => error,
         }
@@ -153,7 +187,12 @@ fn bad_string(mut start: Cursor<'_>, error: PyErr) -> Flaw {
 pub(crate) struct Decoder {
     names: Names,
     dtypes: HashMap<DType, Py<PyAny>>,
+    /// Values since Ctrl-C was last looked for.
+    unheard: u32,
 }
+
+/// Values between two looks for Ctrl-C.
+const EACH: u32 = 1 << 14;
 
 /// What is decoded, and how.
 #[derive(Clone, Copy)]
@@ -200,7 +239,11 @@ struct Stack<'py>(Vec<Open<'py>>);
 
 impl<'py> Stack<'py> {
     /// Adds a value to the innermost container. Returns the outermost value once that is complete.
-    fn add(&mut self, mut value: Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn add(
+        &mut self,
+        mut value: Bound<'py, PyAny>,
+        end: usize,
+    ) -> Result<Option<Bound<'py, PyAny>>, Flaw> {
         loop {
             let left = match self.0.last_mut() {
                 None => return Ok(Some(value)),
@@ -210,7 +253,7 @@ impl<'py> Stack<'py> {
                 }
                 Some(Open::Dict { dict, left, key, .. }) => {
                     let Some(name) = key.take() else {
-                        *key = Some(value);
+                        *key = Some(hashable(value, end)?);
                         return Ok(None);
                     };
                     objects::set_item(dict, &name, &value)?;
@@ -234,7 +277,18 @@ impl<'py> Stack<'py> {
 impl Decoder {
     pub(crate) fn new() -> Decoder {
         let names = (0..Names::SLOTS).map(|_| None).collect();
-        Decoder { names: Names(names), dtypes: HashMap::new() }
+        Decoder { names: Names(names), dtypes: HashMap::new(), unheard: 0 }
+    }
+
+    /// Looks for Ctrl-C once in a while: before this many values.
+    #[inline]
+    fn listen(&mut self, py: Python<'_>, values: u32) -> PyResult<()> {
+        self.unheard = self.unheard.saturating_add(values);
+        if self.unheard < EACH {
+            return Ok(());
+        }
+        self.unheard = 0;
+        py.check_signals()
     }
 
     /// A whole packed sample. With a map, arrays and binary data that lie in it are read-only views of it.
@@ -274,7 +328,10 @@ impl Decoder {
     ) -> Result<Bound<'py, PyAny>, Flaw> {
         let len = cursor.read_array_len()?;
         let mut list = Filling::new(whole.py, len as usize)?;
-        for _ in 0..len {
+        for at in 0..len {
+            if at % EACH == 0 {
+                self.listen(whole.py, EACH.min(len - at))?;
+            }
             list.push(self.value(whole, cursor, depth + 1)?)?;
         }
         Ok(list.finish().into_any())
@@ -289,16 +346,26 @@ impl Decoder {
         let start = cursor.position();
         let len = cursor.read_map_len()?;
         let dict = PyDict::new(whole.py);
-        for _ in 0..len {
+        for at in 0..len {
+            if at % EACH == 0 {
+                self.listen(whole.py, EACH.min(len - at))?;
+            }
             let key = match cursor.peek()? {
                 Kind::Str => self.names.read(whole.py, cursor)?,
                 Kind::Bin => match self.special_or_key(whole, cursor, start)? {
                     Key::Special(special) => return Ok(special),
                     Key::Bytes(key) => key,
                 },
+                Kind::Array | Kind::Map => {
+                    let at = cursor.position();
+                    hashable(self.value(whole, cursor, depth + 1)?, at)?
+                }
                 _ => self.value(whole, cursor, depth + 1)?,
             };
-            let value = self.value(whole, cursor, depth + 1)?;
+            let value = match self.value(whole, cursor, depth + 1) {
+                Ok(value) => value,
+                Err(flaw) => return Err(flaw.within(depth, &key)),
+            };
             objects::set_item(&dict, &key, &value)?;
         }
         Ok(dict.into_any())
@@ -333,8 +400,9 @@ impl Decoder {
     ) -> Result<Bound<'py, PyAny>, Flaw> {
         let mut stack = Stack::default();
         loop {
+            self.listen(whole.py, 1)?;
             if let Some(value) = self.next(whole, cursor, &mut stack)? {
-                if let Some(outermost) = stack.add(value)? {
+                if let Some(outermost) = stack.add(value, cursor.position())? {
                     return Ok(outermost);
                 }
             }
@@ -436,18 +504,60 @@ impl Decoder {
         if let Some(known) = self.dtypes.get(dtype) {
             return Ok(known.bind(py).clone());
         }
-        let text = dtype.to_string();
         let made = match dtype.is_struct() {
-            // The text is that of a list of fields.
-            true => {
-                let fields = py.import("ast")?.call_method1("literal_eval", (text,))?;
-                py.import("numpy")?.call_method1("dtype", (fields,))?
-            }
-            false => py.import("numpy")?.call_method1("dtype", (text,))?,
+            true => structure(py, dtype)?,
+            false => py.import("numpy")?.call_method1("dtype", (dtype.to_string(),))?,
         };
         self.dtypes.insert(dtype.clone(), made.clone().unbind());
         Ok(made)
     }
+}
+
+/// A structured type. Padding is between its fields; NumPy would make fields of it, `f1` and so on.
+fn structure<'py>(py: Python<'py>, dtype: &DType) -> PyResult<Bound<'py, PyAny>> {
+    let (names, titles) = (PyList::empty(py), PyList::empty(py));
+    let (formats, offsets) = (PyList::empty(py), PyList::empty(py));
+    let mut offset = 0;
+    for field in dtype.fields() {
+        let count: usize = field.shape().iter().product();
+        let at = offset;
+        offset += count * field.dtype().item_size();
+        if field.name().is_empty() {
+            continue;
+        }
+        let inner = match field.dtype().is_struct() {
+            true => structure(py, field.dtype())?,
+            false => field.dtype().to_string().into_bound_py_any(py)?,
+        };
+        match field.shape() {
+            [] => formats.append(inner)?,
+            shape => formats.append((inner, PyTuple::new(py, shape)?))?,
+        }
+        names.append(field.name())?;
+        titles.append(field.title())?;
+        offsets.append(at)?;
+    }
+    let parts = PyDict::new(py);
+    let has_titles = dtype.fields().iter().any(|field| field.title().is_some());
+    for (name, part) in [("names", names), ("formats", formats), ("offsets", offsets)] {
+        parts.set_item(name, part)?;
+    }
+    if has_titles {
+        parts.set_item("titles", titles)?;
+    }
+    parts.set_item("itemsize", dtype.item_size())?;
+    py.import("numpy")?.call_method1("dtype", (parts,))
+}
+
+/// A key that a dict can have: no list, no dict, and no array.
+fn hashable(key: Bound<'_, PyAny>, at: usize) -> Result<Bound<'_, PyAny>, Flaw> {
+    let found = match () {
+        () if key.is_instance_of::<PyList>() => "a list",
+        () if key.is_instance_of::<PyDict>() => "a map",
+        () if key.is_instance(ndarray_type(key.py())?)? => "an array",
+        () => return Ok(key),
+    };
+    Err(FormatError::new(at as u64, "a key that a dict of Python can have", found).into())
 }
 
 /// A value that is no container.
@@ -516,5 +626,5 @@ pub(crate) fn unpack<'py>(py: Python<'py>, packed: &[u8]) -> PyResult<Bound<'py,
         Ok(mut known) => known.get_or_insert_with(Decoder::new).sample(py, packed, None),
         Err(_) => Decoder::new().sample(py, packed, None),
     };
-    decoded.map_err(|flaw| flaw.raise(|error| error))
+    decoded.map_err(|flaw| flaw.raise(py, |error| error))
 }

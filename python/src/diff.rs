@@ -38,8 +38,9 @@ pub(crate) fn diff<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let (left, right) = (Source::parse(left)?, Source::parse(right)?);
     let limit = limit.unwrap_or(usize::MAX);
-    let (mut differences, mut counts) = (Vec::new(), [0u64; 3]);
-    let same_order = watched(py, progress, |messenger| {
+    let samples = left.samples() as u64;
+    let (same_order, differences, counts) = watched(py, progress, move |messenger| {
+        let (mut differences, mut counts) = (Vec::new(), [0u64; 3]);
         messenger.begin_samples("comparing", left.samples() + right.samples());
         let (a, b) = (messenger.stoppable(&left.reader), messenger.stoppable(&right.reader));
         let found = |difference| -> kiste::Result<()> {
@@ -56,16 +57,17 @@ pub(crate) fn diff<'py>(
         };
         let mut stopped = Ok(());
         let same_order = rearrange::diff(&a, &b, found, |seen| stopped = messenger.reached(seen))?;
-        stopped.map(|()| same_order)
+        stopped.map(|()| (same_order, differences, counts))
     })?;
     let list = PyList::empty(py);
     let mut decoder = Decoder::new();
     for difference in &differences {
+        py.check_signals()?;
         list.append(described(py, difference, &mut decoder)?)?;
     }
     let [only_left, only_right, changed] = counts;
     let dict = PyDict::new(py);
-    dict.set_item("same", left.samples() as u64 - only_left - changed)?;
+    dict.set_item("same", samples - only_left - changed)?;
     dict.set_item("only_left", only_left)?;
     dict.set_item("only_right", only_right)?;
     dict.set_item("changed", changed)?;
@@ -116,5 +118,5 @@ fn object<'py>(
     decoder: &mut Decoder,
 ) -> PyResult<Bound<'py, PyAny>> {
     let packed = msgpack::to_vec(value).map_err(|error| raise(error.into()))?;
-    decoder.sample(py, &packed, None).map_err(|flaw| flaw.raise(|error| error))
+    decoder.sample(py, &packed, None).map_err(|flaw| flaw.raise(py, |error| error))
 }

@@ -4,13 +4,15 @@ use kiste::format::msgpack::numpy::{encode_array, encode_complex, encode_scalar}
 use kiste::format::msgpack::{self, MAX_DEPTH, Value};
 use kiste::value::{DType, NdArray};
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyInt, PyList, PyMemoryView,
     PyString, PyTuple, PyType,
 };
+
+use crate::errors::{invalid, too_large, wrong_type};
+use crate::stored::{check_array, check_type, refuse_titles};
 
 /// A container that is not whole yet: its values, and how many of them were packed.
 enum Open<'py> {
@@ -20,7 +22,15 @@ enum Open<'py> {
     Pairs(Bound<'py, PyList>, usize, bool),
 }
 
+/// Values between two looks for Ctrl-C.
+const EACH: u32 = 1 << 14;
+
 impl<'py> Open<'py> {
+    /// Whether the next value is a key.
+    fn is_at_key(&self) -> bool {
+        matches!(self, Open::Pairs(_, _, false))
+    }
+
     /// The next value to pack. `None` after the last one.
     fn next(&mut self) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self {
@@ -48,17 +58,39 @@ impl<'py> Open<'py> {
 pub(crate) fn append(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
     let mut open = Vec::new();
     value(object, out, &mut open)?;
+    let mut packed = 0u32;
     while let Some(top) = open.last_mut() {
+        let is_key = top.is_at_key();
         match top.next()? {
+            Some(next) if is_key => key(&next, out, &mut open)?,
             Some(next) => value(&next, out, &mut open)?,
             None => drop(open.pop()),
+        }
+        packed = packed.wrapping_add(1);
+        if packed % EACH == 0 {
+            object.py().check_signals()?;
         }
     }
     Ok(())
 }
 
 fn refused(error: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
+    invalid(error.to_string())
+}
+
+/// Appends a key of a dict. A tuple would be a list, which is no key of a dict when it is read.
+fn key<'py>(
+    object: &Bound<'py, PyAny>,
+    out: &mut Vec<u8>,
+    open: &mut Vec<Open<'py>>,
+) -> PyResult<()> {
+    let depth = open.len();
+    value(object, out, open)?;
+    if open.len() == depth {
+        return Ok(());
+    }
+    let found = object.get_type().name()?;
+    Err(wrong_type(format!("expected a key that can be read back, found {object} ({found})")))
 }
 
 /// Appends a value, or the header of a container, which is opened.
@@ -103,36 +135,43 @@ fn value<'py>(
     } else if object.is_instance(timestamp_type(py)?)? || is_of_msgpack(object, "Timestamp")? {
         let (seconds, nanoseconds) =
             (object.getattr("seconds")?.extract()?, object.getattr("nanoseconds")?.extract()?);
-        let data = msgpack::timestamp::to_ext(seconds, nanoseconds).ok_or_else(|| {
-            PyValueError::new_err(format!("{nanoseconds} nanoseconds are a second or more"))
-        })?;
+        let data = msgpack::timestamp::to_ext(seconds, nanoseconds)
+            .ok_or_else(|| invalid(format!("{nanoseconds} nanoseconds are a second or more")))?;
         msgpack::encode(&Value::Ext(msgpack::timestamp::CODE, data), out).map_err(refused)?;
         None
     } else if let Ok(tuple) = object.cast::<PyTuple>() {
         array_header(tuple.len(), out)?;
         Some(Open::Tuple(tuple.clone(), 0))
-    } else if object.is_instance_of::<PyByteArray>() || object.is_instance_of::<PyMemoryView>() {
+    } else if object.is_instance_of::<PyByteArray>() {
         let bytes = PyBuffer::<u8>::get(object)?.to_vec(py)?;
         msgpack::write_bin(&bytes, out).map_err(refused)?;
+        None
+    } else if object.is_instance_of::<PyMemoryView>() {
+        // Also one of other elements than bytes.
+        let bytes = object.call_method0("tobytes")?.cast_into::<PyBytes>()?;
+        msgpack::write_bin(bytes.as_bytes(), out).map_err(refused)?;
+        None
+    } else if object.is_instance(ndarray_type(py)?)? {
+        refuse_titles(&object.getattr("dtype")?)?;
+        encode_array(&numpy_array(object)?, out).map_err(refused)?;
+        None
+    } else if object.is_instance(generic_type(py)?)? {
+        // Before complex numbers, of which `numpy.complex128` is one too.
+        refuse_titles(&object.getattr("dtype")?)?;
+        encode_scalar(&numpy_array(object)?, out).map_err(refused)?;
         None
     } else if let Ok(complex) = object.cast::<PyComplex>() {
         encode_complex(complex.real(), complex.imag(), out).map_err(refused)?;
         None
-    } else if object.is_instance(ndarray_type(py)?)? {
-        encode_array(&numpy_array(object)?, out).map_err(refused)?;
-        None
-    } else if object.is_instance(generic_type(py)?)? {
-        encode_scalar(&numpy_array(object)?, out).map_err(refused)?;
-        None
     } else {
         let name = object.get_type().fully_qualified_name()?;
         let message = format!("an object of type {name} cannot be packed");
-        return Err(PyTypeError::new_err(message));
+        return Err(wrong_type(message));
     };
     if let Some(container) = container {
         if open.len() >= MAX_DEPTH {
             let message = format!("expected at most {MAX_DEPTH} nested containers, found more");
-            return Err(PyValueError::new_err(message));
+            return Err(invalid(message));
         }
         open.push(container);
     }
@@ -153,7 +192,7 @@ fn integer(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
             Ok(number) => Value::from(number),
             Err(_) => {
                 let message = format!("expected an integer of 64 bits, found {object}");
-                return Err(PyOverflowError::new_err(message));
+                return Err(too_large(message));
             }
         },
     };
@@ -171,32 +210,26 @@ fn array_header(len: usize, out: &mut Vec<u8>) -> PyResult<()> {
             out.push(0xdd);
             out.extend_from_slice(&len.to_be_bytes());
         }
-        _ => return Err(PyValueError::new_err("a list has more than 4,294,967,295 items")),
+        _ => return Err(invalid("a list has more than 4,294,967,295 items")),
     }
     Ok(())
 }
 
 /// A type of NumPy, which is not of Python objects.
 pub(crate) fn dtype_of(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
+    check_type(dtype)?;
     let text = match dtype.getattr("fields")?.is_none() {
         true => dtype.getattr("str")?,
         false => dtype.getattr("descr")?.str()?.into_any(),
     };
     let parsed = text.extract::<String>()?.parse();
-    parsed.map_err(|error: kiste::format::FormatError| {
-        PyTypeError::new_err(format!("{text}: {error}"))
-    })
+    parsed.map_err(|error: kiste::format::FormatError| wrong_type(format!("{text}: {error}")))
 }
 
 /// An array or scalar of NumPy, with its bytes in C order and its own byte order.
 pub(crate) fn numpy_array(object: &Bound<'_, PyAny>) -> PyResult<NdArray<'static>> {
-    let dtype = object.getattr("dtype")?;
-    if dtype.getattr("hasobject")?.extract()? {
-        return Err(PyTypeError::new_err(
-            "an array of Python objects would have to be pickled, which kiste never does",
-        ));
-    }
-    let dtype = dtype_of(&dtype)?;
+    check_array(object)?;
+    let dtype = dtype_of(&object.getattr("dtype")?)?;
     let shape: Vec<usize> = object.getattr("shape")?.extract()?;
     let bytes = object.call_method0("tobytes")?.cast_into::<PyBytes>()?;
     NdArray::new(dtype, shape, bytes.as_bytes().to_vec()).map_err(refused)

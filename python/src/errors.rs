@@ -1,10 +1,16 @@
-//! Errors of the library as exceptions of `pykiste.errors`.
+//! Errors of the library, and those that are found here, as exceptions of `pykiste.errors`: each is an `Error`, and the
+//! builtin exception for the same thing where there is one. `tests/test_errors.py` sees to it that no other file makes
+//! exceptions.
+//!
+//! An exception is made when Python looks at it. So none of these functions takes the lock of Python, and all may be
+//! called under any other lock.
 
 use kiste::ErrorKind;
-use pyo3::exceptions::{PyIndexError, PyRuntimeError};
+use pyo3::PyErrArguments;
+use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyType};
+use pyo3::types::{PyBytes, PyDict};
 
 /// The class of `pykiste.errors` for a kind of error.
 fn class_name(kind: ErrorKind) -> &'static str {
@@ -26,22 +32,42 @@ fn class_name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// An error of the library as an exception with the attributes `path`, `index`, `key`, `field`,
-/// `position` and `raw`.
-pub(crate) fn raise(error: kiste::Error) -> PyErr {
-    raise_as(error, None)
+/// What an exception is made of.
+struct Raised {
+    class: &'static str,
+    what: What,
 }
 
-/// The same with a class of `pykiste.errors` that is more exact than the kind of error.
-pub(crate) fn raise_as(error: kiste::Error, class: Option<&'static str>) -> PyErr {
-    let class = class.unwrap_or(class_name(error.kind()));
-    Python::attach(|py| build(py, &error, class).unwrap_or_else(|failed| failed))
+enum What {
+    /// With the attributes `path`, `index`, `key`, `field`, `range` and `raw`.
+    Library(kiste::Error),
+    Message(String),
 }
 
-fn build(py: Python<'_>, error: &kiste::Error, class: &str) -> PyResult<PyErr> {
-    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    let module = MODULE.get_or_try_init(py, || py.import("pykiste.errors").map(Bound::unbind))?;
-    let class = module.bind(py).getattr(class)?.cast_into::<PyType>()?;
+impl Raised {
+    fn error(self) -> PyErr {
+        PyErr::new::<PyException, _>(self)
+    }
+
+    fn build(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+        let import = || py.import("pykiste.errors").map(Bound::unbind);
+        let class = MODULE.get_or_try_init(py, import)?.bind(py).getattr(self.class)?;
+        let made = match self.what {
+            What::Message(message) => class.call1((message,))?,
+            What::Library(error) => class.call((error.to_string(),), Some(&fields(py, &error)?))?,
+        };
+        Ok(made.unbind())
+    }
+}
+
+impl PyErrArguments for Raised {
+    fn arguments(self, py: Python<'_>) -> Py<PyAny> {
+        self.build(py).unwrap_or_else(|failed| failed.into_value(py).into_any())
+    }
+}
+
+fn fields<'py>(py: Python<'py>, error: &kiste::Error) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("path", error.path().map(|path| path.to_path_buf()))?;
     fields.set_item("index", error.index())?;
@@ -49,16 +75,70 @@ fn build(py: Python<'_>, error: &kiste::Error, class: &str) -> PyResult<PyErr> {
     fields.set_item("field", error.field())?;
     fields.set_item("range", error.range().map(|range| (range.start, range.end)))?;
     fields.set_item("raw", error.raw().map(|raw| PyBytes::new(py, raw)))?;
-    let made = class.call((error.to_string(),), Some(&fields))?;
-    Ok(PyErr::from_value(made))
+    Ok(fields)
 }
 
-/// An index beyond the end, as Python's sequences raise it.
+/// An error of the library as an exception.
+pub(crate) fn raise(error: kiste::Error) -> PyErr {
+    raise_as(error, None)
+}
+
+/// The same with a class of `pykiste.errors` that is more exact than the kind of error.
+pub(crate) fn raise_as(error: kiste::Error, class: Option<&'static str>) -> PyErr {
+    let class = class.unwrap_or(class_name(error.kind()));
+    Raised { class, what: What::Library(error) }.error()
+}
+
+fn message(class: &'static str, message: impl Into<String>) -> PyErr {
+    Raised { class, what: What::Message(message.into()) }.error()
+}
+
+/// A value that makes no sense: a `ValueError`.
+pub(crate) fn invalid(text: impl Into<String>) -> PyErr {
+    message("InvalidError", text)
+}
+
+/// A value of another type than expected: a `TypeError`.
+pub(crate) fn wrong_type(text: impl Into<String>) -> PyErr {
+    message("WrongTypeError", text)
+}
+
+/// A number that does not fit: an `OverflowError`.
+pub(crate) fn too_large(text: impl Into<String>) -> PyErr {
+    message("NumberError", text)
+}
+
+/// A name that is not there: a `KeyError`.
+pub(crate) fn no_key(text: impl Into<String>) -> PyErr {
+    message("KeyNotFoundError", text)
+}
+
+/// A position beyond the end, as Python's sequences raise it: an `IndexError`.
+pub(crate) fn no_index(text: impl Into<String>) -> PyErr {
+    message("OutOfRangeError", text)
+}
+
+/// Buffers of the caller that cannot be used now: a `BufferError`.
+pub(crate) fn no_buffer(text: impl Into<String>) -> PyErr {
+    message("BuffersError", text)
+}
+
+/// An index beyond the end of a dataset.
 pub(crate) fn out_of_range(index: isize, len: usize) -> PyErr {
-    PyIndexError::new_err(format!("index {index} is out of range for {len} samples"))
+    no_index(format!("index {index} is out of range for {len} samples"))
 }
 
-/// A thread of ours panicked, which is a fault of kiste.
+/// A thread of ours panicked, or another fault of kiste: a `RuntimeError`.
 pub(crate) fn bug(what: impl std::fmt::Display) -> PyErr {
-    PyRuntimeError::new_err(format!("a fault of pykiste: {what}"))
+    message("FaultError", format!("a fault of pykiste: {what}"))
+}
+
+/// What is used where it cannot be, such as in a process that was forked: a `RuntimeError`.
+pub(crate) fn misused(text: impl Into<String>) -> PyErr {
+    message("FaultError", text)
+}
+
+/// Whether this is about the value that Python was asked to make, and not about memory or a signal.
+pub(crate) fn is_about_a_value(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PyMemoryError>(py)
 }

@@ -6,11 +6,11 @@ use kiste::image::{self, Header, Pixel, PixelType, Worker};
 use kiste::loader::Record;
 use numpy::{IntoPyArray, PyArrayMethods};
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-use crate::errors::{bug, raise};
+use crate::errors::{bug, invalid, raise};
+use crate::pool;
 
 /// What is done to encoded images, as a short text of steps with the names, defaults and rules of
 /// torchvision v2.
@@ -59,7 +59,7 @@ impl Pipeline {
     /// The type and shape of a column.
     pub(crate) fn result(&self, column: &str) -> PyResult<(String, Vec<usize>)> {
         let Some(shape) = self.pipeline.shape() else {
-            return Err(PyValueError::new_err(format!(
+            return Err(invalid(format!(
                 "column {column:?}: expected a pipeline with a step that gives all images one size, such \
                  as center_crop(224), found {:?}",
                 self.pipeline.to_string()
@@ -85,11 +85,14 @@ impl Pipeline {
         (epoch, position): (u64, u64),
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut rng = Record::rng_at(self.pipeline.seed(), epoch, position);
-        let pipeline = self.pipeline.clone();
-        let mut pixels = Vec::new();
-        let shape = py.detach(|| Worker::<T>::new(pipeline)?.run(image, &mut rng, &mut pixels));
-        let pixels = pixels.into_pyarray(py);
-        Ok(pixels.reshape(shape.map_err(raise)?)?.into_any())
+        let (pipeline, image) = (self.pipeline.clone(), image.to_vec());
+        let made = pool::run(py, move || {
+            let mut pixels = Vec::new();
+            let shape = Worker::<T>::new(pipeline)?.run(&image, &mut rng, &mut pixels)?;
+            kiste::Result::Ok((pixels, shape))
+        })?;
+        let (pixels, shape) = made.map_err(raise)?;
+        Ok(pixels.into_pyarray(py).reshape(shape)?.into_any())
     }
 }
 

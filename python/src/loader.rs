@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::ThreadId;
+use std::time::Duration;
 
 use kiste::loader::{
     ColumnBatch, ColumnMemory, Element, LoaderReport, Memory, OnError, PackedRows, Reporter,
@@ -16,25 +18,38 @@ use numpy::ndarray::{ArrayViewMutD, IxDyn};
 use numpy::{
     IntoPyArray, PyArray1, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
 };
-use pyo3::exceptions::{
-    PyBufferError, PyIndexError, PyKeyError, PyRuntimeError, PyTypeError, PyValueError,
-};
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PySlice, PyString, PyType};
 
 use crate::columns::{Column, Form, all_of, with_types};
 use crate::dataset::{Dataset, shared};
 use crate::decode::Decoder;
-use crate::errors::{bug, raise};
+use crate::errors::{bug, invalid, misused, no_buffer, no_index, no_key, raise, wrong_type};
+use crate::indices::Position;
+use crate::lock;
+use crate::pool::{self, TICK};
 use crate::sampler::Sampler;
 
 /// The memory of an array of NumPy or of a tensor, which batches are written to.
 struct Given {
     data: *mut u8,
     len: usize,
-    /// Keeps the memory, which does not move: NumPy and torch resize no array that something refers to.
+    /// Keeps the memory.
     _array: Py<PyAny>,
+    /// Keep it where it is: see [`pins`].
+    _pins: Vec<Py<PyAny>>,
+}
+
+/// Weak references to an array and to those that it is a view of. NumPy resizes no array that has some, also with
+/// `refcheck=False`: the memory would move, or be freed.
+fn pins(array: &Bound<'_, PyAny>) -> PyResult<Vec<Py<PyAny>>> {
+    let weak = array.py().import("weakref")?.getattr("ref")?;
+    let (mut pins, mut owner) = (Vec::new(), array.clone());
+    while owner.is_instance_of::<PyUntypedArray>() {
+        pins.push(weak.call1((&owner,))?.unbind());
+        owner = owner.getattr("base")?;
+    }
+    Ok(pins)
 }
 
 // SAFETY: the memory is not bound to a thread. Only the batch that has this set of buffers writes to
@@ -70,14 +85,18 @@ impl Given {
             let name = &column.name;
             let message =
                 format!("buffer {set} of column {name:?}: expected {expected}, found {found}");
-            PyValueError::new_err(message)
+            invalid(message)
         };
         let Form::Numbers { dtype, shape, .. } = &column.form else {
             return Err(wrong("none, as rows of any length are in memory of the loader", "one"));
         };
-        // A tensor of torch shares its memory with the array that it returns.
+        // A tensor of torch shares its memory with the array that it returns, and is no longer resized. What is detached
+        // keeps the memory also when the tensor gets another one.
         let is_tensor = given.hasattr("data_ptr")? && given.hasattr("numpy")?;
-        let array = if is_tensor { given.call_method0("numpy")? } else { given.clone() };
+        let array = match is_tensor {
+            true => given.call_method0("detach")?.call_method0("numpy")?,
+            false => given.clone(),
+        };
         let Ok(array) = array.cast::<PyUntypedArray>() else {
             let found = given.get_type().name()?.to_string();
             return Err(wrong("an array of NumPy or a tensor on the CPU", &found));
@@ -104,7 +123,8 @@ impl Given {
         let len: usize = array.getattr("nbytes")?.extract()?;
         // SAFETY: a valid array of NumPy, whose memory starts there as it is contiguous.
         let data = unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>() };
-        Ok(Given { data, len, _array: array.clone().unbind().into_any() })
+        let pins = pins(array.as_any())?;
+        Ok(Given { data, len, _array: array.clone().unbind().into_any(), _pins: pins })
     }
 
     /// Where its bytes are.
@@ -133,7 +153,7 @@ impl Buffers {
                 let name: String = name.extract()?;
                 let Some(column) = columns.iter().find(|column| column.name == name) else {
                     let message = format!("buffer {nth} of {name:?}: there is no such column");
-                    return Err(PyValueError::new_err(message));
+                    return Err(invalid(message));
                 };
                 let given = Given::parse(column, batch_size, nth, &given)?;
                 spans.push(given.span());
@@ -144,7 +164,7 @@ impl Buffers {
         spans.sort_unstable();
         if spans.windows(2).any(|pair| pair[1].0 < pair[0].1) {
             let message = "expected buffers with memory of their own, found two that overlap";
-            return Err(PyValueError::new_err(message));
+            return Err(invalid(message));
         }
         let memory = ColumnMemory::new(all_of(columns)?, batch_size as usize, parsed);
         Ok(Buffers {
@@ -162,7 +182,7 @@ impl Buffers {
         }
         let message = "expected the process that made the loader with these buffers, found one that \
                        was forked from it: make another loader";
-        Err(PyBufferError::new_err(message))
+        Err(no_buffer(message))
     }
 
     /// Fails if the caller holds so many batches that one of them would have no buffers.
@@ -177,7 +197,7 @@ impl Buffers {
             "expected at most {free} batches in use with {sets} buffers, found {held}: drop batches \
              and their arrays, or give more buffers"
         );
-        Err(PyBufferError::new_err(message))
+        Err(no_buffer(message))
     }
 }
 
@@ -215,12 +235,52 @@ enum Running {
 }
 
 impl Running {
+    /// Waits until `next` returns at once, at most this long. Returns whether it does.
+    fn wait(&mut self, at_most: Duration) -> bool {
+        match self {
+            Running::Samples(loader) => loader.wait(at_most),
+            Running::Columns(loader) => loader.wait(at_most),
+        }
+    }
+
+    fn next(&mut self, with: With) -> Option<kiste::Result<Batch>> {
+        match self {
+            Running::Samples(loader) => {
+                Some(loader.next()?.map(|batch| Batch::of_samples(batch, with.reader)))
+            }
+            Running::Columns(loader) => {
+                Some(loader.next()?.map(|batch| Batch::of_columns(batch, with.columns, with.held)))
+            }
+        }
+    }
+
+    fn state(&self) -> State {
+        match self {
+            Running::Samples(loader) => loader.state(),
+            Running::Columns(loader) => loader.state(),
+        }
+    }
+
     fn reporter(&self) -> Reporter {
         match self {
             Running::Samples(loader) => loader.reporter(),
             Running::Columns(loader) => loader.reporter(),
         }
     }
+}
+
+/// What a batch has from its loader.
+struct With {
+    reader: Arc<dyn Reader>,
+    columns: Option<Arc<[Column]>>,
+    held: Option<Arc<()>>,
+}
+
+/// What came of waiting for a batch.
+enum Turn {
+    Batch(Box<Batch>),
+    Wait,
+    End,
 }
 
 /// Batches of a dataset, read and collated by threads that need no lock of Python, in an order that
@@ -257,6 +317,8 @@ pub(crate) struct Loader {
     /// at any time.
     state: Mutex<State>,
     reports: Mutex<Reports>,
+    /// The thread that has `run`, while it looks for Ctrl-C.
+    listener: Mutex<Option<ThreadId>>,
     /// The process that started the threads. They do not live in one that was forked from it.
     process: AtomicU32,
 }
@@ -304,6 +366,10 @@ impl Reports {
     }
 }
 
+fn no_column(name: &str) -> PyErr {
+    no_key(format!("there is no such column: {name:?}"))
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -348,28 +414,105 @@ impl Loader {
 
     /// Another thread may wait for a batch meanwhile.
     fn run(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Run>> {
+        if *locked(&self.listener) == Some(std::thread::current().id()) {
+            // It would wait for itself.
+            return Err(misused(
+                "expected one call of a loader at a time, found one by a handler of the signal that interrupted it",
+            ));
+        }
         if self.is_of_this_process() {
-            return Ok(self.run.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner));
+            return lock::take(py, &self.run);
         }
         match self.run.try_lock() {
             Ok(run) => Ok(run),
             Err(TryLockError::Poisoned(error)) => Ok(error.into_inner()),
             // That thread is not in this process.
-            Err(TryLockError::WouldBlock) => Err(PyRuntimeError::new_err(
+            Err(TryLockError::WouldBlock) => Err(misused(
                 "expected a loader that no other thread used when this process was forked: make \
                  another one",
             )),
         }
     }
 
+    /// Does work for the thread that has `run`, until Ctrl-C.
+    fn apart<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> PyResult<T> {
+        *locked(&self.listener) = Some(std::thread::current().id());
+        let done = pool::apart(py, work);
+        *locked(&self.listener) = None;
+        done
+    }
+
     /// Ends the threads, if they are those of this process. Waiting for those of another one would not
     /// end: what they own is left alone.
-    fn stop(&self, run: &mut Run) {
+    fn stop(&self, py: Python<'_>, run: &mut Run) -> PyResult<()> {
         locked(&self.reports).stop();
-        let running = run.running.take();
-        if !self.is_of_this_process() {
-            std::mem::forget(running);
+        let Some(running) = run.running.take() else { return Ok(()) };
+        if self.is_of_this_process() {
+            return self.apart(py, move || drop(running));
         }
+        std::mem::forget(running);
+        Ok(())
+    }
+
+    /// Whether the epoch of the loop has another batch.
+    fn goes_on(&self, py: Python<'_>, run: &mut Run) -> PyResult<bool> {
+        if !self.is_of_this_process() {
+            self.stop(py, run)?;
+            self.process.store(std::process::id(), Relaxed);
+        }
+        let state = self.state();
+        if run.epoch.is_none() {
+            run.epoch = Some(state.epoch);
+            locked(&self.reports).begin_epoch();
+        }
+        if run.epoch != Some(state.epoch) {
+            let mut reports = locked(&self.reports);
+            reports.ended = reports.of_epoch();
+            run.epoch = None;
+            return Ok(false);
+        }
+        if let Some(buffers) = &self.settings.buffers {
+            buffers.check_process()?;
+            buffers.check_held(self.settings.queue())?;
+        }
+        Ok(true)
+    }
+
+    /// Waits for the next batch, for a tick.
+    fn turn(&self, py: Python<'_>) -> PyResult<Turn> {
+        let mut run = self.run(py)?;
+        if !self.goes_on(py, &mut run)? {
+            return Ok(Turn::End);
+        }
+        let mut running = match run.running.take() {
+            Some(running) => running,
+            None => {
+                let started = self.start(self.state())?;
+                locked(&self.reports).start(&started);
+                started
+            }
+        };
+        let set = &self.settings;
+        let held = set.buffers.as_ref().map(|buffers| buffers.held.clone());
+        let with = With { reader: set.reader.clone(), columns: set.columns.clone(), held };
+        if set.threads != Some(0) && !py.detach(|| running.wait(TICK)) {
+            run.running = Some(running);
+            return Ok(Turn::Wait);
+        }
+        let make = move || (running.next(with), running);
+        // Without threads this makes the batch. After Ctrl-C that is left alone, and the next call begins where this one did.
+        let (batch, running) =
+            if set.threads == Some(0) { self.apart(py, make)? } else { py.detach(make) };
+        *locked(&self.state) = running.state();
+        run.running = Some(running);
+        Ok(batch
+            .transpose()
+            .map_err(raise)?
+            .map_or(Turn::End, |batch| Turn::Batch(Box::new(batch))))
     }
 }
 
@@ -377,14 +520,18 @@ impl Drop for Loader {
     fn drop(&mut self) {
         let is_here = self.is_of_this_process();
         let running = self.run.get_mut().unwrap_or_else(PoisonError::into_inner).running.take();
+        let Some(running) = running else { return };
         if !is_here {
-            std::mem::forget(running);
+            return std::mem::forget(running);
+        }
+        if self.settings.buffers.is_some() {
+            // No thread writes to memory that the caller has back.
+            let mut running = Some(running);
+            let _ = Python::try_attach(|py| py.detach(|| drop(running.take())));
             return;
         }
-        let mut running = Some(running);
-        // Threads that decode may need the lock of Python to end. At the end of the interpreter there is
-        // none any more.
-        let _ = Python::try_attach(|py| py.detach(|| drop(running.take())));
+        // Threads end once they have made the batch that they are at, which nothing waits for.
+        let _ = std::thread::Builder::new().spawn(move || drop(running));
     }
 }
 
@@ -418,7 +565,11 @@ impl Loader {
             Some(given) => {
                 let parsed: PyResult<Vec<Column>> =
                     given.iter().map(|(name, form)| Column::parse(&name, &form, given)).collect();
-                Some(parsed?.into())
+                let parsed = parsed?;
+                if parsed.is_empty() {
+                    return Err(invalid("columns: expected at least one, found none"));
+                }
+                Some(parsed.into())
             }
         };
         let tail = match tail {
@@ -428,7 +579,7 @@ impl Loader {
             Some("uneven") => Some(Tail::Uneven),
             Some(other) => {
                 let message = format!("tail: expected 'pad', 'drop' or 'uneven', found {other:?}");
-                return Err(PyValueError::new_err(message));
+                return Err(invalid(message));
             }
         };
         let on_error = match on_error {
@@ -436,7 +587,7 @@ impl Loader {
             "skip" => OnError::Skip,
             other => {
                 let message = format!("on_error: expected 'raise' or 'skip', found {other:?}");
-                return Err(PyValueError::new_err(message));
+                return Err(invalid(message));
             }
         };
         let columns: Option<Arc<[Column]>> = columns;
@@ -444,7 +595,7 @@ impl Loader {
             (_, None) => None,
             (Some(columns), Some(sets)) => Some(Buffers::parse(columns, batch_size, sets)?),
             (None, Some(_)) => {
-                return Err(PyValueError::new_err("buffers: expected columns too, found none"));
+                return Err(invalid("buffers: expected columns too, found none"));
             }
         };
         let settings = Settings {
@@ -462,9 +613,9 @@ impl Loader {
             prefetch,
         };
         let run = Mutex::new(Run { running: None, epoch: None });
-        let (state, reports) = (Mutex::default(), Mutex::default());
+        let (state, reports, listener) = (Mutex::default(), Mutex::default(), Mutex::default());
         let process = AtomicU32::new(std::process::id());
-        let loader = Loader { settings, run, state, reports, process };
+        let loader = Loader { settings, run, state, reports, listener, process };
         // Threads start here, so that what cannot work is reported here.
         let running = loader.start(State::default())?;
         locked(&loader.reports).start(&running);
@@ -482,49 +633,14 @@ impl Loader {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
-        let mut run = self.run(py)?;
-        let run = &mut *run;
-        if !self.is_of_this_process() {
-            self.stop(run);
-            self.process.store(std::process::id(), Relaxed);
-        }
-        let state = self.state();
-        if run.epoch.is_none() {
-            run.epoch = Some(state.epoch);
-            locked(&self.reports).begin_epoch();
-        }
-        if run.epoch != Some(state.epoch) {
-            let mut reports = locked(&self.reports);
-            reports.ended = reports.of_epoch();
-            run.epoch = None;
-            return Ok(None);
-        }
-        if let Some(buffers) = &self.settings.buffers {
-            buffers.check_process()?;
-            buffers.check_held(self.settings.queue())?;
-        }
-        let mut running = match run.running.take() {
-            Some(running) => running,
-            None => {
-                let started = self.start(state)?;
-                locked(&self.reports).start(&started);
-                started
+        loop {
+            match self.turn(py)? {
+                Turn::Batch(batch) => return Ok(Some(*batch)),
+                Turn::End => return Ok(None),
+                // Nothing is locked here: a handler of a signal may use the loader.
+                Turn::Wait => py.check_signals()?,
             }
-        };
-        let columns = self.settings.columns.clone();
-        let held = self.settings.buffers.as_ref().map(|buffers| buffers.held.clone());
-        let batch = py.detach(|| match &mut running {
-            Running::Samples(loader) => loader.next().map(|batch| batch.map(Batch::of_samples)),
-            Running::Columns(loader) => loader
-                .next()
-                .map(|batch| batch.map(|batch| Batch::of_columns(batch, columns, held))),
-        });
-        *locked(&self.state) = match &running {
-            Running::Samples(loader) => loader.state(),
-            Running::Columns(loader) => loader.state(),
-        };
-        run.running = Some(running);
-        batch.transpose().map_err(raise)
+        }
     }
 
     /// Where the run is after the batches so far. Save it when all ranks have done the same step. Any thread may
@@ -566,12 +682,12 @@ impl Loader {
     /// Goes on from a state that was saved, with any number of ranks and any size of batches.
     fn load_state_dict(&self, py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResult<()> {
         let number = |name: &str| -> PyResult<u64> {
-            state.get_item(name)?.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?.extract()
+            state.get_item(name)?.ok_or_else(|| no_column(name))?.extract()
         };
         let state = State { epoch: number("epoch")?, position: number("position")? };
         let mut run = self.run(py)?;
         let run = &mut *run;
-        py.detach(|| self.stop(run));
+        self.stop(py, run)?;
         *locked(&self.state) = state;
         run.epoch = None;
         self.process.store(std::process::id(), Relaxed);
@@ -587,11 +703,16 @@ impl Loader {
         self.settings.buffers.is_some()
     }
 
+    /// Whether its batches have columns, and not samples.
+    #[getter]
+    fn has_columns(&self) -> bool {
+        self.settings.columns.is_some()
+    }
+
     /// Ends the threads. The loader can go on later.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let mut run = self.run(py)?;
-        let run = &mut *run;
-        py.detach(|| self.stop(run));
+        self.stop(py, &mut run)?;
         self.process.store(std::process::id(), Relaxed);
         Ok(())
     }
@@ -615,6 +736,8 @@ pub(crate) struct Batch {
     padding: u64,
     failures: Vec<(u64, Option<String>, String)>,
     data: Data,
+    /// What packed samples are of.
+    reader: Option<Arc<dyn Reader>>,
     /// Counts it among those that have buffers of the caller.
     _held: Option<Arc<()>>,
     /// The process that it was made in.
@@ -649,13 +772,16 @@ impl Batch {
             padding: batch.padding,
             failures: failures.collect(),
             data: data(batch.data),
+            reader: None,
             _held: None,
             process: std::process::id(),
         }
     }
 
-    fn of_samples(batch: kiste::loader::Batch<Vec<Vec<u8>>>) -> Batch {
-        Batch::new(batch, Data::Samples)
+    fn of_samples(batch: kiste::loader::Batch<Vec<Vec<u8>>>, reader: Arc<dyn Reader>) -> Batch {
+        let mut batch = Batch::new(batch, Data::Samples);
+        batch.reader = Some(reader);
+        batch
     }
 
     fn of_columns(
@@ -676,7 +802,7 @@ impl Batch {
 
     /// A copy: what divides the rows must not change with an array.
     fn offsets(&self, name: &str) -> PyResult<Vec<i64>> {
-        let unknown = |_| PyKeyError::new_err(name.to_owned());
+        let unknown = |_| no_column(name);
         let Data::Columns { batch, .. } = &self.data else { return Err(unknown(())) };
         let offsets = batch.offsets(name).map_err(|_| unknown(()))?;
         Ok(offsets.iter().map(|&offset| offset as i64).collect())
@@ -684,22 +810,31 @@ impl Batch {
 
     fn rows(&self) -> usize {
         match &self.data {
-            Data::Samples(samples) => samples.len(),
+            Data::Samples(packed) => packed.len(),
             Data::Columns { batch, .. } => batch.len(),
         }
     }
 
-    fn sample<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, PyAny>> {
-        let Data::Samples(samples) = &self.data else {
+    fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        index: isize,
+        decoder: &mut Decoder,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Data::Samples(packed) = &self.data else {
             let message = "a batch of columns has no samples: ask for a column by its name";
-            return Err(PyTypeError::new_err(message));
+            return Err(wrong_type(message));
         };
-        let at = if index < 0 { index.checked_add_unsigned(samples.len()) } else { Some(index) };
-        let packed = at.and_then(|at| samples.get(usize::try_from(at).ok()?));
-        let packed = packed.ok_or_else(|| {
-            PyIndexError::new_err(format!("{index} is out of range for {} samples", samples.len()))
-        })?;
-        Decoder::new().sample(py, packed, None).map_err(|flaw| flaw.raise(|error| error))
+        let at = if index < 0 { index.checked_add_unsigned(packed.len()) } else { Some(index) };
+        let at = at.and_then(|at| usize::try_from(at).ok()).filter(|at| *at < packed.len());
+        let Some(at) = at else {
+            return Err(no_index(format!("{index} is out of range for {} samples", packed.len())));
+        };
+        let place = |error| match (&self.reader, self.indices.get(at)) {
+            (Some(reader), Some(&index)) => reader.locate(index as usize).describe(error),
+            _ => error,
+        };
+        decoder.sample(py, &packed[at], None).map_err(|flaw| flaw.raise(py, place))
     }
 }
 
@@ -771,24 +906,28 @@ impl Batch {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let Ok(name) = item.cast::<PyString>() else {
-            return slf.borrow().sample(py, item.extract()?);
+            let Position(index) = item.extract::<Position<isize>>()?;
+            return slf.borrow().sample(py, index, &mut Decoder::new());
         };
         let name = name.to_str()?;
         let form = slf.borrow().form(name);
         match form {
-            None => Err(PyKeyError::new_err(name.to_owned())),
+            None => Err(no_column(name)),
             Some(Form::Bytes) => {
                 let this = slf.borrow();
                 let Data::Columns { batch, .. } = &this.data else { return Err(bug("no columns")) };
                 let (bytes, offsets) = batch.bytes(name).map_err(raise)?;
                 let cut = offsets.windows(2).map(|ends| {
-                    pyo3::types::PyBytes::new(py, &bytes[ends[0] as usize..ends[1] as usize])
+                    py.check_signals()?;
+                    let bytes = &bytes[ends[0] as usize..ends[1] as usize];
+                    Ok(pyo3::types::PyBytes::new(py, bytes))
                 });
-                Ok(PyList::new(py, cut.collect::<Vec<_>>())?.into_any())
+                Ok(PyList::new(py, cut.collect::<PyResult<Vec<_>>>()?)?.into_any())
             }
             Some(Form::Lists { dtype, is_ragged: true, .. }) => {
                 let (data, offsets) = (view(slf, name, &dtype)?, slf.borrow().offsets(name)?);
                 let cut = offsets.windows(2).map(|ends| {
+                    py.check_signals()?;
                     data.get_item(PySlice::new(py, ends[0] as isize, ends[1] as isize, 1))
                 });
                 Ok(PyList::new(py, cut.collect::<PyResult<Vec<_>>>()?)?.into_any())
@@ -820,7 +959,7 @@ impl Batch {
         }
         let mut this = slf.borrow_mut();
         let Data::Columns { batch, .. } = &mut this.data else {
-            return Err(PyKeyError::new_err(name.to_owned()));
+            return Err(no_column(name));
         };
         let (bytes, offsets) = batch.bytes_mut(name).map_err(raise)?;
         // A copy: what divides the bytes must not change with the array.
@@ -842,7 +981,7 @@ impl Batch {
     fn packed<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let Some(Form::Lists { dtype, .. }) = slf.borrow().form(name) else {
-            return Err(PyKeyError::new_err(name.to_owned()));
+            return Err(no_column(name));
         };
         let tokens = view(slf, name, &dtype)?;
         let this = slf.borrow();
@@ -856,7 +995,7 @@ impl Batch {
             };
         }
         let Parts { positions, documents, cu_seqlens, max } =
-            with_types!(parts).map_err(|_| PyKeyError::new_err(name.to_owned()))??;
+            with_types!(parts).map_err(|_| no_column(name))??;
         let class = py.import("pykiste.columns")?.getattr("PackedTokens")?;
         class.call1((tokens, positions, documents, cu_seqlens, max))
     }
@@ -879,8 +1018,10 @@ impl Batch {
     #[getter]
     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
+        let mut decoder = Decoder::new();
         for index in 0..self.rows() {
-            list.append(self.sample(py, index as isize)?)?;
+            py.check_signals()?;
+            list.append(self.sample(py, index as isize, &mut decoder)?)?;
         }
         Ok(list)
     }

@@ -8,15 +8,16 @@ use kiste::convert::check_dataset_name;
 use kiste::dataset::read_labels;
 use kiste::rearrange::{self, MadeDataset, NewDataset, Scalar};
 use kiste::{DatasetReader, Writer};
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::dataset::Dataset;
-use crate::errors::raise;
+use crate::errors::wrong_type;
+use crate::opening::Opening;
 use crate::watch::Messenger;
 
 /// A dataset that is read: one that is open, or its path.
+#[derive(Clone)]
 pub(crate) struct Source {
     pub(crate) reader: DatasetReader,
     pub(crate) path: PathBuf,
@@ -29,7 +30,7 @@ impl Source {
             return Ok(Source { reader: dataset.reader()?, path: dataset.location().to_owned() });
         }
         let path: PathBuf = given.extract()?;
-        let reader = given.py().detach(|| DatasetReader::open(&path)).map_err(raise)?;
+        let reader = Opening::default().open(given.py(), &path)?;
         Ok(Source { reader, path })
     }
 
@@ -67,7 +68,7 @@ impl Making {
                 other => {
                     let message =
                         format!("{function}() got an unexpected keyword argument '{other}'");
-                    return Err(PyTypeError::new_err(message));
+                    return Err(wrong_type(message));
                 }
             };
         }
@@ -104,7 +105,7 @@ impl Making {
         source: &Source,
         indices: Vec<usize>,
         out: &Path,
-        messenger: &mut Messenger<'_>,
+        messenger: &mut Messenger,
     ) -> kiste::Result<Made> {
         let labels = read_labels(&source.path)?;
         self.make(out, labels.as_deref(), |writer| {
@@ -136,7 +137,7 @@ impl Made {
 pub(crate) fn scalars(
     source: &Source,
     field: &str,
-    messenger: &mut Messenger<'_>,
+    messenger: &mut Messenger,
 ) -> kiste::Result<Vec<Scalar>> {
     messenger.begin_samples("reading", source.samples());
     rearrange::scalars(&source.reader, field, |n| messenger.reached(n))

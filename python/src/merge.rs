@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use kiste::dataset::{labels_path, read_labels};
 use kiste::rearrange::{self, MergedLabels};
 use kiste::{Error, ErrorKind};
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
+use crate::errors::{invalid, wrong_type};
 use crate::making::{Making, Source};
 use crate::watch::watched;
 
@@ -58,15 +58,15 @@ pub(crate) fn merge<'py>(
         "drop" => Labels::Drop,
         other => {
             let message = format!("labels: expected 'same', 'renumber' or 'drop', found {other:?}");
-            return Err(PyValueError::new_err(message));
+            return Err(invalid(message));
         }
     };
     if sources.is_instance_of::<PyString>() {
-        return Err(PyTypeError::new_err("expected a list of datasets, found str"));
+        return Err(wrong_type("expected a list of datasets, found str"));
     }
     let sources: Vec<Source> =
         sources.try_iter()?.map(|one| Source::parse(&one?)).collect::<PyResult<_>>()?;
-    let (made, skipped) = watched(py, progress, |messenger| {
+    let (made, skipped) = watched(py, progress, move |messenger| {
         let paths: Vec<&Path> = sources.iter().map(|source| source.path.as_path()).collect();
         making.check(&paths, &output)?;
         let lens: Vec<usize> = sources.iter().map(Source::samples).collect();

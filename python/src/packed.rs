@@ -2,18 +2,19 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use kiste::array::{self, Index, PackOptions};
 use kiste::format::blosc::Codec;
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PySlice, PyTuple, PyType};
 
 use crate::encode::numpy_array;
-use crate::errors::raise;
+use crate::errors::{invalid, raise, wrong_type};
 use crate::pool;
 use crate::select::{Selected, raise_selection, to_numpy, to_numpy_dtype};
+use crate::stored::check_array;
 
 /// An array in a bloscpack container, of which only the parts that are read are decompressed.
 ///
@@ -32,7 +33,7 @@ use crate::select::{Selected, raise_selection, to_numpy, to_numpy_dtype};
 /// True
 #[pyclass(frozen, sequence, module = "pykiste")]
 pub(crate) struct PackedArray {
-    array: array::PackedArray<'static>,
+    array: Arc<array::PackedArray<'static>>,
     dtype: Py<PyAny>,
 }
 
@@ -41,10 +42,10 @@ impl PackedArray {
         if array.dtype().has_objects() {
             let message =
                 "expected elements of fixed size, found Python objects, which are a pickle";
-            return Err(PyTypeError::new_err(message));
+            return Err(wrong_type(message));
         }
         let dtype = to_numpy_dtype(py, array.dtype())?;
-        Ok(PackedArray { array, dtype })
+        Ok(PackedArray { array: Arc::new(array), dtype })
     }
 
     /// The rows that the first index needs, and what selects the same among them. `None` if all have to
@@ -120,7 +121,10 @@ impl PackedArray {
     /// Opens a file.
     #[classmethod]
     fn open(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf) -> PyResult<PackedArray> {
-        PackedArray::of(py, py.detach(|| array::PackedArray::open(path)).map_err(raise)?)
+        PackedArray::of(
+            py,
+            pool::apart(py, move || array::PackedArray::open(path))?.map_err(raise)?,
+        )
     }
 
     /// Packs an array with the codec "lz4" or "zlib". Containers of the other codecs of Blosc are read.
@@ -133,11 +137,11 @@ impl PackedArray {
         codec: &str,
         level: u8,
     ) -> PyResult<PackedArray> {
+        check_array(array)?;
         let array = numpy_array(&py.import("numpy")?.call_method1("asarray", (array,))?)?;
-        let codec: Codec =
-            codec.parse().map_err(|error| PyValueError::new_err(format!("codec: {error}")))?;
+        let codec: Codec = codec.parse().map_err(|error| invalid(format!("codec: {error}")))?;
         let options = PackOptions::default().codec(codec).level(level);
-        let packed = pool::run(py, || options.pack(&array))?.map_err(raise)?;
+        let packed = pool::run(py, move || options.pack(&array))?.map_err(raise)?;
         PackedArray::of(py, array::PackedArray::from_bytes(packed).map_err(raise)?)
     }
 
@@ -177,7 +181,7 @@ impl PackedArray {
     }
 
     fn __len__(&self) -> PyResult<usize> {
-        let none = || PyTypeError::new_err("len() of an array without axes");
+        let none = || wrong_type("len() of an array without axes");
         self.array.shape().first().copied().ok_or_else(none)
     }
 
@@ -190,9 +194,10 @@ impl PackedArray {
         let Some((rows, head)) = self.rows_of(item)? else {
             return self.__array__(py, None, None)?.get_item(item);
         };
-        let read = pool::run(py, || match rows {
-            Rows::Run(run) => self.array.rows(run),
-            Rows::List(list) => self.array.select(&list),
+        let array = self.array.clone();
+        let read = pool::run(py, move || match rows {
+            Rows::Run(run) => array.rows(run),
+            Rows::List(list) => array.select(&list),
         })?;
         let read = to_numpy(read.map_err(raise_selection)?, self.dtype.bind(py))?;
         // The other parts select among these rows, as NumPy does.
@@ -213,9 +218,10 @@ impl PackedArray {
     ) -> PyResult<Bound<'py, PyAny>> {
         if copy == Some(false) {
             let message = "expected copy=True or None: elements are decompressed";
-            return Err(PyValueError::new_err(message));
+            return Err(invalid(message));
         }
-        let read = pool::run(py, || self.array.read())?.map_err(raise)?;
+        let array = self.array.clone();
+        let read = pool::run(py, move || array.read())?.map_err(raise)?;
         let array = to_numpy(read, self.dtype.bind(py))?;
         match dtype {
             Some(dtype) => array.call_method1("astype", (dtype,)),

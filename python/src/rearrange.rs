@@ -10,14 +10,15 @@ use kiste::reader::Reader;
 use kiste::rearrange::{self, Expression, ExpressionError, Mismatch, Scalar, part_path};
 use kiste::sampler::{Order, Shuffle};
 use kiste::{Error, ErrorKind};
-use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice, PyString};
 
-use crate::dataset::{resolve, waiting};
+use crate::dataset::{raw, waiting};
 use crate::decode::Decoder;
-use crate::errors::raise;
+use crate::errors::{invalid, raise, wrong_type};
+use crate::indices::{Chosen, is_absent, positions, resolve};
 use crate::making::{Made, Making, Source, scalars};
+use crate::pool;
 use crate::sampler::Sampler;
 use crate::watch::{Messenger, watched};
 
@@ -53,7 +54,7 @@ pub(crate) fn shuffle<'py>(
     let sampler: Arc<dyn kiste::sampler::Sampler> = match (sampler, seed) {
         (Some(_), Some(_)) => {
             let message = "expected a seed or a sampler, which has one of its own, found both";
-            return Err(PyValueError::new_err(message));
+            return Err(invalid(message));
         }
         (Some(sampler), None) => sampler.shared(),
         (None, seed) => Arc::new(Shuffle::new(samples, seed.unwrap_or(0))),
@@ -61,9 +62,9 @@ pub(crate) fn shuffle<'py>(
     if sampler.bound() > samples || sampler.len() > samples {
         let (orders, has) = (sampler.len().max(sampler.bound()), samples);
         let message = format!("expected a sampler of {has} samples, found one of {orders}");
-        return Err(PyValueError::new_err(message));
+        return Err(invalid(message));
     }
-    let made = watched(py, progress, |messenger| {
+    let made = watched(py, progress, move |messenger| {
         making.check(&[&source.path], &output)?;
         let order = sampler.order(epoch)?;
         let order: &dyn Order = &*order;
@@ -99,7 +100,7 @@ enum How {
 }
 
 impl How {
-    fn parts(&self, source: &Source, messenger: &mut Messenger<'_>) -> kiste::Result<Parts> {
+    fn parts(&self, source: &Source, messenger: &mut Messenger) -> kiste::Result<Parts> {
         let samples = source.samples();
         match self {
             How::At(positions) => {
@@ -175,7 +176,7 @@ impl How {
 pub(crate) fn split<'py>(
     py: Python<'py>,
     source: &Bound<'py, PyAny>,
-    at: Option<Vec<usize>>,
+    at: Option<&Bound<'py, PyAny>>,
     ratios: Option<Vec<f64>>,
     by: Option<String>,
     groups: Option<String>,
@@ -187,19 +188,20 @@ pub(crate) fn split<'py>(
 ) -> PyResult<Bound<'py, PyList>> {
     let making = Making::parse("split", options)?;
     if ratios.is_none() && (groups.is_some() || stratify.is_some()) {
-        return Err(PyValueError::new_err("groups and stratify: expected ratios too, found none"));
+        return Err(invalid("groups and stratify: expected ratios too, found none"));
     }
     if groups.is_some() && stratify.is_some() {
-        return Err(PyValueError::new_err("expected groups or stratify, found both"));
+        return Err(invalid("expected groups or stratify, found both"));
     }
+    let at = at.map(positions).transpose()?;
     let how = match (at, ratios, by) {
         (Some(at), None, None) => How::At(at),
         (None, Some(ratios), None) => How::Ratios { ratios, groups, stratify, seed },
         (None, None, Some(field)) => How::By(field),
-        _ => return Err(PyValueError::new_err("expected one of at, ratios and by")),
+        _ => return Err(invalid("expected one of at, ratios and by")),
     };
     let source = Source::parse(source)?;
-    let made = watched(py, progress, |messenger| {
+    let made = watched(py, progress, move |messenger| {
         let parts = how.parts(&source, messenger)?;
         let names = match outputs {
             None => parts.iter().map(|(part, _)| part_path(&source.path, part)).collect(),
@@ -255,9 +257,10 @@ pub(crate) fn sort<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let making = Making::parse("sort", options)?;
     let source = Source::parse(source)?;
-    let made = watched(py, progress, |messenger| {
+    let by = by.to_owned();
+    let made = watched(py, progress, move |messenger| {
         making.check(&[&source.path], &output)?;
-        let fields = scalars(&source, by, messenger)?;
+        let fields = scalars(&source, &by, messenger)?;
         let mut indices: Vec<usize> = (0..source.samples()).collect();
         indices.sort_by(|&a, &b| {
             let (a, b) = (&fields[a], &fields[b]);
@@ -269,7 +272,7 @@ pub(crate) fn sort<'py>(
     made.to_dict(py)
 }
 
-/// Writes chosen samples, in the order of `items`: indices and keys, or a slice. A sample cannot be
+/// Writes chosen samples, in the order of `items`: indices and keys, a slice, or a mask. A sample cannot be
 /// chosen twice. With `skip_missing`, keys that are not there are passed over and counted.
 ///
 /// >>> import pykiste as ki
@@ -293,47 +296,55 @@ pub(crate) fn select<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let making = Making::parse("select", options)?;
     let source = Source::parse(source)?;
-    let mut skipped = 0u64;
-    let indices = match items.cast::<PySlice>() {
-        Ok(slice) => {
-            let range = slice.indices(source.samples() as isize)?;
-            (0..range.slicelength as isize)
-                .map(|nth| (range.start + nth * range.step) as usize)
-                .collect()
-        }
-        Err(_) => {
-            if items.is_instance_of::<PyString>() {
-                return Err(PyTypeError::new_err("expected a list of indices or keys, found str"));
-            }
-            let mut indices = Vec::new();
-            for item in items.try_iter()? {
-                match resolve(&source.reader, &item?) {
-                    Ok(index) => indices.push(index),
-                    Err(error) if skip_missing && error.is_instance_of::<PyKeyError>(py) => {
-                        skipped += 1;
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-            indices
-        }
-    };
-    let mut sorted = indices.clone();
-    sorted.sort_unstable();
-    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        let key = waiting(py, &source.reader, || source.reader.key(pair[0])).map_err(raise)?;
-        let key = key.into_owned();
-        let message = "expected each sample once, found one twice";
-        let error = Error::new(ErrorKind::Invalid, message).with_key(key);
-        return Err(raise(source.reader.locate(pair[0]).describe(error)));
-    }
-    let made = watched(py, progress, |messenger| {
+    let (indices, skipped) = chosen(&source, items, skip_missing)?;
+    refuse_twice(py, &source, &indices)?;
+    let made = watched(py, progress, move |messenger| {
         making.check(&[&source.path], &output)?;
         making.make_of(&source, indices, &output, messenger)
     })?;
     let dict = made.to_dict(py)?;
     dict.set_item("skipped", skipped)?;
     Ok(dict)
+}
+
+/// The indices of these samples, and how many keys were passed over.
+fn chosen(
+    source: &Source,
+    items: &Bound<'_, PyAny>,
+    skip_missing: bool,
+) -> PyResult<(Vec<usize>, u64)> {
+    let py = items.py();
+    if let Ok(slice) = items.cast::<PySlice>() {
+        let range = slice.indices(source.samples() as isize)?;
+        let at = |nth: usize| (range.start + nth as isize * range.step) as usize;
+        return Ok(((0..range.slicelength).map(at).collect(), 0));
+    }
+    let items = match Chosen::parse(items, source.samples())? {
+        Chosen::Items(items) if skip_missing => items,
+        all => return Ok((all.resolve(py, &source.reader)?, 0)),
+    };
+    let (mut indices, mut skipped) = (Vec::new(), 0);
+    for item in &items {
+        py.check_signals()?;
+        match resolve(&source.reader, item) {
+            Ok(index) => indices.push(index),
+            Err(error) if item.is_instance_of::<PyString>() && is_absent(py, &error) => {
+                skipped += 1
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((indices, skipped))
+}
+
+fn refuse_twice(py: Python<'_>, source: &Source, indices: &[usize]) -> PyResult<()> {
+    let mut sorted = indices.to_vec();
+    sorted.sort_unstable();
+    let pair = sorted.windows(2).find(|pair| pair[0] == pair[1]);
+    let Some(twice) = pair.map(|pair| pair[0]) else { return Ok(()) };
+    let key = waiting(py, &source.reader, move |reader| Ok(reader.key(twice)?.into_owned()))?;
+    let error = Error::new(ErrorKind::Invalid, "expected each sample once, found one twice");
+    Err(raise(source.reader.locate(twice).describe(error.with_key(key))))
 }
 
 /// Writes the samples of which a condition is true: an expression, as `kiste filter` takes it, or a
@@ -361,7 +372,7 @@ pub(crate) fn filter<'py>(
     progress: Option<Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let making = Making::parse("filter", options)?;
+    let making = Arc::new(Making::parse("filter", options)?);
     let expression = match condition.cast::<PyString>() {
         Ok(text) => Some(Expression::parse(text.to_str()?).map_err(wrong_condition)?),
         Err(_) if condition.is_callable() => None,
@@ -369,14 +380,18 @@ pub(crate) fn filter<'py>(
             let found = condition.get_type().name()?;
             let message =
                 format!("expected an expression or a function of a sample, found {found}");
-            return Err(PyTypeError::new_err(message));
+            return Err(wrong_type(message));
         }
     };
     let source = Source::parse(source)?;
-    let labels = py.detach(|| {
-        making.check(&[&source.path], &output)?;
-        read_labels(&source.path)
-    });
+    let samples = source.samples();
+    let labels = {
+        let (making, source, output) = (making.clone(), source.clone(), output.clone());
+        pool::apart(py, move || {
+            making.check(&[&source.path], &output)?;
+            read_labels(&source.path)
+        })?
+    };
     let expression = match (expression, labels.map_err(raise)?) {
         (Some(expression), Some(names)) => {
             Some(expression.with_labels(&names).map_err(wrong_condition)?)
@@ -387,7 +402,7 @@ pub(crate) fn filter<'py>(
         Some(_) => Vec::new(),
         None => those_of(&source, condition)?,
     };
-    let (made, mismatches) = watched(py, progress, |messenger| {
+    let (made, mismatches) = watched(py, progress, move |messenger| {
         let Some(expression) = &expression else {
             return Ok((making.make_of(&source, chosen, &output, messenger)?, Vec::new()));
         };
@@ -403,13 +418,13 @@ pub(crate) fn filter<'py>(
         Ok((making.make_of(&source, chosen.indices, &output, messenger)?, mismatches))
     })?;
     let dict = made.to_dict(py)?;
-    dict.set_item("of", source.samples())?;
+    dict.set_item("of", samples)?;
     dict.set_item("mismatches", mismatches)?;
     Ok(dict)
 }
 
 fn wrong_condition(error: ExpressionError) -> PyErr {
-    PyValueError::new_err(format!("condition: {error}"))
+    invalid(format!("condition: {error}"))
 }
 
 /// The samples of which a function is true.
@@ -418,16 +433,14 @@ fn those_of(source: &Source, condition: &Bound<'_, PyAny>) -> PyResult<Vec<usize
     let mut decoder = Decoder::new();
     let mut indices = Vec::new();
     for index in 0..source.samples() {
-        let raw = waiting(py, &source.reader, || source.reader.get_raw(index)).map_err(raise)?;
+        // A function that is not written in Python does not look for Ctrl-C.
+        py.check_signals()?;
+        let raw = raw(py, &source.reader, index)?;
         let sample = decoder.sample(py, &raw, None);
         let sample = sample
-            .map_err(|flaw| flaw.raise(|error| source.reader.locate(index).describe(error)))?;
+            .map_err(|flaw| flaw.raise(py, |error| source.reader.locate(index).describe(error)))?;
         if condition.call1((sample,))?.is_truthy()? {
             indices.push(index);
-        }
-        if index % 1024 == 0 {
-            // A function that is not written in Python does not look for Ctrl-C.
-            py.check_signals()?;
         }
     }
     Ok(indices)

@@ -8,11 +8,12 @@ use kiste::sampler::{
 };
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyTuple, PyType};
 
-use crate::errors::raise;
+use crate::errors::{invalid, no_index, raise};
+use crate::indices::Position;
+use crate::pool;
 
 /// Orders of samples, one for each epoch, as pure functions of their arguments.
 #[pyclass(frozen, module = "pykiste")]
@@ -183,15 +184,17 @@ impl Sampler {
     fn __len__(&self) -> PyResult<usize> {
         let len = self.inner.len();
         // Longer ones exist: those that cycle do not end.
-        isize::try_from(len).map(|len| len as usize).map_err(|_| {
-            pyo3::exceptions::PyOverflowError::new_err(format!("an epoch has {len} samples"))
-        })
+        isize::try_from(len)
+            .map(|len| len as usize)
+            .map_err(|_| crate::errors::too_large(format!("an epoch has {len} samples")))
     }
 
     /// The order of an epoch.
     #[pyo3(signature = (epoch=0))]
     fn order(&self, py: Python<'_>, epoch: u64) -> PyResult<Order> {
-        Ok(Order { inner: py.detach(|| self.inner.order(epoch)).map_err(raise)? })
+        let sampler = self.inner.clone();
+        let inner = pool::apart(py, move || sampler.order(epoch))?.map_err(raise)?;
+        Ok(Order { inner })
     }
 
     fn __reduce__<'py>(
@@ -218,7 +221,7 @@ impl Order {
     fn __len__(&self) -> PyResult<usize> {
         isize::try_from(self.inner.len())
             .map(|len| len as usize)
-            .map_err(|_| pyo3::exceptions::PyOverflowError::new_err("the order does not end"))
+            .map_err(|_| crate::errors::too_large("the order does not end"))
     }
 
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -234,23 +237,22 @@ impl Order {
             let range = slice.indices(isize::try_from(len).unwrap_or(isize::MAX))?;
             if range.step == 1 {
                 let end = range.start as u64 + range.slicelength as u64;
-                return Ok(self.fill(py, range.start as u64, end)?.into_any());
+                return Ok(self.fill(py, Position(range.start as u64), Position(end))?.into_any());
             }
-            let at = |nth: usize| range.start + nth as isize * range.step;
-            let indices: Vec<u64> =
-                (0..range.slicelength).map(|nth| self.inner.index_at(at(nth) as u64)).collect();
+            let (order, len) = (self.inner.clone(), range.slicelength);
+            let at =
+                move |nth: usize| order.index_at((range.start + nth as isize * range.step) as u64);
+            let indices: Vec<u64> = pool::run(py, move || (0..len).map(at).collect())?;
             return Ok(indices.into_pyarray(py).into_any());
         }
-        let position: i64 = item.extract()?;
+        let Position(position): Position<i64> = item.extract()?;
         let from_end = if position < 0 {
             len.checked_add_signed(position)
         } else {
             u64::try_from(position).ok()
         };
         let position = from_end.filter(|position| *position < len).ok_or_else(|| {
-            PyIndexError::new_err(format!(
-                "position {position} is out of range for {len} positions"
-            ))
+            no_index(format!("position {position} is out of range for {len} positions"))
         })?;
         self.inner.index_at(position).into_pyobject(py).map(Bound::into_any).map_err(Into::into)
     }
@@ -259,21 +261,26 @@ impl Order {
     fn fill<'py>(
         &self,
         py: Python<'py>,
-        start: u64,
-        end: u64,
+        start: Position<u64>,
+        end: Position<u64>,
     ) -> PyResult<Bound<'py, PyArray1<u64>>> {
+        let (start, end) = (start.0, end.0);
         if start > end || end > self.inner.len() {
             let len = self.inner.len();
             let message = format!("positions {start} to {end} are out of range for {len}");
-            return Err(PyValueError::new_err(message));
+            return Err(invalid(message));
         }
-        let mut indices = Vec::new();
-        py.detach(|| self.inner.fill(start..end, &mut indices));
+        let order = self.inner.clone();
+        let indices = pool::run(py, move || {
+            let mut indices = Vec::new();
+            order.fill(start..end, &mut indices);
+            indices
+        })?;
         Ok(indices.into_pyarray(py))
     }
 
     /// The position at which an index comes, or `None` where that is not known without a search.
-    fn position_of(&self, index: u64) -> Option<u64> {
-        self.inner.position_of(index)
+    fn position_of(&self, index: Position<u64>) -> Option<u64> {
+        self.inner.position_of(index.0)
     }
 }

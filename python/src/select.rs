@@ -3,13 +3,12 @@
 use kiste::array::{Index, Selection};
 use kiste::value::{DType, NdArray};
 use numpy::PyArray1;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyEllipsis, PyList, PyMapping, PySlice, PyTuple};
 
 use crate::decode::Decoder;
 use crate::encode::{dtype_of, numpy_array};
-use crate::errors::raise_as;
+use crate::errors::{raise_as, wrong_type};
 
 /// What is selected, and whether an ellipsis says that a single element is an array too.
 pub(crate) struct Selected {
@@ -75,7 +74,7 @@ impl Selected {
                     "expected integers, slices, an ellipsis, None, and lists or arrays of integers \
                      or of truth values, found {found}"
                 );
-                Err(PyTypeError::new_err(message))
+                Err(wrong_type(message))
             }
         }
     }
@@ -129,7 +128,7 @@ pub(crate) fn parse_dtype(given: &Bound<'_, PyAny>) -> PyResult<DType> {
     let dtype = given.py().import("numpy")?.call_method1("dtype", (given,))?;
     if dtype.getattr("hasobject")?.extract()? {
         let message = "expected a type of fixed size, found one of Python objects";
-        return Err(PyTypeError::new_err(message));
+        return Err(wrong_type(message));
     }
     dtype_of(&dtype)
 }
@@ -163,8 +162,6 @@ pub(crate) fn parse_attributes(
     let text: String =
         py.import("json")?.getattr("dumps")?.call((dict,), Some(&strict))?.extract()?;
     serde_json::from_str(&text).map_err(|error| {
-        pyo3::exceptions::PyValueError::new_err(format!(
-            "expected attributes as JSON, found {error}"
-        ))
+        crate::errors::invalid(format!("expected attributes as JSON, found {error}"))
     })
 }

@@ -4,7 +4,7 @@ use kiste::dataset::read_labels;
 use kiste::stat::StatOptions;
 use pyo3::prelude::*;
 
-use crate::errors::{bug, raise};
+use crate::errors::bug;
 use crate::making::Source;
 use crate::watch::watched;
 
@@ -33,14 +33,15 @@ pub(crate) fn stat<'py>(
         Some(fields) => StatOptions::default().fields(fields),
         None => StatOptions::default(),
     };
-    let summary = watched(py, progress, |messenger| {
-        messenger.begin_samples("reading", source.reader.len());
-        let reader = messenger.stoppable(&source.reader);
+    let (reader, path) = (source.reader.clone(), source.path.clone());
+    let (summary, labels) = watched(py, progress, move |messenger| {
+        messenger.begin_samples("reading", reader.len());
+        let reader = messenger.stoppable(&reader);
         let mut stopped = Ok(());
         let summary = options.stat(&reader, |seen| stopped = messenger.reached(seen))?;
-        stopped.map(|()| summary)
+        stopped?;
+        Ok((summary, read_labels(&path)?))
     })?;
-    let labels = py.detach(|| read_labels(&source.path)).map_err(raise)?;
     let text = serde_json::to_string(&summary).map_err(bug)?;
     let dict = py.import("json")?.call_method1("loads", (text,))?;
     dict.set_item("path", &source.path)?;

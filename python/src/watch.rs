@@ -1,8 +1,10 @@
 //! Long work under the eyes of Python: progress is told to a callback, and Ctrl-C stops it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kiste::convert::{Monitor, Notice, Phase, Progress, Total};
@@ -12,10 +14,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::{bug, raise};
-use crate::pool;
+use crate::pool::{self, TICK};
 
-/// How often the calling thread looks for Ctrl-C.
-const TICK: Duration = Duration::from_millis(50);
+/// How long work that was stopped by Ctrl-C has to end and to clean up, before it is left alone.
+const GRACE: Duration = Duration::from_millis(300);
 
 /// What work reports, on its way to the thread that called it.
 enum News {
@@ -25,14 +27,14 @@ enum News {
 }
 
 /// Where work reports to, and hears whether to stop.
-pub(crate) struct Messenger<'a> {
+pub(crate) struct Messenger {
     news: Sender<News>,
-    cancelled: &'a AtomicBool,
+    cancelled: Arc<AtomicBool>,
     /// When progress was sent last.
     sent: Option<Instant>,
 }
 
-impl Messenger<'_> {
+impl Messenger {
     /// Something begins that has this many samples.
     pub(crate) fn begin_samples(&mut self, phase: &'static str, samples: usize) {
         self.sent = None;
@@ -41,9 +43,14 @@ impl Messenger<'_> {
         let _ = self.news.send(News::Phase(phase, total));
     }
 
+    /// What says whether to stop, on any thread.
+    pub(crate) fn stop(&self) -> Stop {
+        Stop(self.cancelled.clone())
+    }
+
     /// This many samples are done. Fails if the work is to stop.
     pub(crate) fn reached(&mut self, samples: u64) -> kiste::Result<()> {
-        check(self.cancelled)?;
+        check(&self.cancelled)?;
         // Each message wakes the thread that waits, and may take the lock of Python.
         if self.sent.is_none_or(|sent| sent.elapsed() >= TICK) {
             self.sent = Some(Instant::now());
@@ -55,7 +62,7 @@ impl Messenger<'_> {
     }
 }
 
-impl Monitor for Messenger<'_> {
+impl Monitor for Messenger {
     fn begin(&mut self, phase: Phase, total: Total) {
         let name = match phase {
             Phase::Converting | Phase::Part(_) => "converting",
@@ -89,15 +96,25 @@ fn check(cancelled: &AtomicBool) -> kiste::Result<()> {
     }
 }
 
+/// Says whether work is to stop.
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Fails if it is.
+    pub(crate) fn check(&self) -> kiste::Result<()> {
+        check(&self.0)
+    }
+}
+
 /// A reader that fails as soon as the work is to stop: for functions that hear it in no other way.
 pub(crate) struct Stoppable<'a> {
     reader: &'a DatasetReader,
-    cancelled: &'a AtomicBool,
+    cancelled: Arc<AtomicBool>,
 }
 
-impl<'a> Messenger<'a> {
-    pub(crate) fn stoppable(&self, reader: &'a DatasetReader) -> Stoppable<'a> {
-        Stoppable { reader, cancelled: self.cancelled }
+impl Messenger {
+    pub(crate) fn stoppable<'a>(&self, reader: &'a DatasetReader) -> Stoppable<'a> {
+        Stoppable { reader, cancelled: self.cancelled.clone() }
     }
 }
 
@@ -107,7 +124,7 @@ impl Reader for Stoppable<'_> {
     }
 
     fn key(&self, index: usize) -> kiste::Result<Cow<'_, str>> {
-        check(self.cancelled)?;
+        check(&self.cancelled)?;
         self.reader.key(index)
     }
 
@@ -116,7 +133,7 @@ impl Reader for Stoppable<'_> {
     }
 
     fn get_raw(&self, index: usize) -> kiste::Result<Cow<'_, [u8]>> {
-        check(self.cancelled)?;
+        check(&self.cancelled)?;
         self.reader.get_raw(index)
     }
 
@@ -126,56 +143,85 @@ impl Reader for Stoppable<'_> {
 }
 
 /// Runs work on a thread of its own. This one, which alone hears of signals, waits, calls back, and asks
-/// the work to stop if that raises an exception.
-pub(crate) fn watched<'py, T: Send>(
-    py: Python<'py>,
-    callback: Option<Bound<'py, PyAny>>,
-    run: impl FnOnce(&mut Messenger<'_>) -> kiste::Result<T> + Send,
+/// the work to stop if that raises an exception. Work that does not stop soon after Ctrl-C is left alone.
+pub(crate) fn watched<T: Send + 'static>(
+    py: Python<'_>,
+    callback: Option<Bound<'_, PyAny>>,
+    run: impl FnOnce(&mut Messenger) -> kiste::Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    let cancelled = AtomicBool::new(false);
-    let callback = callback.map(Bound::unbind);
-    let (raised, finished) = py.detach(|| {
-        let (news, heard) = channel();
-        let mut raised = None;
-        let finished = std::thread::scope(|scope| {
-            let mut messenger = Messenger { news, cancelled: &cancelled, sent: None };
-            let worker = scope.spawn(move || {
-                let pool = pool::shared()?;
-                Ok(pool.install(|| run(&mut messenger)))
-            });
-            let mut state = State::default();
-            loop {
-                let first = match heard.recv_timeout(TICK) {
-                    Ok(news) => Some(news),
-                    Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => break,
-                };
-                let is_new = first.is_some();
-                first.into_iter().chain(heard.try_iter()).for_each(|news| state.take(news));
-                if raised.is_some() {
-                    continue;
-                }
-                let called = Python::attach(|py| {
-                    py.check_signals()?;
-                    match &callback {
-                        Some(callback) if is_new => state.tell(py, callback.bind(py)),
-                        _ => Ok(()),
-                    }
-                });
-                if let Err(error) = called {
-                    cancelled.store(true, Relaxed);
-                    raised = Some(error);
-                }
-            }
-            worker.join().map_err(|_| bug("a thread panicked"))
-        });
-        (raised, finished)
-    });
-    let result: PyResult<kiste::Result<T>> = finished?;
-    match (raised, result?) {
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let (news, heard) = channel();
+    let mut messenger = Messenger { news, cancelled: cancelled.clone(), sent: None };
+    let thread = std::thread::Builder::new().name("pykiste".to_owned());
+    let worker =
+        thread.spawn(move || pool::shared().map(|pool| pool.install(|| run(&mut messenger))));
+    let worker = worker.map_err(|error| raise(kiste::Error::os("starting a thread", error)))?;
+    let mut watch =
+        Watch { callback, cancelled, state: State::default(), raised: None, until: None };
+    match watch.listen(py, heard) {
+        true => join(py, worker, watch.raised),
+        false => Err(watch.raised.unwrap_or_else(|| bug("nothing stopped the work"))),
+    }
+}
+
+fn join<T: Send>(
+    py: Python<'_>,
+    worker: JoinHandle<PyResult<kiste::Result<T>>>,
+    raised: Option<PyErr>,
+) -> PyResult<T> {
+    let result = py.detach(|| worker.join()).map_err(|_| bug("a thread panicked"))??;
+    match raised {
         // Too late to stop it: what it wrote is whole, and the caller hears of the exception.
-        (Some(raised), _) => Err(raised),
-        (None, result) => result.map_err(raise),
+        Some(raised) => Err(raised),
+        None => result.map_err(raise),
+    }
+}
+
+/// The thread that waits.
+struct Watch<'py> {
+    callback: Option<Bound<'py, PyAny>>,
+    cancelled: Arc<AtomicBool>,
+    state: State,
+    raised: Option<PyErr>,
+    /// When to wait no longer.
+    until: Option<Instant>,
+}
+
+impl Watch<'_> {
+    /// Waits for the end of the work. Returns whether that came.
+    fn listen(&mut self, py: Python<'_>, mut heard: Receiver<News>) -> bool {
+        while self.until.is_none_or(|until| Instant::now() < until) {
+            let (back, first) = py.detach(move || {
+                let first = heard.recv_timeout(TICK);
+                (heard, first)
+            });
+            heard = back;
+            if let Err(RecvTimeoutError::Disconnected) = first {
+                return true;
+            }
+            let is_new = first.is_ok();
+            first.into_iter().chain(heard.try_iter()).for_each(|news| self.state.take(news));
+            self.look(py, is_new);
+        }
+        false
+    }
+
+    /// Looks for Ctrl-C, and calls back.
+    fn look(&mut self, py: Python<'_>, is_new: bool) {
+        if let Err(error) = py.check_signals() {
+            self.until.get_or_insert_with(|| Instant::now() + GRACE);
+            self.stop(error);
+        }
+        if let (None, true, Some(callback)) = (&self.raised, is_new, &self.callback) {
+            if let Err(error) = self.state.tell(py, callback) {
+                self.stop(error);
+            }
+        }
+    }
+
+    fn stop(&mut self, error: PyErr) {
+        self.cancelled.store(true, Relaxed);
+        self.raised.get_or_insert(error);
     }
 }
 

@@ -8,18 +8,26 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::errors::raise;
+use crate::opening::locate;
 use crate::pool;
+use crate::watch::watched;
 
 /// Checks a dataset against its side files. Returns a dict with `good` and a list of `problems`; with
-/// `deep=True` every sample is decoded too.
+/// `deep=True` every sample is decoded too. `untrusted=True` reads by calls and not through memory maps, as for
+/// `Dataset`.
 #[pyfunction]
-#[pyo3(signature = (path, *, deep=false))]
+#[pyo3(signature = (path, *, deep=false, untrusted=false))]
 pub(crate) fn verify<'py>(
     py: Python<'py>,
     path: PathBuf,
     deep: bool,
+    untrusted: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let report = pool::run(py, || Verify::of(path).deep(deep).run())?.map_err(raise)?;
+    let report = watched(py, None, move |messenger| {
+        let (storage, place) = locate(&path, untrusted)?;
+        let stop = messenger.stop();
+        Verify::of(place).storage(storage).deep(deep).run_with(&|_, _| stop.check())
+    })?;
     let problems = PyList::empty(py);
     for problem in &report.problems {
         let one = PyDict::new(py);
@@ -55,8 +63,13 @@ pub(crate) fn index(
 ) -> PyResult<()> {
     let options = kiste::index::IndexOptions::default().force(force).trust_data(trust_data);
     let options = options.lookup(lookup).checksums(checksums);
-    pool::run(py, || options.build(path))?.map_err(raise)?;
-    Ok(())
+    watched(py, None, move |messenger| {
+        if !kiste::storage::is_url(&path) {
+            kiste::convert::check_is_dataset(&path)?;
+        }
+        let stop = messenger.stop();
+        options.build_with(path, &|_, _| stop.check()).map(drop)
+    })
 }
 
 /// Finishes a write that was cut short, or undoes it with `undo=True`.
@@ -64,7 +77,7 @@ pub(crate) fn index(
 #[pyo3(signature = (path, *, undo=false))]
 pub(crate) fn repair(py: Python<'_>, path: PathBuf, undo: bool) -> PyResult<()> {
     let repair = Repair::of(path);
-    pool::run(py, || match undo {
+    pool::run(py, move || match undo {
         true => repair.undo(),
         false => repair.finish().map(drop),
     })?

@@ -1,24 +1,29 @@
 //! [`Writer`]: datasets sample by sample.
 
+use std::ffi::CString;
 use std::path::PathBuf;
-use std::sync::Mutex;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::encode;
-use crate::errors::{bug, raise};
+use crate::errors::{invalid, raise};
+use crate::lock::Shared;
 use crate::pool;
 
 /// Writes a dataset sample by sample.
 ///
 /// Nothing is visible under the name of the dataset until `close`, or the end of a `with` block. An
-/// exception in the block discards what was written.
+/// exception in the block discards what was written. A writer that is forgotten publishes nothing, and warns
+/// (`ResourceWarning`).
 #[pyclass(frozen, module = "pykiste")]
 pub(crate) struct Writer {
     /// `None` once it is finished.
-    open: Mutex<Option<kiste::Writer>>,
+    open: Shared<Option<kiste::Writer>>,
+    path: PathBuf,
+    /// The process that has the files and the threads.
+    process: u32,
 }
 
 impl Writer {
@@ -27,22 +32,59 @@ impl Writer {
         py: Python<'_>,
         work: impl FnOnce(&mut kiste::Writer) -> kiste::Result<T> + Send,
     ) -> PyResult<T> {
-        py.detach(|| {
-            let mut open = self.open.lock().map_err(|_| bug("a writer panicked"))?;
-            match open.as_mut() {
-                Some(writer) => work(writer).map_err(raise),
-                None => Err(closed()),
-            }
-        })
+        self.check_process()?;
+        let done = self.open.with(py, |open| open.as_mut().map(work))?;
+        done.ok_or_else(closed)?.map_err(raise)
     }
 
-    fn take(&self) -> PyResult<Option<kiste::Writer>> {
-        Ok(self.open.lock().map_err(|_| bug("a writer panicked"))?.take())
+    fn take(&self, py: Python<'_>) -> PyResult<Option<kiste::Writer>> {
+        self.check_process()?;
+        Ok(self.open.take(py)?.take())
+    }
+
+    fn check_process(&self) -> PyResult<()> {
+        match self.process == std::process::id() {
+            true => Ok(()),
+            false => Err(invalid(
+                "expected the process that made the writer, found one that was forked from it",
+            )),
+        }
+    }
+
+    /// Says that nothing will come of what was written.
+    fn warn(&self, py: Python<'_>) {
+        let path = kiste::storage::shown(&self.path);
+        let text = format!(
+            "{}: a writer was not closed, so nothing was published: call close(), or use a with block",
+            path.display()
+        );
+        // This may happen while an exception is on its way.
+        let pending = PyErr::take(py);
+        let category = py.get_type::<PyResourceWarning>();
+        let warned = CString::new(text).map(|text| PyErr::warn(py, &category, &text, 1));
+        if let Ok(Err(error)) = warned {
+            error.write_unraisable(py, None);
+        }
+        if let Some(pending) = pending {
+            pending.restore(py);
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // At the end of the interpreter nothing can be said any more.
+        let _ = Python::try_attach(|py| {
+            if let Ok(Some(forgotten)) = self.take(py) {
+                self.warn(py);
+                py.detach(|| drop(forgotten));
+            }
+        });
     }
 }
 
 fn closed() -> PyErr {
-    PyValueError::new_err("the writer is closed")
+    invalid("the writer is closed")
 }
 
 #[pymethods]
@@ -67,11 +109,13 @@ impl Writer {
             .checksums(checksums)
             .lookup(lookup)
             .durable(durable);
-        let writer = py.detach(|| match append {
-            true => options.append(path),
-            false => options.create(path),
-        });
-        Ok(Writer { open: Mutex::new(Some(writer.map_err(raise)?)) })
+        let place = path.clone();
+        let writer = pool::apart(py, move || match append {
+            true => options.append(place),
+            false => options.create(place),
+        })?;
+        let open = Shared::new(Some(writer.map_err(raise)?));
+        Ok(Writer { open, path, process: std::process::id() })
     }
 
     /// Writes one sample: a dict with a `"key"` that no other sample has.
@@ -92,9 +136,8 @@ impl Writer {
     }
 
     /// How many samples the dataset has so far.
-    fn __len__(&self) -> PyResult<usize> {
-        let open = self.open.lock().map_err(|_| bug("a writer panicked"))?;
-        Ok(open.as_ref().ok_or_else(closed)?.len() as usize)
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.open.take(py)?.as_ref().ok_or_else(closed)?.len() as usize)
     }
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyString>) -> PyResult<bool> {
@@ -110,13 +153,16 @@ impl Writer {
 
     /// Hands all samples so far to the operating system.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, kiste::Writer::flush)
+        self.check_process()?;
+        let flushed = self.open.apart(py, |open| open.as_mut().map(kiste::Writer::flush))?;
+        flushed.ok_or_else(closed)?.map_err(raise)
     }
 
-    /// Writes the side files and publishes the dataset. Returns what was written.
+    /// Writes the side files and publishes the dataset. Returns what was written. After Ctrl-C it goes on
+    /// in the background: the dataset is published as a whole, or not at all.
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let Some(writer) = self.take()? else { return Ok(None) };
-        let stats = pool::run(py, || writer.finish())?.map_err(raise)?;
+        let Some(writer) = self.take(py)? else { return Ok(None) };
+        let stats = pool::run(py, move || writer.finish())?.map_err(raise)?;
         let dict = PyDict::new(py);
         dict.set_item("samples", stats.samples)?;
         dict.set_item("bytes", stats.bytes)?;
@@ -125,8 +171,8 @@ impl Writer {
 
     /// Removes what was written. An earlier dataset stays as it was.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
-        match self.take()? {
-            Some(writer) => py.detach(|| writer.abort()).map_err(raise),
+        match self.take(py)? {
+            Some(writer) => pool::apart(py, move || writer.abort())?.map_err(raise),
             None => Ok(()),
         }
     }

@@ -1,6 +1,9 @@
 """Datasets are what datadings reads, by index, key, slice and list."""
 
+import copy
 import gc
+import inspect
+import multiprocessing
 import pickle
 import threading
 import tracemalloc
@@ -88,6 +91,60 @@ def test_items_by_index_key_slice_and_list(numbers):
     assert dataset.key(3) == "003" and dataset.get("x") is None and dataset.get(1000, 5) == 5
 
 
+MASK = [number % 7 == 3 for number in range(100)]
+
+
+class Column:
+    """An array of another package: what it has is asked by `dtype` and `tolist`."""
+
+    dtype = "their.bool"
+
+    def tolist(self):
+        return MASK
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [MASK, tuple(MASK), np.array(MASK), [np.bool_(one) for one in MASK], np.array(MASK, object), Column(), iter(MASK)],
+    ids=["list", "tuple", "array", "scalars", "objects", "column", "iterator"],
+)
+@pytest.mark.parametrize("entry", ["[]", "get_many", "__getitems__", "prefetch", "select"])
+def test_a_mask_is_one_at_every_entry(numbers, tmp_path, mask, entry):
+    dataset, expected = ki.open(numbers), list(range(3, 100, 7))
+    if entry == "select":
+        made = ki.select(numbers, tmp_path / "some.msgpack", list(mask) if hasattr(mask, "__next__") else mask)
+        found = list(ki.open(made["path"]))
+    elif entry == "prefetch":
+        return dataset.prefetch(mask)
+    else:
+        found = dataset[mask] if entry == "[]" else getattr(dataset, entry)(mask)
+    if hasattr(mask, "__next__"):
+        # It is one parameter for all entries.
+        return
+    assert [sample["label"] for sample in found] == expected
+
+
+@pytest.mark.parametrize(
+    "item",
+    [True, False, np.True_, np.array(True), [True, False], [False] * 99, [True] * 101, [True, 2], [0, False], ["000", True],
+     np.ones(3, bool), np.ones((100, 1), bool), np.ones((10, 10), bool)],
+    ids=lambda item: np.array2string(np.array(item, object), threshold=4).replace('\n', ''),
+)
+def test_truth_values_that_are_no_mask_are_refused_at_every_entry(numbers, tmp_path, item):
+    dataset, batch = ki.open(numbers), next(ki.Loader(ki.open(numbers)))
+    order = ki.Sampler.sequential(100).order()
+    entries = [dataset.__getitem__, dataset.get_many, dataset.__getitems__, dataset.prefetch, dataset.key, dataset.raw,
+               batch.__getitem__, order.__getitem__, order.position_of, lambda item: order.fill(item, 3),
+               lambda item: order.fill(0, item), lambda item: ki.split(numbers, at=[item] if np.ndim(item) == 0 else item),
+               lambda item: ki.select(numbers, tmp_path / "o.msgpack", item)]
+    for entry in entries:
+        # Some entries take one number, and no list at all.
+        with pytest.raises((TypeError, IndexError, ValueError)):
+            entry(item)
+    with pytest.raises(ki.Error):
+        dataset[item]
+
+
 @pytest.mark.parametrize("index", [100, -101, 2**62, -(2**62)])
 def test_an_index_beyond_the_end_is_an_index_error(numbers, index):
     with pytest.raises(IndexError, match="out of range for 100 samples"):
@@ -163,6 +220,52 @@ def test_a_sample_that_reads_back_as_an_array_is_refused(tmp_path, field):
         with pytest.raises(ValueError, match="expected a sample, found an array or a number"):
             writer.write({"key": "a", **field})
         writer.write({"key": "a", "field": field})
+
+
+# Something else than the default for each option of `ki.open`.
+OPTIONS = {"copy": False, "verify": True, "untrusted": True}
+
+
+def test_every_option_has_a_line_here():
+    options = inspect.signature(ki.open).parameters.values()
+    assert {one.name for one in options if one.kind is one.KEYWORD_ONLY} == set(OPTIONS)
+
+
+def opened_as(dataset):
+    return {name: getattr(dataset, name) for name in OPTIONS}
+
+
+@pytest.mark.parametrize("again", ["pickle", "copy", "deepcopy", "spawn"])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_dataset_is_opened_again_as_it_was(tmp_path, name, again):
+    path = tmp_path / "x.msgpack"
+    with ki.Writer(path, checksums=True) as writer:
+        writer.write({"key": "a", "data": b"x" * 100})
+    dataset = ki.open(path, **{name: OPTIONS[name]})
+    assert opened_as(dataset)[name] == OPTIONS[name]
+    if again == "spawn":
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            found = pool.apply(opened_as, (dataset,))
+    else:
+        ways = {"pickle": lambda one: pickle.loads(pickle.dumps(one)), "copy": copy.copy, "deepcopy": copy.deepcopy}
+        found = opened_as(ways[again](dataset))
+    assert found == opened_as(dataset)
+
+
+def test_a_copy_of_a_dataset_that_verifies_finds_damage(tmp_path):
+    path = tmp_path / "x.msgpack"
+    with ki.Writer(path, checksums=True) as writer:
+        writer.write({"key": "a", "data": b"x" * 100})
+    dataset = ki.open(path, verify=True)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ki.errors.DamagedError):
+        pickle.loads(pickle.dumps(dataset))[0]
+    # As version 0.1.0 pickled one.
+    from pykiste._pickle import reopen
+
+    assert reopen(path, True, 1, len(data))["a"]["data"][:99] == b"x" * 99
 
 
 def test_threads_share_a_dataset(numbers):

@@ -29,6 +29,23 @@ def test_batches_are_arrays_of_jax(numbers, device):
     assert loader.state_dict() == {"epoch": 1, "position": 0}
 
 
+@pytest.mark.parametrize("world", [1, 3])
+def test_an_evaluation_knows_which_rows_only_fill_up(numbers, world):
+    seen = []
+    for rank in range(world):
+        loader = ki.Loader(ki.open(numbers), batch_size=8, rank=rank, world=world, columns=COLUMNS)
+        arrays = JaxLoader(loader, mask="valid")
+        for batch in arrays:
+            assert int((~batch["valid"]).sum()) == arrays.last.padding
+            seen += batch["label"][batch["valid"]].tolist()
+    assert sorted(seen) == list(range(100))
+
+
+def test_a_loader_of_samples_has_no_arrays(numbers):
+    with pytest.raises(ki.errors.InvalidError, match="expected a loader with columns"):
+        JaxLoader(ki.Loader(ki.open(numbers)))
+
+
 def test_a_type_that_jax_would_change_is_refused(numbers):
     loader = ki.Loader(ki.open(numbers), columns={"label": "int64"})
     with pytest.raises(TypeError, match="'label': expected a type that JAX has, found int64"):

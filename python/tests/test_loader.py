@@ -223,6 +223,37 @@ def test_a_buffer_that_does_not_fit_is_refused(numbers, name, array, message):
         ki.Loader(ki.open(numbers), batch_size=10, columns=COLUMNS, buffers=given)
 
 
+def test_buffers_cannot_be_resized_while_a_loader_has_them(numbers):
+    whole = np.empty(40, np.int64)
+    given = [{"label": whole[10 * nth : 10 * nth + 10], "image": one["image"]} for nth, one in enumerate(buffers(4))]
+    loader = ki.Loader(ki.open(numbers), batch_size=10, columns=COLUMNS, buffers=given)
+    for array in whole, given[0]["image"], given[3]["image"]:
+        with pytest.raises(ValueError, match="cannot resize"):
+            array.resize(10_000_000, refcheck=False)
+    assert [n for batch in loader for n in batch["label"].tolist()] == list(range(100))
+    del loader
+    gc.collect()
+    given[0]["image"].resize(10, refcheck=False)
+
+
+def test_a_loader_that_is_gone_writes_no_more_to_its_buffers(numbers):
+    given = buffers(4)
+    for _ in range(20):
+        loader = ki.Loader(ki.open(numbers), batch_size=10, columns=COLUMNS, buffers=given, threads=2)
+        next(loader)
+        del loader
+        for one in given:
+            one["label"][:] = -1
+        assert all((one["label"] == -1).all() for one in given)
+
+
+def test_columns_are_at_least_one(numbers):
+    with pytest.raises(ki.errors.InvalidError, match="at least one"):
+        ki.Loader(ki.open(numbers), columns={})
+    assert ki.Loader(ki.open(numbers), columns={"label": "int64"}).has_columns
+    assert not ki.Loader(ki.open(numbers)).has_columns
+
+
 def test_buffers_need_columns_and_memory_of_their_own(numbers):
     dataset = ki.open(numbers)
     with pytest.raises(ValueError, match="columns"):

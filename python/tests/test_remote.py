@@ -115,7 +115,7 @@ def test_a_url_reads_like_a_file(served):
     wanted = [f"{number:04}" for number in range(0, 3000, 7)]
     assert remote.get_many(wanted) == local.get_many(wanted)
     assert "0003" in remote and "no" not in remote and remote.get("no") is None
-    with pytest.raises(KeyError, match="'no'"):
+    with pytest.raises(KeyError, match='"no"'):
         remote.get_many(["0001", "no"])
     # There is no map that a view could be of.
     assert ki.open(url, copy=False)[3] == local[3]

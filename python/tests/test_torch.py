@@ -43,7 +43,7 @@ def test_ranks_share_an_epoch_and_another_number_of_them_goes_on(world):
     for rank in range(world):
         sampler = make(rank, world)
         sampler.load_state_dict(first[0].state_dict())
-        assert len(sampler) == -(-74 // world)
+        assert sampler.remaining == -(-74 // world) and len(sampler) == -(-100 // world)
         indices = list(sampler)
         assert len(indices) == -(-74 // world)
         rest += indices
@@ -67,6 +67,84 @@ def test_tensors_own_their_memory(numbers, reuse):
         batch["image"].mul_(0)
     assert seen == ki.Sampler.shuffle(100, 2).order(0)[:].tolist()
     assert len(places) == 1 or not reuse
+
+
+def test_every_epoch_after_a_resume_is_whole(numbers):
+    """Trainers ask a loader for its length once, and end later epochs after as many batches."""
+    sampler = StatefulSampler(ki.Sampler.shuffle(100, 4))
+    sampler.load_state_dict({"epoch": 3, "position": 80})
+    loader = DataLoader(ki.open(numbers), batch_size=10, sampler=sampler, collate_fn=labels)
+    assert len(loader) == 10
+    for limit, expected in [(len(loader), 20), (len(loader), 100)]:
+        seen = [label for _, batch in zip(range(limit), loader) for label in batch.tolist()]
+        assert len(seen) == expected
+        # Trainers leave the loop at their limit, before the sampler is at its end.
+        sampler.set_epoch(4)
+
+
+@pytest.mark.parametrize("options", [{}, {"verify": True}, {"untrusted": True}, {"copy": False}])
+def test_workers_open_a_dataset_as_it_was_opened(tmp_path, options):
+    path = tmp_path / "x.msgpack"
+    with ki.Writer(path, checksums=True) as writer:
+        for number in range(4):
+            writer.write({"key": str(number), "text": "x" * 100})
+    dataset = ki.open(path, **options)
+    loader = DataLoader(dataset, num_workers=1, multiprocessing_context="spawn", collate_fn=seen_by_worker)
+    for copy, verify, untrusted in loader:
+        assert {"copy": copy, "verify": verify, "untrusted": untrusted} == {
+            "copy": True, "verify": False, "untrusted": False, **options
+        }
+
+
+def seen_by_worker(samples):
+    """How the dataset of a worker was opened."""
+    dataset = torch.utils.data.get_worker_info().dataset
+    return dataset.copy, dataset.verify, dataset.untrusted
+
+
+@pytest.mark.parametrize("world", [1, 3, 7])
+def test_an_evaluation_knows_which_rows_only_fill_up(numbers, world):
+    seen = []
+    for rank in range(world):
+        loader = ki.Loader(ki.open(numbers), batch_size=8, rank=rank, world=world, columns=COLUMNS)
+        tensors = TensorLoader(loader, mask="valid")
+        for batch in tensors:
+            assert batch["valid"].dtype == torch.bool and len(batch["valid"]) == len(batch["label"])
+            assert int((~batch["valid"]).sum()) == tensors.last.padding
+            seen += batch["label"][batch["valid"]].tolist()
+    assert sorted(seen) == list(range(100))
+
+
+def test_a_loader_of_samples_has_no_tensors(numbers):
+    loader = ki.Loader(ki.open(numbers))
+    with pytest.raises(ki.errors.InvalidError, match="expected a loader with columns"):
+        TensorLoader(loader)
+    named = ki.Loader(ki.open(numbers), columns={"label": "int64"})
+    with pytest.raises(ki.errors.InvalidError, match="a name of its own"):
+        next(iter(TensorLoader(named, mask="label")))
+
+
+def test_a_tensor_that_gets_other_memory_leaves_its_own_to_the_loader(numbers):
+    given = buffers(COLUMNS, 10, count=4)
+    loader = ki.Loader(ki.open(numbers), batch_size=10, columns=COLUMNS, buffers=given)
+    for one in given:
+        with pytest.raises(RuntimeError, match="resiz"):
+            one["label"].resize_(100_000)
+        one["label"].set_(torch.zeros(1, dtype=torch.int64))
+        one["image"].data = torch.zeros(1)
+    seen = [number for batch in loader for number in batch["label"].tolist()]
+    assert seen == list(range(100))
+
+
+def test_a_mask_is_a_tensor_too(numbers):
+    dataset = ki.open(numbers)
+    found = [sample["label"] for sample in dataset[torch.arange(100) % 10 == 3]]
+    assert found == list(range(3, 100, 10))
+    assert dataset[torch.tensor(7)]["label"] == 7
+    assert [sample["label"] for sample in dataset[torch.tensor([7, 8])]] == [7, 8]
+    for truth in torch.tensor(True), torch.tensor([True]), [torch.tensor(True)]:
+        with pytest.raises(ki.Error):
+            dataset[truth]
 
 
 def test_tensors_are_in_the_buffers_of_the_loader(numbers):

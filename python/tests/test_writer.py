@@ -1,6 +1,8 @@
 """Files are those of datadings, byte for byte."""
 
+import gc
 import random
+import warnings
 
 import msgpack
 import msgpack_numpy
@@ -95,6 +97,34 @@ def test_an_exception_discards_what_was_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="closed"):
         writer.write({"key": "b"})
+
+
+def test_a_writer_that_is_forgotten_warns(tmp_path):
+    path = tmp_path / "x.msgpack"
+    with pytest.warns(ResourceWarning, match="x.msgpack: a writer was not closed, so nothing was published"):
+        ki.Writer(path).write({"key": "a"})
+        gc.collect()
+    assert not path.exists()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with ki.Writer(tmp_path / "y.msgpack") as writer:
+            writer.write({"key": "a"})
+        del writer
+        aborted = ki.Writer(tmp_path / "z.msgpack")
+        aborted.abort()
+        del aborted
+        gc.collect()
+
+
+def test_a_warning_leaves_the_exception_that_is_on_its_way(tmp_path):
+    def write():
+        writer = ki.Writer(tmp_path / "x.msgpack")
+        writer.write({"key": "a"})
+        raise KeyError("first")
+
+    with pytest.warns(ResourceWarning), pytest.raises(KeyError, match="first"):
+        write()
+    gc.collect()
 
 
 def test_append_overwrite_and_what_is_refused(tmp_path):

@@ -464,7 +464,10 @@ mod tests {
             ),
             (changed("\"samples\":3", "\"samples\":-3"), "invalid value"),
             (changed("\"samples\":3", "\"samples\":3.5"), "invalid type"),
-            (changed("\"samples\":3", "\"samples\":18446744073709551615"), "at most 4294967295 samples of"),
+            (
+                changed("\"samples\":3", "\"samples\":18446744073709551615"),
+                "at most 4294967295 samples of",
+            ),
             (changed("\"bytes\":100", "\"bytes\":18446744073709551616"), "invalid"),
             (changed("empty.msgpack", "a-00000.msgpack"), "expected each shard once"),
             (changed("empty.msgpack", "/etc/passwd"), "relative to the manifest"),

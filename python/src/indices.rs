@@ -1,0 +1,183 @@
+//! Which samples are meant: by an index, a key, several of them, or a mask.
+//!
+//! A truth value is an integer to Python, so `[True, False]` would be the indices 1 and 0. Here a list or an array of
+//! truth values is a mask, with one for each sample, as with NumPy; a single one, and one among indices, is an error.
+
+use kiste::reader::Reader;
+use kiste::{DatasetReader, Error, ErrorKind};
+use pyo3::exceptions::PyLookupError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyInt, PyString};
+
+use crate::dataset::waiting;
+use crate::errors::{invalid, no_index, out_of_range, raise, raise_as, wrong_type};
+
+/// Several samples.
+pub(crate) enum Chosen<'py> {
+    /// Those of a mask.
+    Mask(Vec<usize>),
+    /// Indices and keys, not looked up yet.
+    Items(Vec<Bound<'py, PyAny>>),
+}
+
+impl<'py> Chosen<'py> {
+    /// What a list, an array, a tensor or anything that can be iterated stands for.
+    pub(crate) fn parse(items: &Bound<'py, PyAny>, len: usize) -> PyResult<Chosen<'py>> {
+        if items.is_instance_of::<PyString>() || items.is_instance_of::<PyBytes>() {
+            // Both are sequences, and were meant for one key.
+            let found = items.get_type().name()?;
+            return Err(wrong_type(format!("expected a list of indices or keys, found {found}")));
+        }
+        // Arrays of NumPy and JAX, tensors and columns of tables: with numbers and truth values of Python.
+        let is_array = items.hasattr("dtype")? && items.hasattr("tolist")?;
+        let items = if is_array { items.call_method0("tolist")? } else { items.clone() };
+        let items: Vec<_> =
+            items.try_iter().map_err(|_| no_list(&items))?.collect::<PyResult<_>>()?;
+        let mut truths = 0;
+        for item in &items {
+            truths += usize::from(is_truth(item)?);
+        }
+        match truths {
+            0 => Ok(Chosen::Items(items)),
+            all if all < items.len() => Err(wrong_type(
+                "expected indices and keys, or a mask, found both truth values and others",
+            )),
+            all if all != len => Err(no_index(format!(
+                "expected a mask with a truth value for each of {len} samples, found {all}"
+            ))),
+            _ => Ok(Chosen::Mask(mask(&items)?)),
+        }
+    }
+
+    /// The indices of all. Keys are looked up together.
+    pub(crate) fn resolve(self, py: Python<'_>, reader: &DatasetReader) -> PyResult<Vec<usize>> {
+        let items = match self {
+            Chosen::Mask(indices) => return Ok(indices),
+            Chosen::Items(items) => items,
+        };
+        let keys: Option<Vec<String>> = items
+            .iter()
+            .map(|item| Some(item.cast::<PyString>().ok()?.to_str().ok()?.to_owned()))
+            .collect();
+        let (false, Some(keys)) = (items.is_empty(), keys) else {
+            return items.iter().map(|item| resolve(reader, item)).collect();
+        };
+        let (keys, found) = waiting(py, reader, move |reader| {
+            let found = reader.find_many(&keys)?;
+            Ok((keys, found))
+        })?;
+        let found = keys.iter().zip(found);
+        found.map(|(key, found)| found.ok_or_else(|| no_such(reader, key))).collect()
+    }
+}
+
+fn no_list(items: &Bound<'_, PyAny>) -> PyErr {
+    let found = items.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+    wrong_type(format!("expected indices or keys, found {found}"))
+}
+
+/// The places of the true ones.
+fn mask(items: &[Bound<'_, PyAny>]) -> PyResult<Vec<usize>> {
+    let mut indices = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        if item.is_truthy()? {
+            indices.push(index);
+        }
+    }
+    Ok(indices)
+}
+
+/// Whether this is a truth value: of Python, or a scalar of NumPy, a tensor or an array of such a type.
+pub(crate) fn is_truth(item: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if item.is_exact_instance_of::<PyInt>() || item.is_exact_instance_of::<PyString>() {
+        return Ok(false);
+    }
+    if item.is_instance_of::<PyBool>() {
+        return Ok(true);
+    }
+    let Some(dtype) = item.getattr_opt("dtype")? else { return Ok(false) };
+    match dtype.getattr_opt("kind")? {
+        Some(kind) => kind.eq("b"),
+        None => Ok(dtype.str()?.to_str()?.ends_with("bool")),
+    }
+}
+
+/// A number that is no truth value.
+pub(crate) struct Position<T>(pub(crate) T);
+
+impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Position<T>
+where
+    PyErr: From<T::Error>,
+{
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Position<T>> {
+        match is_truth(&given)? {
+            true => Err(wrong_type("expected a number, found a truth value")),
+            false => Ok(Position(T::extract(given)?)),
+        }
+    }
+}
+
+/// The index that an index or a key stands for.
+pub(crate) fn resolve(reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResult<usize> {
+    if let Ok(key) = item.cast::<PyString>() {
+        let text = key.to_str()?;
+        return find(item.py(), reader, text)?.ok_or_else(|| no_such(reader, text));
+    }
+    // NumPy's integers too, by `__index__`.
+    let index = if is_truth(item)? { None } else { item.extract::<isize>().ok() };
+    let Some(index) = index else {
+        let found = item.get_type().name()?;
+        if item.is_instance_of::<PyInt>() && !item.is_instance_of::<PyBool>() {
+            return Err(no_index(format!(
+                "index {item} is out of range for {} samples",
+                reader.len()
+            )));
+        }
+        return Err(wrong_type(format!("expected an index or a key, found {found}")));
+    };
+    let len = reader.len();
+    let from_end = if index < 0 { index.checked_add_unsigned(len) } else { Some(index) };
+    let found = from_end.and_then(|index| usize::try_from(index).ok());
+    found.filter(|index| *index < len).ok_or_else(|| out_of_range(index, len))
+}
+
+/// The index of a key.
+pub(crate) fn find(py: Python<'_>, reader: &DatasetReader, key: &str) -> PyResult<Option<usize>> {
+    match reader.is_remote() {
+        true => {
+            let key = key.to_owned();
+            waiting(py, reader, move |reader| reader.find(&key))
+        }
+        // Without a copy of the key.
+        false => reader.find(key).map_err(raise),
+    }
+}
+
+/// Whether it says that there is no such sample.
+pub(crate) fn is_absent(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyLookupError>(py)
+}
+
+fn no_such(reader: &DatasetReader, key: &str) -> PyErr {
+    let error =
+        Error::new(ErrorKind::NotFound, "there is no such sample").at(reader.path()).with_key(key);
+    raise_as(error, Some("KeyNotFoundError"))
+}
+
+/// Positions between samples, as `split` takes them.
+pub(crate) fn positions(given: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    let is_array = given.hasattr("tolist")?;
+    let given = if is_array { given.call_method0("tolist")? } else { given.clone() };
+    let position = |item: PyResult<Bound<'_, PyAny>>| {
+        let item = item?;
+        match is_truth(&item)? {
+            true => Err(wrong_type("expected positions, found a truth value")),
+            false => item
+                .extract::<usize>()
+                .map_err(|_| invalid(format!("expected a position, found {item}"))),
+        }
+    };
+    given.try_iter()?.map(position).collect()
+}

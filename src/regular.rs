@@ -57,9 +57,13 @@ pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The text in a regular file.
+/// The text in a regular file, without the byte-order mark that programs on Windows put before it.
 pub(crate) fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
-    io::read_to_string(open_regular(path)?)
+    let mut text = io::read_to_string(open_regular(path)?)?;
+    if text.starts_with('\u{feff}') {
+        text.replace_range(..'\u{feff}'.len_utf8(), "");
+    }
+    Ok(text)
 }
 
 fn check(found: FileType) -> io::Result<()> {
@@ -103,6 +107,9 @@ mod tests {
         fs::write(&file, "text").unwrap();
         assert_eq!(read(&file).unwrap(), b"text");
         assert_eq!(read_to_string(&file).unwrap(), "text");
+        fs::write(&file, "\u{feff}text").unwrap();
+        assert_eq!(read_to_string(&file).unwrap(), "text");
+        fs::write(&file, "text").unwrap();
         #[cfg(feature = "convert")]
         {
             let (file, len) = open_sized(&file).unwrap();

@@ -93,5 +93,10 @@ pub(super) fn read_lines(path: &Path) -> Outcome<Vec<String>> {
         false => kiste::convert::open_regular(path)
             .and_then(|file| std::io::BufReader::new(file).lines().collect()),
     };
-    lines.map_err(|error| Failure::io(path, error))
+    let mut lines = lines.map_err(|error| Failure::io(path, error))?;
+    // The byte-order mark of programs on Windows.
+    if let Some(first) = lines.first_mut().filter(|first| first.starts_with('\u{feff}')) {
+        first.replace_range(..'\u{feff}'.len_utf8(), "");
+    }
+    Ok(lines)
 }

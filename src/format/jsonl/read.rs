@@ -20,8 +20,8 @@ const MAX_JSON_DEPTH: usize = 3 * MAX_DEPTH + 2;
 
 /// Reads the value on a line. See the [module](super) for the notation.
 ///
-/// White space around it is allowed, a line end included. Positions in errors are bytes of the
-/// line.
+/// White space around it is allowed, a line end included, and a byte-order mark before it, as programs
+/// on Windows write one at the start of a file. Positions in errors are bytes of the line.
 ///
 /// ```
 /// use kiste::Value;
@@ -35,10 +35,7 @@ const MAX_JSON_DEPTH: usize = 3 * MAX_DEPTH + 2;
 /// # Ok::<(), kiste::format::FormatError>(())
 /// ```
 pub fn parse(line: &[u8]) -> Result<Value, FormatError> {
-    let text = std::str::from_utf8(line).map_err(|flaw| {
-        FormatError::new(flaw.valid_up_to() as u64, "UTF-8", "a byte that is not")
-    })?;
-    Reader { text, at: 0, plain: false }.document()
+    Reader::new(line, false)?.document()
 }
 
 /// Reads a value as other programs write it: names that begin with `$` have no meaning.
@@ -56,11 +53,11 @@ pub fn parse(line: &[u8]) -> Result<Value, FormatError> {
 /// # Ok::<(), kiste::format::FormatError>(())
 /// ```
 pub fn parse_plain(json: &[u8]) -> Result<Value, FormatError> {
-    let text = std::str::from_utf8(json).map_err(|flaw| {
-        FormatError::new(flaw.valid_up_to() as u64, "UTF-8", "a byte that is not")
-    })?;
-    Reader { text, at: 0, plain: true }.document()
+    Reader::new(json, true)?.document()
 }
+
+/// The character that some programs put at the start of a file.
+const MARK: char = '\u{feff}';
 
 struct Reader<'a> {
     text: &'a str,
@@ -108,7 +105,15 @@ impl Open {
     }
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(json: &'a [u8], plain: bool) -> Result<Reader<'a>, FormatError> {
+        let text = std::str::from_utf8(json).map_err(|flaw| {
+            FormatError::new(flaw.valid_up_to() as u64, "UTF-8", "a byte that is not")
+        })?;
+        let at = if text.starts_with(MARK) { MARK.len_utf8() } else { 0 };
+        Ok(Reader { text, at, plain })
+    }
+
     fn document(&mut self) -> Result<Value, FormatError> {
         let mut open: Vec<Open> = Vec::new();
         loop {
@@ -400,7 +405,8 @@ fn special(
             "dtype and data, with as much data as the dtype calls for",
         ),
         _ => {
-            let expected = "one of $map $f $bin $nd $np $c $ext $ts";
+            let expected = "a name of the notation for values that JSON lacks ($map $f $bin $nd $np $c \
+                            $ext $ts)";
             let found = brief(&format!("{name:?}"));
             return Err(FormatError::new(start as u64, expected, found));
         }

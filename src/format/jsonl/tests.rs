@@ -247,10 +247,15 @@ fn what_is_wrong_with_a_line() {
         ("\"\\ud800\\u0041\"", "byte 1: expected a character, found half of a surrogate pair"),
         ("\"\\udc00\"", "byte 1: expected a character, found half of a surrogate pair"),
         ("[{\"a\":1,\"b\":2,\"a\":3}]", "byte 1: expected distinct names, found \"a\" twice"),
-        ("{\"$x\":1}", "byte 0: expected one of $map $f $bin $nd $np $c $ext $ts, found \"$x\""),
+        (
+            "{\"$x\":1}",
+            "byte 0: expected a name of the notation for values that JSON lacks ($map $f $bin $nd $np $c \
+             $ext $ts), found \"$x\"",
+        ),
         (
             "{\"$object_array\":{\"shape\":[]}}",
-            "byte 0: expected one of $map $f $bin $nd $np $c $ext $ts, found \"$object_array\"",
+            "byte 0: expected a name of the notation for values that JSON lacks ($map $f $bin $nd $np $c \
+             $ext $ts), found \"$object_array\"",
         ),
         (
             "{\"$bin\":\"\",\"a\":1}",
@@ -388,6 +393,16 @@ fn what_python_writes_for_numbers_that_json_lacks() {
     out.clear();
     write(&value, &mut out).unwrap();
     assert!(out.starts_with(b"[{\"$f\":\"7ff8000000000000\"},"), "JSON of everyone has no NaN");
+}
+
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    let line = "\u{feff}{\"a\": 1}".as_bytes();
+    assert_eq!(parse(line), parse(&line[3..]));
+    assert_eq!(parse_plain(line), parse(&line[3..]));
+    for wrong in ["\u{feff}", "\u{feff}\u{feff}1", "{\u{feff}}"] {
+        assert!(parse(wrong.as_bytes()).is_err(), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -222,6 +222,13 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         Remedy::KeyField => {
             "--key-field makes another field the key, --key makes keys from fields".to_owned()
         }
+        Remedy::Recode(encoding) => {
+            let (path, name) = (quoted(path?), encoding.unwrap_or("ENCODING"));
+            let known = encoding.map_or(String::new(), |name| format!(", if all of it is {name}"));
+            format!("a copy in UTF-8 can be read{known}: iconv -f {name} -t UTF-8 {path} > COPY")
+        }
+        Remedy::PlainJson => "--plain-json takes names with $ as they are".to_owned(),
+        Remedy::PlainQuotes => "--quote none takes quotes as characters of the text".to_owned(),
         Remedy::EditImages => {
             "--resize, --image-format and --verify-images do something".to_owned()
         }

@@ -1,6 +1,6 @@
 //! Conversions as the terminal shows them: a progress bar, notes and warnings.
 
-use kiste::convert::{self, Notice, Phase, Total};
+use kiste::convert::{self, LeftOut, Notice, Phase, Total};
 
 use crate::interrupt;
 use crate::output::Output;
@@ -73,6 +73,16 @@ impl convert::Monitor for Monitor<'_> {
             Notice::KeyBecomesField(_) => {
                 self.output.note(format_args!("{notice}: --key-field key makes it the key again"));
             }
+            Notice::KeysReplaced => {
+                self.output
+                    .note(format_args!("{notice}: {{key}} in --key has them in the new ones"));
+            }
+            Notice::Remarked(ref remark) => {
+                self.output.warn(&notice);
+                if let Some(hint) = hint_for(remark.kind) {
+                    self.output.hint(hint);
+                }
+            }
             Notice::UnusedListKeys { .. } => {
                 self.output.warn(format_args!("--split-list: {notice}"));
             }
@@ -86,4 +96,19 @@ impl convert::Monitor for Monitor<'_> {
             notice => self.output.note(notice),
         }
     }
+}
+
+/// What can be done about something that was left out or read otherwise than meant.
+fn hint_for(kind: LeftOut) -> Option<&'static str> {
+    Some(match kind {
+        LeftOut::SplitLabel => "each of the folders can be converted alone",
+        LeftOut::NumberLabel => "in a list, --guess-types keeps labels that are numbers",
+        LeftOut::TextAfterQuote | LeftOut::LinesInQuotes => {
+            "--quote none takes quotes as characters of the text"
+        }
+        LeftOut::NoImage | LeftOut::CutImage => {
+            "--verify-images decodes all images, and --bad skip leaves out the damaged ones"
+        }
+        _ => return None,
+    })
 }

@@ -94,6 +94,12 @@ pub enum Remedy {
     WriteDataset,
     /// Make another field the key, or make keys from fields.
     KeyField,
+    /// Make a copy of the text in UTF-8; this seems to be its encoding, by the name that iconv knows.
+    Recode(Option<&'static str>),
+    /// Read the lines as JSON in which names that begin with `$` have no meaning.
+    PlainJson,
+    /// Take quotes of a table as characters of the text.
+    PlainQuotes,
     /// Resize, encode or verify images.
     EditImages,
     /// Drop this field.

@@ -422,6 +422,8 @@ def convert(
     to_format: str | None = None,
     texts: str | list[str] | None = None,
     guess_types: bool = False,
+    quotes: bool = True,
+    plain_json: bool = False,
     max_bytes: int | None = None,
     pattern: str | list[str] | None = None,
     include: str | list[str] | None = None,

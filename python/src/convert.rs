@@ -73,6 +73,8 @@ fn with_option(
         "to_format" => conversion.to(text()?.parse::<Format>().map_err(parsed)?),
         "texts" => conversion.texts(several()?),
         "guess_types" => conversion.guess_types(yes()?),
+        "quotes" => conversion.quotes(yes()?),
+        "plain_json" => conversion.plain_json(yes()?),
         "max_bytes" => conversion.max_bytes(value.extract()?),
         "pattern" => conversion.pattern(several()?),
         "include" => conversion.include(several()?),

@@ -10,7 +10,6 @@ use super::Input;
 use super::bad::BadInput;
 use super::format::{self, Format};
 use super::formats::jsonl::KeyRule;
-use super::key_pattern::KeyPattern;
 use super::options::{Duplicates, How, Options};
 use super::split::{Split, is_default};
 use crate::dataset::{Writer, WriterOptions};
@@ -184,6 +183,20 @@ impl Conversion {
         self
     }
 
+    /// Whether quotes around a value of CSV, TSV and lists do not belong to it. Without, a quote is a
+    /// character like others, and each line is a row. Default: yes.
+    pub fn quotes(mut self, yes: bool) -> Self {
+        self.options.read.plain_quotes = !yes;
+        self
+    }
+
+    /// Whether names that begin with `$` have no meaning in JSON lines, as other programs write them.
+    /// Default: no; they are those of [`format::jsonl`](crate::format::jsonl).
+    pub fn plain_json(mut self, yes: bool) -> Self {
+        self.options.read.plain_json = yes;
+        self
+    }
+
     /// Refuses a file, line, row, record, page, batch or shard that is larger than this when
     /// decompressed. Default: 1 GiB; 4 GiB for shards of MDS and files of MNIST, 16 GiB for all
     /// arrays of an npz together.
@@ -307,7 +320,9 @@ impl Conversion {
         self
     }
 
-    /// The field that becomes the key: a string, bytes that are one, or an integer.
+    /// The field that becomes the key: a string, bytes that are one, or an integer. A column of the
+    /// source that is called `key` is then a field like others, and stays as `_key`;
+    /// [`rename`](Self::rename) and [`drop_fields`](Self::drop_fields) call it `key`.
     pub fn key_field(mut self, name: impl Into<String>) -> Self {
         self.options.key_field = Some(name.into());
         self
@@ -315,7 +330,8 @@ impl Conversion {
 
     /// A pattern that keys are made from: text with `{key}`, `{key.stem}` (the key without its
     /// ending), `{key.name}` (its last component), `{key.shard}` (what the file of the sample
-    /// is called in keys) and `{FIELD}`.
+    /// is called in keys) and `{FIELD}`. Without the first three, a column `key` stays, as with
+    /// [`key_field`](Self::key_field).
     pub fn key(mut self, pattern: impl Into<String>) -> Self {
         self.options.key = Some(pattern.into());
         self
@@ -536,13 +552,12 @@ impl Conversion {
     }
 
     /// What the keys of JSON lines are, given what happens to them afterwards.
-    pub(super) fn line_keys(&self) -> Result<KeyRule> {
-        if let Some(key) = self.own_key() {
-            return Ok(KeyRule::Field(key.to_owned()));
+    pub(super) fn line_keys(&self) -> KeyRule {
+        match self.own_key() {
+            Some(key) => KeyRule::Field(key.to_owned()),
+            None if self.options.replaces_key() => KeyRule::Replaced,
+            None => KeyRule::Own,
         }
-        let pattern = self.options.key.as_deref().map(str::parse::<KeyPattern>).transpose()?;
-        let is_replaced = self.options.key_field.is_some() || pattern.is_some_and(|p| !p.has_key());
-        Ok(if is_replaced { KeyRule::Any } else { KeyRule::Own })
     }
 
     /// Fails if the description makes no sense, before anything is opened.

@@ -38,6 +38,8 @@ pub struct DryRun {
     pub fields: Vec<TriedField>,
     /// What was left out or changed on the way from the sources to these samples.
     pub remarks: Vec<Remark>,
+    /// What else a person should know about the sources and what is asked of them.
+    pub notices: Vec<Notice>,
     /// What the conversion would stop with, if the output cannot hold a field.
     pub error: Option<Error>,
 }
@@ -142,7 +144,9 @@ impl Conversion {
     /// Those of [`plan`](Self::plan), of the first samples, and what the output refuses as a whole.
     pub fn dry_run(&self) -> Result<DryRun> {
         self.check()?;
-        let (mut source, _) = self.shaped(self.open()?.samples.into_source())?;
+        let opened = self.open()?;
+        let notices = opened.notices;
+        let (mut source, _) = self.shaped(opened.samples.into_source())?;
         let format = self.output_format();
         let mut batch = source.next_batch()?;
         let remarks = all_remarks(&*source);
@@ -187,7 +191,7 @@ impl Conversion {
         });
         let fields = tried.collect();
         let error = refused.into_iter().next().map(|refused| refused.error);
-        Ok(DryRun { fields, remarks, error })
+        Ok(DryRun { fields, remarks, notices, error })
     }
 }
 

@@ -79,6 +79,8 @@ struct Description {
     /// The field that has the key of a sample, where the key is a field like others.
     #[cfg_attr(not(feature = "stat"), expect(dead_code, reason = "needed by dry runs"))]
     key_field: bool,
+    /// Where the keys of samples come from that are read.
+    keys: Keys,
     /// What is appended to the names of fields.
     #[cfg_attr(not(feature = "stat"), expect(dead_code, reason = "needed by dry runs"))]
     suffixes: &'static [&'static str],
@@ -96,6 +98,17 @@ pub(super) enum Output {
     None,
 }
 
+/// Where the keys of samples come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keys {
+    /// They are made up: the name of a file and a number.
+    Made,
+    /// A column `key` where there is one, else they are made up.
+    Column,
+    /// The source: they are names of files, or what a dataset has.
+    Own,
+}
+
 const READ: Description = Description {
     format: Format::Dataset,
     name: "",
@@ -106,6 +119,7 @@ const READ: Description = Description {
     output: Output::None,
     endings: &[],
     key_field: false,
+    keys: Keys::Made,
     suffixes: &[""],
     feature: None,
 };
@@ -118,6 +132,7 @@ const FORMATS: [Description; 15] = [
         name: "dataset",
         title: "a dataset of kiste or datadings",
         keeps_labels: true,
+        keys: Keys::Own,
         endings: &["msgpack"],
         ..BOTH
     },
@@ -127,12 +142,20 @@ const FORMATS: [Description; 15] = [
         title: "a folder, a zip archive or patterns of images",
         keeps_labels: true,
         output: Output::Directory,
+        keys: Keys::Own,
         ..BOTH
     },
-    Description { format: Format::List, name: "list", title: "a table that lists images", ..READ },
+    Description {
+        format: Format::List,
+        name: "list",
+        title: "a table that lists images",
+        keys: Keys::Own,
+        ..READ
+    },
     Description {
         format: Format::Jsonl,
         name: "jsonl",
+        keys: Keys::Column,
         title: "JSON lines",
         endings: &["jsonl", "ndjson"],
         ..BOTH
@@ -143,6 +166,7 @@ const FORMATS: [Description; 15] = [
         title: "tar archives of WebDataset",
         output: Output::Shards,
         endings: &["tar"],
+        keys: Keys::Own,
         suffixes: &["", ".txt", ".cls", ".npy", ".json", ".bin"],
         ..BOTH
     },
@@ -163,8 +187,20 @@ const FORMATS: [Description; 15] = [
         key_field: true,
         ..BOTH
     },
-    Description { format: Format::Cifar10, name: "cifar10", title: "CIFAR-10", ..READ },
-    Description { format: Format::Cifar100, name: "cifar100", title: "CIFAR-100", ..READ },
+    Description {
+        format: Format::Cifar10,
+        name: "cifar10",
+        title: "CIFAR-10",
+        keys: Keys::Own,
+        ..READ
+    },
+    Description {
+        format: Format::Cifar100,
+        name: "cifar100",
+        title: "CIFAR-100",
+        keys: Keys::Own,
+        ..READ
+    },
     Description { format: Format::Mnist, name: "mnist", title: "idx files of MNIST", ..READ },
     Description {
         format: Format::Npz,
@@ -196,6 +232,7 @@ const FORMATS: [Description; 15] = [
         name: "parquet",
         title: "Parquet",
         keeps_labels: true,
+        keys: Keys::Column,
         endings: &["parquet"],
         feature: Some("parquet"),
         ..BOTH
@@ -205,6 +242,7 @@ const FORMATS: [Description; 15] = [
         name: "arrow",
         title: "Arrow IPC",
         keeps_labels: true,
+        keys: Keys::Column,
         endings: &["arrow", "feather"],
         feature: Some("parquet"),
         ..BOTH
@@ -263,6 +301,10 @@ impl Format {
         ];
         let is_built = |feature| built.contains(&(feature, true));
         self.description().feature.is_none_or(is_built)
+    }
+
+    pub(super) fn keys(self) -> Keys {
+        self.description().keys
     }
 
     pub(super) fn output(self) -> Output {

@@ -37,6 +37,7 @@ use crate::error::{Error, Result};
 
 pub(crate) mod sample;
 mod names;
+mod encoding;
 mod source_file;
 #[cfg(feature = "parquet")]
 mod partial;
@@ -46,6 +47,7 @@ pub(crate) mod archive;
 mod input;
 mod in_order;
 mod chained;
+mod path_values;
 pub(crate) mod formats;
 #[cfg(feature = "images")]
 mod images;

@@ -146,6 +146,8 @@ pub enum Notice {
     /// The key becomes a field like others, called `key`. A conversion back makes it the key again
     /// with [`key_field`](super::Conversion::key_field).
     KeyBecomesField(PathBuf),
+    /// Keys that the source itself has are replaced by others, and are in no field.
+    KeysReplaced,
     /// More fields change: [`dry_run`](super::Conversion::dry_run) lists all.
     MoreFieldsChange,
     /// A table has one column, in which another delimiter occurs in every row.
@@ -208,6 +210,7 @@ impl fmt::Display for Notice {
             Notice::KeyBecomesField(path) => {
                 write!(f, "{}: the key becomes a field \"key\"", path.display())
             }
+            Notice::KeysReplaced => f.write_str("the keys of the source are replaced, not kept"),
             Notice::MoreFieldsChange => f.write_str("more fields change; a dry run lists all"),
             Notice::OneColumn { path, delimiter } => {
                 let path = path.display();

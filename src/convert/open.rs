@@ -3,15 +3,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::carried::LeftOut;
 use super::chained_streams::ChainedStreams;
 use super::conversion::{Conversion, OwnInput};
 use super::format::{self, Format};
 use super::formats::image_folder::{FolderOptions, ImageFolderReader};
-use super::formats::jsonl::KeyRule;
 #[cfg(feature = "formats")]
 use super::formats::{csv, image_folder};
 use super::names::KeyNames;
 use super::options::ReadOptions;
+use super::path_values::PathValues;
 #[cfg(feature = "parquet")]
 use super::{ArrowIpcReader, ParquetReader};
 use super::{
@@ -116,8 +117,12 @@ impl Conversion {
         options.check(format)?;
         format.check_available()?;
         check_images(options)?;
-        let notices = options.suspect(format, &paths)?;
+        let mut notices = options.suspect(format, &paths)?;
+        if format.keys() == format::Keys::Own && self.options.replaces_key() {
+            notices.push(Notice::KeysReplaced);
+        }
         let (samples, skipped_files) = self.open_as(format, &paths)?;
+        let samples = with_remarks(samples, format, &paths);
         if format == Format::Dataset {
             place::check_is_other(&self.sources, &self.output)?;
         }
@@ -139,13 +144,11 @@ impl Conversion {
         let (max, key, unit) = (options.max_bytes, self.own_key(), self.unit_bytes(paths));
         let samples = match format {
             Format::Images => {
-                let folder = options.open_folder(paths)?;
+                let folder = options.open_folder(paths, !self.options.replaces_key())?;
                 return Ok((Samples::units(folder.0), folder.1));
             }
             Format::List => Samples::units(options.open_list(only(paths, "a list of files")?)?),
-            Format::Jsonl => {
-                each(paths, |path, names| lines(path, names, max, self.line_keys()?, unit))?
-            }
+            Format::Jsonl => each(paths, |path, names| self.lines(path, names, max, unit))?,
             Format::Dataset => each(paths, |path, names| {
                 place::check_finished(path)?;
                 let reader = match storage::is_url(path) {
@@ -198,12 +201,14 @@ impl Conversion {
                 let table = CsvReader::open_all(paths)?;
                 let table = within(table, unit, CsvReader::unit_bytes);
                 let table = table.delimiter(options.delimiter_of(format, &paths[0])?);
+                let table = table.quotes(!options.plain_quotes);
                 let table = with_key(within(table, max, CsvReader::max_bytes), key, CsvReader::key);
                 Samples::units(if options.guess_types { table.guess_types()? } else { table })
             }
             #[cfg(feature = "parquet")]
             Format::Parquet => {
                 let table = within(ParquetReader::open_all(paths)?, max, ParquetReader::max_bytes);
+                let table = table.own_keys(!self.options.replaces_key());
                 let table = table.unless_dropped(|name| !self.keeps_field(name));
                 Samples::units(with_key(table, key, ParquetReader::key))
             }
@@ -212,6 +217,7 @@ impl Conversion {
                 let table =
                     within(ArrowIpcReader::open_all(paths)?, max, ArrowIpcReader::max_bytes);
                 let table = within(table, unit, ArrowIpcReader::unit_bytes);
+                let table = table.own_keys(!self.options.replaces_key());
                 Samples::units(with_key(table, key, ArrowIpcReader::key))
             }
             // Reported above, by `check_available`.
@@ -222,6 +228,26 @@ impl Conversion {
             }
         };
         Ok((samples, 0))
+    }
+}
+
+impl Conversion {
+    fn lines(
+        &self,
+        path: &Path,
+        names: KeyNames,
+        max_bytes: Option<u64>,
+        unit: Option<u64>,
+    ) -> Result<Samples> {
+        let (keys, plain) = (self.line_keys(), self.options.read.plain_json);
+        if path == Path::new("-") {
+            let stream = JsonLinesStream::new(io::stdin(), "-").keys(keys).plain(plain);
+            let stream = within(stream, max_bytes, JsonLinesStream::max_bytes);
+            return Ok(Samples::Stream(Box::new(stream)));
+        }
+        let file = JsonLinesReader::open(path)?.called(names).keys(keys).plain(plain);
+        let file = within(file, unit, JsonLinesReader::unit_bytes);
+        Ok(Samples::units(within(file, max_bytes, JsonLinesReader::max_bytes)))
     }
 }
 
@@ -236,6 +262,8 @@ impl ReadOptions {
             }
             () if self.guess_types && !table => ("guess_types", "csv, tsv and list"),
             () if self.delimiter.is_some() && !table => ("delimiter", "csv, tsv and list"),
+            () if self.plain_quotes && !table => ("quote", "csv, tsv and list"),
+            () if self.plain_json && format != Format::Jsonl => ("plain_json", "jsonl"),
             () if matches!(format, Format::Images | Format::List) => return Ok(()),
             () => match self.folder_option() {
                 Some(option) => (option, "images and list"),
@@ -302,11 +330,11 @@ impl ReadOptions {
     }
 
     /// Images of a folder, of patterns, or of an archive; and how many files were skipped.
-    fn open_folder(&self, paths: &[PathBuf]) -> Result<(ImageFolderReader, u64)> {
+    fn open_folder(&self, paths: &[PathBuf], own_keys: bool) -> Result<(ImageFolderReader, u64)> {
         if let Some(option) = self.list_option() {
             return Err(misplaced(option, "list", Format::Images));
         }
-        let options = self.folder_options();
+        let options = self.folder_options().own_keys(own_keys);
         let folder = if paths.iter().all(|path| format::is_pattern(path)) {
             if let Some(pattern) = self.pattern.first() {
                 let message = format!("{pattern} was given, but the source is a pattern too");
@@ -356,7 +384,7 @@ impl ReadOptions {
         {
             options = options.delimiter(self.delimiter_of(Format::List, list)?);
         }
-        options = options.guess_types(self.guess_types);
+        options = options.guess_types(self.guess_types).quotes(!self.plain_quotes);
         options.list(list)
     }
 
@@ -466,6 +494,18 @@ fn image_options(options: &ReadOptions) -> Result<()> {
     }
 }
 
+/// The same samples, with a remark about values in the names of folders, where they are left out.
+fn with_remarks(samples: Samples, format: Format, paths: &[PathBuf]) -> Samples {
+    match samples {
+        Samples::Units(input)
+            if format.leaves_out().iter().any(|(kind, _)| *kind == LeftOut::PathValue) =>
+        {
+            Samples::Units(PathValues::noted(input, paths))
+        }
+        samples => samples,
+    }
+}
+
 /// The same samples, with their images as asked for.
 #[cfg(feature = "images")]
 fn with_images(samples: Samples, options: &ReadOptions) -> Result<Samples> {
@@ -534,23 +574,6 @@ fn mds(paths: &[PathBuf]) -> Result<Vec<MdsReader>> {
         mds.called(names.range(shards))
     });
     Ok(called.collect())
-}
-
-fn lines(
-    path: &Path,
-    names: KeyNames,
-    max_bytes: Option<u64>,
-    keys: KeyRule,
-    unit: Option<u64>,
-) -> Result<Samples> {
-    if path == Path::new("-") {
-        let stream = JsonLinesStream::new(io::stdin(), "-").keys(keys);
-        let stream = within(stream, max_bytes, JsonLinesStream::max_bytes);
-        return Ok(Samples::Stream(Box::new(stream)));
-    }
-    let file = JsonLinesReader::open(path)?.called(names).keys(keys);
-    let file = within(file, unit, JsonLinesReader::unit_bytes);
-    Ok(Samples::units(within(file, max_bytes, JsonLinesReader::max_bytes)))
 }
 
 fn only<'a>(paths: &'a [PathBuf], what: &str) -> Result<&'a Path> {

@@ -81,6 +81,10 @@ pub(super) struct ReadOptions {
     #[serde(skip_serializing_if = "is_default")]
     pub(super) delimiter: Option<char>,
     #[serde(skip_serializing_if = "is_default")]
+    pub(super) plain_quotes: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) plain_json: bool,
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) max_bytes: Option<u64>,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) pattern: Vec<String>,

@@ -31,11 +31,28 @@ pub(super) fn check(options: &Options) -> Result<()> {
     }
     let renamed = options.rename.iter().any(|(old, _)| old == sample::KEY);
     match renamed || options.drop.iter().any(|name| name == sample::KEY) {
+        // A field that the source calls so is a field like others then.
+        true if options.replaces_key() => Ok(()),
         true => {
             let message = "the key can be neither dropped nor renamed";
             Err(Error::new(ErrorKind::Invalid, message).with_remedy(crate::error::Remedy::KeyField))
         }
         false => Ok(()),
+    }
+}
+
+impl Options {
+    /// Whether keys are made of other fields alone, so that one called `key` is none.
+    pub(super) fn replaces_key(&self) -> bool {
+        let is_other = |name: &str| name != sample::KEY;
+        let is_new = |pattern: KeyPattern| !pattern.has_key();
+        self.key_field.as_deref().is_some_and(is_other)
+            || pattern(self).ok().flatten().is_some_and(is_new)
+    }
+
+    /// The name in samples of a field that the source calls so.
+    fn stored<'a>(&self, name: &'a str) -> &'a str {
+        if self.replaces_key() { stored_name(name) } else { name }
     }
 }
 
@@ -78,9 +95,11 @@ impl super::Conversion {
 
 impl Names {
     fn new(options: &Options) -> Names {
-        let set = |names: &[String]| names.iter().cloned().collect();
+        let stored = |name: &String| options.stored(name).to_owned();
+        let set = |names: &[String]| names.iter().map(stored).collect();
         // Of two new names the first counts.
-        let renamed = options.rename.iter().rev().cloned().collect();
+        let renamed = options.rename.iter().rev();
+        let renamed = renamed.map(|(old, new)| (stored(old), new.clone())).collect();
         Names { fields: set(&options.fields), dropped: set(&options.drop), renamed }
     }
 
@@ -128,9 +147,11 @@ impl Reshape {
         let pattern = pattern(options)?;
         let renamed = options.rename.iter().map(|(old, _)| old);
         let in_key = pattern.iter().flat_map(KeyPattern::fields).map(str::to_owned);
-        let named = options.fields.iter().chain(&options.drop).chain(renamed).cloned();
+        // The key is always there.
+        let fields = options.fields.iter().filter(|name| *name != sample::KEY);
+        let named = fields.chain(&options.drop).chain(renamed);
+        let named = named.map(|name| options.stored(name).to_owned());
         let mut asked: Vec<String> = named.chain(in_key).collect();
-        asked.retain(|name| name != sample::KEY);
         let (unseen, shared) = (asked.iter().cloned().collect::<HashSet<_>>(), Unseen::default());
         asked.dedup();
         shared.set(asked);

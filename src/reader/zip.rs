@@ -22,7 +22,9 @@ use crate::storage::{LocalStorage, Source, Storage};
 ///
 /// **Patterns** are matched against whole names by [`NamePattern`](super::NamePattern): `*` goes over `/`
 /// and hidden files too. `{LABEL}` as a whole component is `*`, and the component of that number
-/// is the label. **Keys** are names from the label on; whole names where there is no `{LABEL}`.
+/// is the label. **Keys** are names from the label on; whole names where there is no `{LABEL}`. In an
+/// archive whose names have backslashes and no slash, as old tools on Windows write them, backslashes
+/// are read as slashes.
 ///
 /// Opening reads the central directory and nothing else. Entries are stored or deflated, and their
 /// checksums compared whenever they are read. Nothing an archive says about sizes is believed
@@ -49,6 +51,8 @@ pub(crate) struct ZipDirectory {
     path: PathBuf,
     source: Arc<Source>,
     archive: ZipArchive<Cursor>,
+    /// The names of the members with slashes, where the archive has backslashes in their place.
+    slashed: Option<Arc<[Box<str>]>>,
     /// Where the members are, or nothing if the directory is too large or makes no sense that way.
     extents: Arc<[Extent]>,
 }
@@ -167,25 +171,25 @@ impl ZipReader {
     /// The bytes of a file.
     pub(crate) fn read(&self, index: usize) -> Result<Vec<u8>> {
         let entry = self.files.entry(index)?;
-        let at = |e: Error| e.at(self.path()).with_key(&entry.key);
-        let mut archive = self.directory.archive.clone();
-        let member = archive.by_index(self.members[index]).map_err(|e| at(blame(e)))?;
-        let size = member.size();
-        if size > self.max_bytes {
-            return Err(at(too_large(size, self.max_bytes)));
-        }
-        // What the entry claims, but not more than its bytes can become.
-        let bound = member.compressed_size().saturating_mul(MAX_RATIO).min(size);
-        let mut data = Vec::with_capacity(usize::try_from(bound).unwrap_or(0));
-        let read = member.take(size + 1).read_to_end(&mut data);
-        read.map_err(|e| at(blame_io(e)))?;
-        if data.len() as u64 != size {
-            let found =
-                if data.len() as u64 > size { "more".into() } else { data.len().to_string() };
-            let message = format!("expected {size} bytes, found {found}");
-            return Err(at(Error::new(ErrorKind::Damaged, message)));
-        }
-        Ok(data)
+        let read = self.directory.read(self.members[index], self.max_bytes);
+        read.map_err(|error| error.at(self.path()).with_key(&entry.key))
+    }
+
+    /// These members of an archive with these keys, in this order.
+    #[cfg(feature = "convert")]
+    pub(crate) fn of_members(
+        directory: ZipDirectory,
+        chosen: impl IntoIterator<Item = (usize, String)>,
+        max_bytes: u64,
+    ) -> Result<ZipReader> {
+        let entry = |(member, key): (usize, String)| {
+            let path = directory.name(member).unwrap_or_default().to_owned();
+            (member, FileEntry { key, label: None, path, extra: Vec::new() })
+        };
+        let (members, entries) = chosen.into_iter().map(entry).unzip();
+        let mut options = ZipReader::options().numeric_labels(false).max_bytes(max_bytes);
+        let files = options.finish(entries).map_err(|e| e.at(&directory.path))?;
+        Ok(ZipReader { max_bytes: options.max_bytes, directory, members, files })
     }
 }
 
@@ -259,7 +263,53 @@ impl ZipDirectory {
                 extents = found.filter(|found| found.len() == archive.len()).unwrap_or_default();
             }
         }
-        Ok(ZipDirectory { path: path.to_path_buf(), source, archive, extents: extents.into() })
+        let (path, extents, slashed) = (path.to_path_buf(), extents.into(), slashed(&archive));
+        Ok(ZipDirectory { path, source, archive, slashed, extents })
+    }
+
+    /// The path of the archive.
+    #[cfg(feature = "convert")]
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The name of a member.
+    pub(crate) fn name(&self, number: usize) -> Option<&str> {
+        match &self.slashed {
+            Some(names) => names.get(number).map(|name| &**name),
+            None => self.archive.name_for_index(number),
+        }
+    }
+
+    /// How many names had backslashes that were read as slashes, and the first of them.
+    #[cfg(feature = "convert")]
+    pub(crate) fn backslashed(&self) -> Option<(u64, &str)> {
+        self.slashed.as_ref()?;
+        let names = (0..self.archive.len()).filter_map(|at| self.archive.name_for_index(at));
+        let mut names = names.filter(|name| name.contains('\\'));
+        let count = names.clone().count() as u64;
+        names.next().map(|first| (count, first))
+    }
+
+    /// The bytes of a member.
+    pub(crate) fn read(&self, number: usize, max_bytes: u64) -> Result<Vec<u8>> {
+        let mut archive = self.archive.clone();
+        let member = archive.by_index(number).map_err(blame)?;
+        let size = member.size();
+        if size > max_bytes {
+            return Err(too_large(size, max_bytes));
+        }
+        // What the entry claims, but not more than its bytes can become.
+        let bound = member.compressed_size().saturating_mul(MAX_RATIO).min(size);
+        let mut data = Vec::with_capacity(usize::try_from(bound).unwrap_or(0));
+        member.take(size + 1).read_to_end(&mut data).map_err(blame_io)?;
+        if data.len() as u64 != size {
+            let found =
+                if data.len() as u64 > size { "more".into() } else { data.len().to_string() };
+            let message = format!("expected {size} bytes, found {found}");
+            return Err(Error::new(ErrorKind::Damaged, message));
+        }
+        Ok(data)
     }
 
     /// The files that match any of the patterns and that the filter keeps: number and name, and the
@@ -270,13 +320,22 @@ impl ZipDirectory {
         filter: &Filter,
     ) -> impl Iterator<Item = (usize, &str, Option<usize>)> {
         (0..self.archive.len()).filter_map(move |number| {
-            let name = self.archive.name_for_index(number)?;
+            let name = self.name(number)?;
             let matching = patterns.iter().find(|pattern| pattern.names.matches(name))?;
             // Directories have names that end like this.
             let kept = !name.ends_with('/') && filter.keeps(name);
             kept.then_some((number, name, matching.label))
         })
     }
+}
+
+/// The names of an archive with slashes in place of backslashes. Those were meant as such if there are no
+/// slashes: the format has no others.
+fn slashed(archive: &ZipArchive<Cursor>) -> Option<Arc<[Box<str>]>> {
+    let names = || (0..archive.len()).map(|at| archive.name_for_index(at).unwrap_or_default());
+    let is_meant =
+        names().any(|name| name.contains('\\')) && !names().any(|name| name.contains('/'));
+    is_meant.then(|| names().map(|name| name.replace('\\', "/").into()).collect())
 }
 
 impl LabelPattern {

@@ -443,3 +443,174 @@ fn a_folder_of_other_files_says_how_to_take_them() {
         "{failed:?}"
     );
 }
+
+/// The smallest PNG.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\0IEND\xae\x42\x60\x82";
+
+/// Files of these names, each of which is an image.
+fn with_images(names: &[&str]) -> TempDir {
+    let dir = scratch();
+    for name in names {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, PNG).unwrap();
+    }
+    dir
+}
+
+/// What a conversion with these arguments says.
+#[track_caller]
+fn said(dir: &TempDir, args: &[&str]) -> String {
+    run(dir, [&["convert"], args, &["new.msgpack", "--force"]].concat()).exits(0).err
+}
+
+#[test]
+fn labels_that_are_numbers_stay_or_are_said_to_change() {
+    let dir = with_images(&["a.png", "b.png"]);
+    fs::write(dir.path().join("val.csv"), "path,label\na.png,3\nb.png,10\n").unwrap();
+    let labels = |more: &[&str]| {
+        let said = said(&dir, &[&["val.csv", "--from", "list"], more].concat());
+        let samples = run(&dir, ["cat", "new.msgpack", "--jsonl"]).quietly().jsonl();
+        (samples.iter().map(|sample| sample["label"].clone()).collect::<Vec<_>>(), said)
+    };
+    let (found, said) = labels(&[]);
+    assert_eq!(found, [0, 1]);
+    let expected = "2 labels that are numbers replaced by their places in order, first: \"3\" is 0";
+    assert!(said.contains(expected), "{said}");
+    let (found, said) = labels(&["--guess-types"]);
+    assert_eq!(found, [3, 10]);
+    assert!(!said.contains("warning") && !dir.path().join("new.msgpack.labels").exists(), "{said}");
+    // A file says what each number means.
+    fs::write(dir.path().join("names"), "10\n3\n").unwrap();
+    let (found, said) = labels(&["--labels", "names", "--guess-types"]);
+    assert_eq!(found, [1, 0]);
+    assert!(!said.contains("warning"), "{said}");
+}
+
+#[test]
+fn folders_that_may_be_no_labels_are_named() {
+    let split = ["data/train/cat/0.png", "data/train/dog/0.png", "data/val/cat/1.png"];
+    let dir = with_images(&split);
+    let expected = "2 folders that are named like splits read as labels, first: \
+                    data/train; \"train/cat\" is no label";
+    let found = said(&dir, &["data"]);
+    assert!(found.contains(expected) && found.contains("hint: "), "{found}");
+    let tried = run(&dir, ["convert", "data", "new.msgpack", "--dry-run"]).exits(0);
+    assert!(tried.err.contains(expected), "{tried:?}");
+    for fine in [&["data/train"][..], &["data", "--pattern", "*/{LABEL}/**"]] {
+        let found = said(&dir, fine);
+        assert!(!found.contains("warning"), "{fine:?}: {found}");
+    }
+    let dir = with_images(&["p/cat/0.png", "p/plane/0.png", "p/train/0.png"]);
+    fs::create_dir(dir.path().join("p/docs")).unwrap();
+    let found = said(&dir, &["p"]);
+    assert!(
+        found.contains("1 folder without images read as labels, first: p/docs is label 1"),
+        "{found}"
+    );
+    assert!(!found.contains("splits"), "a vehicle: {found}");
+    // A filter does not make a folder empty.
+    let found = said(&dir, &["p", "--exclude", "cat/*", "--exclude", "docs/*"]);
+    assert!(!found.contains("2 folders"), "{found}");
+    let dir = with_images(&["p/caf\u{e9}/0.png", "p/cafe\u{301}/1.png"]);
+    let found = said(&dir, &["p"]);
+    assert!(found.contains("1 label that looks like another one kept"), "{found}");
+    assert!(found.contains("\"caf\\u{e9}\""), "{found}");
+}
+
+/// Downloads that failed, and copies that were cut short.
+#[test]
+fn files_that_are_hardly_images_are_counted() {
+    let dir =
+        with_images(&["p/cat/good.png", "p/cat/empty.jpg", "p/cat/html.jpg", "p/cat/cut.png"]);
+    let write = |name: &str, bytes: &[u8]| fs::write(dir.path().join(name), bytes).unwrap();
+    write("p/cat/empty.jpg", b"");
+    write("p/cat/html.jpg", b"<!DOCTYPE html><html>not found</html>");
+    write("p/cat/cut.png", &PNG[..14]);
+    write("list.csv", b"path\np/cat/empty.jpg\np/cat/html.jpg\np/cat/cut.png\n");
+    for source in [&["p"][..], &["list.csv", "--from", "list"], &["p/{LABEL}/*"]] {
+        let found = said(&dir, source);
+        for expected in [
+            "1 empty file kept, first: p/cat/empty.jpg",
+            "1 file named like an image that does not begin as one kept, first: p/cat/html.jpg",
+            "1 image that is cut off kept, first: p/cat/cut.png",
+        ] {
+            assert!(found.contains(expected), "{source:?}: {found}");
+        }
+    }
+    // Other files than images are what they are.
+    write("p/cat/x.wav", b"RIFF");
+    assert!(!said(&dir, &["p", "--include", "*.wav"]).contains("warning"));
+}
+
+/// As PowerShell 5 writes archives.
+#[test]
+fn backslashes_of_an_archive_are_slashes() {
+    let dir = with_images(&[]);
+    zip_of(&dir.path().join("w.zip"), &[("cat\\0.png", PNG), ("dog\\0.png", PNG)]);
+    let found = said(&dir, &["w.zip"]);
+    assert!(found.contains("2 names with backslashes in an archive"), "{found}");
+    assert_eq!(run(&dir, ["ls", "new.msgpack"]).quietly().out, "cat/0.png\ndog/0.png\n");
+    assert_eq!(fs::read_to_string(dir.path().join("new.msgpack.labels")).unwrap(), "cat\ndog\n");
+    // Next to slashes they are characters like others.
+    zip_of(&dir.path().join("u.zip"), &[("cat/a\\0.png", PNG), ("cat/1.png", PNG)]);
+    assert!(!said(&dir, &["u.zip"]).contains("backslash"));
+    assert_eq!(run(&dir, ["ls", "new.msgpack"]).quietly().out, "cat/a\\0.png\ncat/1.png\n");
+}
+
+/// A zip archive of these files.
+fn zip_of(path: &Path, files: &[(&str, &[u8])]) {
+    let mut zip = zip::ZipWriter::new(fs::File::create(path).unwrap());
+    for (name, content) in files {
+        zip.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(content).unwrap();
+    }
+    zip.finish().unwrap();
+}
+
+#[test]
+fn metadata_in_an_archive_says_what_it_says_in_a_folder() {
+    let rows = "file_name,text,label\nsub/1.png,a drawing,7\n0.png,a photo,8\n";
+    let lines = "{\"file_name\":\"0.png\",\"key\":\"A\",\"label\":\"dog\"}\n{\"file_name\":\"sub/1.png\"}\n";
+    for (name, metadata) in [("metadata.csv", rows), ("metadata.jsonl", lines)] {
+        for folder in ["", "photos/"] {
+            let dir = with_images(&["p/0.png", "p/sub/1.png", "p/2.png"]);
+            fs::write(dir.path().join("p").join(name), metadata).unwrap();
+            let names = ["0.png", "sub/1.png", "2.png"].map(|name| format!("{folder}{name}"));
+            let listed = format!("{folder}{name}");
+            let mut files: Vec<(&str, &[u8])> = names.iter().map(|name| (&**name, PNG)).collect();
+            files.push((&listed, metadata.as_bytes()));
+            zip_of(&dir.path().join("p.zip"), &files);
+            let samples = |source: &str| {
+                let said = said(&dir, &[source]);
+                assert!(said.contains("skipped 1 file"), "{source}: {said}");
+                run(&dir, ["cat", "new.msgpack", "--jsonl"]).quietly().jsonl()
+            };
+            let expected = samples("p");
+            assert_eq!(expected.len(), 2);
+            assert_eq!(samples("p.zip"), expected, "{name} in {folder:?}");
+        }
+    }
+    let dir = with_images(&[]);
+    let gone = b"file_name\ngone.png\n";
+    zip_of(&dir.path().join("p.zip"), &[("0.png", PNG), ("metadata.csv", gone)]);
+    run(&dir, ["convert", "p.zip", "x.msgpack"]).fails(2, "listed in row 1: expected \"gone.png\"");
+    // Who does not want it says so, as with a folder.
+    said(&dir, &["p.zip", "--exclude", "metadata.csv"]);
+    assert_eq!(run(&dir, ["ls", "new.msgpack"]).quietly().out, "0.png\n");
+}
+
+/// Two images of one name once the ending says what they are.
+#[test]
+fn images_of_one_name_are_told_apart_by_their_keys() {
+    let dir = with_images(&["d/x/a.png", "d/x/a.jpg"]);
+    run(&dir, ["convert", "d", "s.msgpack"]).exits(0);
+    let says = "another sample has the file \"x/a.png\" already; its key is \"x/a.jpg\"";
+    let failed = run(&dir, ["convert", "s.msgpack", "out", "--to", "images"]).fails(2, says);
+    assert!(failed.err.contains("key \"x/a.png\""), "{failed:?}");
+    assert!(failed.err.contains("hint: --key-field makes another field the key"), "{failed:?}");
+    assert!(!failed.err.contains("os error"), "{failed:?}");
+    let args = ["convert", "s.msgpack", "out", "--to", "images", "--key", "{key}.png"];
+    run(&dir, args).exits(0);
+    assert!(dir.path().join("out/x/a.jpg.png").is_file());
+}

@@ -88,3 +88,76 @@ fn lines_of_objects_are_json_lines_by_any_of_their_names() {
         assert!(failed.err.contains("hint: JSON is read as lines of one object"), "{failed:?}");
     }
 }
+
+/// A column that is called like the key is no less a field for it.
+#[test]
+fn a_column_called_key_stays_where_another_field_becomes_the_key() {
+    let dir = scratch();
+    let songs = "{\"id\":1,\"key\":\"C major\",\"song\":\"x\"}\n{\"id\":2,\"key\":\"C major\",\"song\":\"y\"}\n";
+    fs::write(dir.path().join("songs.jsonl"), songs).unwrap();
+    fs::write(dir.path().join("songs.csv"), "id,key,song\n1,C major,x\n2,C major,y\n").unwrap();
+    fs::write(dir.path().join("songs.tsv"), "id\tkey\tsong\n1\tC major\tx\n2\tC major\ty\n")
+        .unwrap();
+    fs::create_dir(dir.path().join("songs")).unwrap();
+    let rows = "{\"file_name\":\"x.png\",\"id\":1,\"key\":\"C major\",\"song\":\"x\"}\n\
+                {\"file_name\":\"y.png\",\"id\":2,\"key\":\"C major\",\"song\":\"y\"}\n";
+    fs::write(dir.path().join("songs/metadata.jsonl"), rows).unwrap();
+    for name in ["x.png", "y.png"] {
+        fs::write(dir.path().join("songs").join(name), "an image").unwrap();
+    }
+    // Written with the column under its own name in the formats that have one.
+    let named =
+        ["convert", "songs.jsonl", "named.msgpack", "--key", "{id}", "--rename", "key=pitch"];
+    run(&dir, named).exits(0);
+    let mut sources = vec!["songs.jsonl", "songs.csv", "songs.tsv", "songs"];
+    for to in ["songs.parquet", "songs.arrow"] {
+        if cfg!(feature = "parquet") {
+            let args = ["convert", "named.msgpack", to, "--key", "{song}", "--drop", "pitch"];
+            run(&dir, args).exits(0);
+            sources.push(to);
+        }
+    }
+    for to in ["songs.tfrecord", "songs.npz", "mds"] {
+        let more: &[&str] = if to == "mds" { &["--to", "mds"] } else { &[] };
+        let args = ["convert", "named.msgpack", to, "--key", "{song}", "--drop", "pitch"];
+        run(&dir, [&args[..], more].concat()).exits(0);
+        sources.push(to);
+    }
+    for source in sources {
+        for option in [["--key-field", "id"], ["--key", "{id}"]] {
+            let convert = |more: &[&str]| {
+                let args = ["convert", source, "new.msgpack", "--force"];
+                run(&dir, [&args[..], &option, more].concat()).exits(0);
+                run(&dir, ["cat", "new.msgpack", "--jsonl"]).quietly().jsonl()
+            };
+            let kept = convert(&[]);
+            assert_eq!((&kept[0]["key"], &kept[1]["key"]), (&"1".into(), &"2".into()), "{source}");
+            assert!(!kept[0]["_key"].is_null(), "{source} {option:?}: {kept:?}");
+            let renamed = convert(&["--rename", "key=pitch"]);
+            assert_eq!(renamed[1]["pitch"], kept[1]["_key"], "{source} {option:?}");
+            let dropped = convert(&["--drop", "key"]);
+            assert!(dropped[0]["_key"].is_null() && !dropped[0]["song"].is_null(), "{source}");
+        }
+    }
+}
+
+/// Names of files, and the keys of a dataset, are in no column.
+#[test]
+fn keys_that_are_replaced_are_said_to_be() {
+    let dir = scratch();
+    run_with(&dir, ["convert", "-", "a.msgpack"], b"{\"key\":\"a\",\"id\":1}").exits(0);
+    let says = "the keys of the source are replaced, not kept: {key} in --key has them";
+    let args = |option: [&'static str; 2]| {
+        ["convert", "a.msgpack", "b.msgpack", "--force"].into_iter().chain(option)
+    };
+    for option in [["--key-field", "id"], ["--key", "{id}"]] {
+        let made = run(&dir, args(option)).exits(0);
+        assert!(made.err.contains(says), "{made:?}");
+    }
+    let tried = run(&dir, args(["--key-field", "id"]).chain(["--dry-run"])).exits(0);
+    assert!(tried.err.contains(says), "{tried:?}");
+    for option in [["--key", "{key}-{id}"], ["--rename", "id=n"]] {
+        let made = run(&dir, args(option)).exits(0);
+        assert!(!made.err.contains(says), "{made:?}");
+    }
+}

@@ -30,6 +30,7 @@ mod patterns_of_files;
 mod figures;
 mod names_of_outputs;
 mod convert_tables;
+mod convert_texts;
 mod arrays;
 mod cat_get_info;
 mod stat;

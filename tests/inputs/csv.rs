@@ -44,11 +44,11 @@ fn rows_are_samples() {
 #[test]
 fn tables_that_are_refused() {
     for (text, kind, message) in [
-        (&b"a,b\n1\n"[..], ErrorKind::Damaged, "2 fields"),
+        (&b"a,b\n1\n"[..], ErrorKind::Damaged, "line 2: expected 2 values, found 1"),
         (b"a,b\n1,\xff\n", ErrorKind::Damaged, "UTF-8"),
         (b"a,b\n1,2\n3,\"x\n4,5\n", ErrorKind::Damaged, "line 3: expected a quote that closes"),
         (b"a,\"b\n1,2\n", ErrorKind::Damaged, "line 1: expected a quote that closes"),
-        (b"a,a\n1,2\n", ErrorKind::Invalid, "line 2: expected fields of different names"),
+        (b"a,a\n1,2\n", ErrorKind::Invalid, "line 1: expected columns of different names"),
         (
             b"n\n1\nx\n",
             ErrorKind::Invalid,
@@ -67,6 +67,7 @@ fn tables_that_are_refused() {
     let (_other, second) = table(b"name\nx\n");
     let error = samples(CsvReader::open_all([&path, &second]).unwrap()).unwrap_err();
     assert!(error.message().starts_with("expected the columns of "), "{error}");
+    let (_scratch, path) = table(b"a,b\n1,2\n");
     let tabs = CsvReader::open(&path).unwrap().delimiter(b'\t');
     assert_eq!(samples(tabs).unwrap()[0].as_map().unwrap().len(), 2);
 }

@@ -4,6 +4,7 @@
 mod archives;
 mod records;
 mod tables;
+mod texts;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ impl Input {
 
 /// The input of a row, in this folder.
 fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
-    let known = [archives::input, records::input, tables::input];
+    let known = [archives::input, records::input, tables::input, texts::input];
     known.iter().find_map(|input| input(format, kind, dir))
 }
 

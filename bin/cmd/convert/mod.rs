@@ -167,7 +167,8 @@ pub(super) struct Samples {
     #[arg(long, value_name = "OLD=NEW,...", value_delimiter = ',', value_parser = renaming)]
     rename: Vec<(String, String)>,
     /// The field that becomes the key: a string, bytes that are one, or an integer. "key" is the
-    /// column that kiste writes to MDS, npz and TFRecord
+    /// column that kiste writes to MDS, npz and TFRecord. With another one, a column "key" of SRC is a
+    /// field like others: it stays as "_key", and --rename key=NAME names it
     #[arg(long, value_name = "FIELD")]
     key_field: Option<String>,
     /// A pattern to make keys from: text with {key}, {key.stem}, which is the key without its ending,
@@ -317,7 +318,10 @@ impl Running {
         output: &Output,
     ) -> kiste::Result<Outcome<Exit>> {
         let Some(part) = self.part else {
-            return Ok(print::dry_run(conversion.dry_run()?, json, output));
+            let mut tried = conversion.dry_run()?;
+            let notices = tried.notices.drain(..);
+            notices.for_each(|notice| kiste::convert::Monitor::notice(monitor, notice));
+            return Ok(print::dry_run(tried, json, output));
         };
         let report = conversion.run_part(part, monitor)?;
         monitor.clear();

@@ -18,13 +18,21 @@ pub(super) struct Reading {
     /// TFRecord: the features that are strings; other byte strings stay bytes
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
     texts: Vec<String>,
-    /// CSV, TSV and lists: columns that hold numbers become numbers; reads tables twice
+    /// CSV, TSV and lists: columns that hold numbers become numbers, labels of a list too; reads tables
+    /// twice
     #[arg(long)]
     guess_types: bool,
     /// CSV, TSV and lists: what separates the values of a row, such as ';' or tab [default: a tab in
     /// TSV and in lists that are not named .csv, else a comma]
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<u8>,
+    /// CSV, TSV and lists: what stands around a value that has the delimiter in it: '"', or none, which
+    /// makes quotes characters like others and each line a row [default: '"']
+    #[arg(long, value_name = "CHAR", value_parser = quote)]
+    quote: Option<bool>,
+    /// JSON lines: names that begin with $ have no meaning, as in JSON of other programs
+    #[arg(long)]
+    plain_json: bool,
     /// Refuse a file, line, row, record, sample of webdataset, page, batch or shard that is larger
     /// than this when decompressed [default: 1G; shards of mds and files of mnist 4G; all arrays of
     /// an npz together 16G]
@@ -107,6 +115,15 @@ fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
+/// Whether there are quotes.
+fn quote(text: &str) -> Result<bool, String> {
+    match text {
+        "\"" => Ok(true),
+        "none" => Ok(false),
+        _ => Err("expected '\"' or none".to_owned()),
+    }
+}
+
 fn yes_or_no(text: &str) -> Result<bool, String> {
     match text {
         "yes" => Ok(true),
@@ -118,10 +135,21 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
 impl Reading {
     /// The conversion with these options.
     pub(super) fn apply(self, conversion: Conversion) -> Conversion {
-        let Reading { from, texts, guess_types, delimiter, max_bytes, files, images } = self;
+        let Reading {
+            from,
+            texts,
+            guess_types,
+            delimiter,
+            quote,
+            plain_json,
+            max_bytes,
+            files,
+            images,
+        } = self;
         let conversion = conversion
             .texts(texts)
             .guess_types(guess_types)
+            .plain_json(plain_json)
             .pattern(files.pattern)
             .include(files.include)
             .exclude(files.exclude)
@@ -131,6 +159,7 @@ impl Reading {
             .image_fields(images.image_fields);
         let conversion = given(conversion, from, Conversion::from);
         let conversion = given(conversion, delimiter, Conversion::delimiter);
+        let conversion = given(conversion, quote, Conversion::quotes);
         let conversion = given(conversion, max_bytes.map(|max| max as u64), Conversion::max_bytes);
         let conversion = given(conversion, files.root, Conversion::root);
         let conversion = given(conversion, files.header, Conversion::header);

@@ -68,8 +68,40 @@ pub enum LeftOut {
     Metadata,
     /// Indices that say which rows a dataset has, and in which order.
     Indices,
-    /// Columns of one name.
+    /// Columns, or members of a JSON object, of one name.
     SameName,
+    /// Values with text after the quote that closes them.
+    TextAfterQuote,
+    /// Values of tab-separated values with tabs and line ends in their quotes.
+    LinesInQuotes,
+    /// Values of several lines with text after the quote that closes them: one quote is text.
+    JoinedRows,
+    /// Rows with more or fewer values than there are columns.
+    OtherLength,
+    /// Text in another encoding than UTF-8.
+    OtherEncoding,
+    /// Names that begin with `$` and are not of the notation of JSON lines. They can be read as they are.
+    ReservedName,
+    /// Numbers that no type of 64 bits holds.
+    LargeNumber,
+    /// Values in the names of the folders of files, such as `label=cat`.
+    PathValue,
+    /// Files without a byte that are named like images.
+    EmptyFile,
+    /// Files that are named like images, but begin as none.
+    NoImage,
+    /// Images whose end is missing.
+    CutImage,
+    /// Folders called `train`, `val` and the like.
+    SplitLabel,
+    /// Folders of a label that has no images.
+    EmptyLabel,
+    /// Labels that are numbers themselves.
+    NumberLabel,
+    /// Labels that differ from others only in how accents are spelled.
+    AlikeLabel,
+    /// Names in an archive with backslashes in place of slashes.
+    BackslashName,
 }
 
 /// What happens to what samples do not carry.
@@ -147,7 +179,37 @@ impl LeftOut {
                 "indices that say which rows the dataset has",
                 "refused",
             ],
-            L::SameName => ["column of a name twice", "columns of the same name", "refused"],
+            L::SameName => ["name that comes twice", "names that come twice", "refused"],
+            L::OtherLength => [
+                "row with more or fewer values than columns",
+                "rows with more or fewer values than columns",
+                "refused",
+            ],
+            L::OtherEncoding => ["text in another encoding", "text in other encodings", "refused"],
+            L::ReservedName => [
+                "name with `$` that the notation lacks",
+                "names with `$` that the notation lacks",
+                "refused",
+            ],
+            L::LargeNumber => {
+                ["number beyond 64 bits", "numbers beyond the range of 64 bits", "refused"]
+            }
+            L::PathValue => [
+                "value in the name of a folder, as in `label=cat/`",
+                "values in names of folders, as in `label=cat/`",
+                "left out",
+            ],
+            L::TextAfterQuote
+            | L::LinesInQuotes
+            | L::JoinedRows
+            | L::EmptyFile
+            | L::NoImage
+            | L::CutImage
+            | L::SplitLabel
+            | L::EmptyLabel
+            | L::NumberLabel
+            | L::AlikeLabel
+            | L::BackslashName => self.words_of_suspects(),
             L::OtherShard => [
                 "archive whose fields are noted differently",
                 "archives in one file whose fields are noted differently",
@@ -158,6 +220,55 @@ impl LeftOut {
 }
 
 impl LeftOut {
+    /// The same of what may have been meant otherwise.
+    fn words_of_suspects(self) -> [&'static str; 3] {
+        match self {
+            L::TextAfterQuote => [
+                "value with text after its closing quote",
+                "values with text after their closing quotes",
+                "read without the quotes",
+            ],
+            L::LinesInQuotes => [
+                "value with a tab and a line end in its quotes",
+                "values with tabs and line ends in their quotes",
+                "read as one value each",
+            ],
+            L::JoinedRows => [
+                "row that a quote joins to the next",
+                "rows that a quote joins, with text after the one that closes the value",
+                "refused",
+            ],
+            L::EmptyFile => ["empty file", "empty files named like images", "kept"],
+            L::NoImage => [
+                "file named like an image that does not begin as one",
+                "files named like images that do not begin as such",
+                "kept",
+            ],
+            L::CutImage => ["image that is cut off", "images that are cut off", "kept"],
+            L::SplitLabel => [
+                "folder that is named like a split",
+                "folders that are named like splits",
+                "read as labels",
+            ],
+            L::EmptyLabel => ["folder without images", "folders without images", "read as labels"],
+            L::NumberLabel => [
+                "label that is another number",
+                "labels that are numbers",
+                "replaced by their places in order",
+            ],
+            L::AlikeLabel => [
+                "label that looks like another one",
+                "labels that differ from others only in how accents are spelled",
+                "kept as labels of their own",
+            ],
+            _ => [
+                "name with backslashes in an archive",
+                "names with backslashes in an archive",
+                "read as paths",
+            ],
+        }
+    }
+
     /// What becomes of them where they are counted, such as `left out`.
     pub fn done(self) -> &'static str {
         self.words()[2]
@@ -185,7 +296,34 @@ impl Format {
     /// ```
     pub fn leaves_out(self) -> &'static [(LeftOut, Handling)] {
         match self {
+            Format::Images => IMAGES,
+            Format::List => LISTS,
+            Format::Jsonl => &[
+                (L::SameName, Refused),
+                (L::OtherEncoding, Refused),
+                (L::ReservedName, Refused),
+                (L::LargeNumber, Refused),
+                (L::PathValue, Remarked),
+            ],
+            Format::Csv => &[
+                (L::SameName, Refused),
+                (L::TextAfterQuote, Remarked),
+                (L::JoinedRows, Refused),
+                (L::OtherLength, Refused),
+                (L::OtherEncoding, Refused),
+                (L::PathValue, Remarked),
+            ],
+            Format::Tsv => &[
+                (L::SameName, Refused),
+                (L::TextAfterQuote, Remarked),
+                (L::LinesInQuotes, Remarked),
+                (L::JoinedRows, Refused),
+                (L::OtherLength, Refused),
+                (L::OtherEncoding, Refused),
+                (L::PathValue, Remarked),
+            ],
             Format::Webdataset => &[
+                (L::PathValue, Remarked),
                 (L::AfterEnd, Remarked),
                 (L::NoEndMark, RemarkedIfSkipped),
                 (L::OutsideSamples, Remarked),
@@ -193,6 +331,7 @@ impl Format {
                 (L::OtherShard, Refused),
             ],
             Format::Tfrecord => &[
+                (L::PathValue, Remarked),
                 (L::UnknownField, Remarked),
                 (L::ReplacedValue, Remarked),
                 (L::OtherRecord, Refused),
@@ -221,6 +360,31 @@ impl Format {
     }
 }
 
+/// What folders and archives of images may hold.
+const IMAGES: &[(LeftOut, Handling)] = &[
+    (L::EmptyFile, Remarked),
+    (L::NoImage, Remarked),
+    (L::CutImage, Remarked),
+    (L::SplitLabel, Remarked),
+    (L::EmptyLabel, Remarked),
+    (L::NumberLabel, Remarked),
+    (L::AlikeLabel, Remarked),
+    (L::BackslashName, Remarked),
+];
+const LISTS: &[(LeftOut, Handling)] = &[
+    (L::SameName, Refused),
+    (L::TextAfterQuote, Remarked),
+    (L::LinesInQuotes, Remarked),
+    (L::JoinedRows, Refused),
+    (L::OtherLength, Refused),
+    (L::OtherEncoding, Refused),
+    (L::EmptyFile, Remarked),
+    (L::NoImage, Remarked),
+    (L::CutImage, Remarked),
+    (L::NumberLabel, Remarked),
+    (L::AlikeLabel, Remarked),
+];
+
 /// What tables with typed columns may hold.
 const TABLES: &[(LeftOut, Handling)] = &[
     (L::Decimal, Remarked),
@@ -232,6 +396,7 @@ const TABLES: &[(LeftOut, Handling)] = &[
     (L::Metadata, Remarked),
     (L::SameName, Refused),
     (L::OtherType, Refused),
+    (L::PathValue, Remarked),
 ];
 /// The same of Arrow, whose files are streams and come in folders.
 const ARROW: &[(LeftOut, Handling)] = &[
@@ -247,6 +412,7 @@ const ARROW: &[(LeftOut, Handling)] = &[
     (L::AfterEnd, Remarked),
     (L::UnlistedFile, Remarked),
     (L::Indices, Refused),
+    (L::PathValue, Remarked),
 ];
 
 /// What a conversion left out or changed while it read, counted by kind and field.

@@ -59,6 +59,7 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 pub struct ArrowIpcReader {
     labels: Option<Vec<String>>,
     key: Option<String>,
+    own_keys: bool,
     max_bytes: u64,
     ranges: Ranges,
     remarks: RemarkLog,
@@ -102,8 +103,14 @@ impl ArrowIpcReader {
         }
         let labels = first.and_then(|plan| plan.labels);
         let (names, ranges) = (KeyNames::of(&files), Ranges::new(files));
-        let (key, max_bytes) = (None, MAX_BYTES);
-        Ok(ArrowIpcReader { labels, key, max_bytes, ranges, remarks, names })
+        let (key, own_keys, max_bytes) = (None, true, MAX_BYTES);
+        Ok(ArrowIpcReader { labels, key, own_keys, max_bytes, ranges, remarks, names })
+    }
+
+    /// Whether a column `key` or `__key__` has the keys. Else it is a field like others. Default: yes.
+    pub(in crate::convert) fn own_keys(mut self, yes: bool) -> Self {
+        self.own_keys = yes;
+        self
     }
 
     /// Takes keys from this field: strings, bytes in UTF-8, or integers.
@@ -139,7 +146,8 @@ impl Input for ArrowIpcReader {
         let mut batches = Batches::open(path, self.max_bytes)?;
         batches.go_to(range.begin)?;
         batches.will_read(range.end);
-        let plan = batches.plan.clone();
+        let mut plan = batches.plan.clone();
+        plan.key = plan.key.filter(|_| self.own_keys);
         let stem = self.names.name(range.file, path)?;
         let files = Files::next_to(path, self.max_bytes);
         let rows = Rows { plan: &plan, key: self.key.as_deref(), unread: &[], stem, files };

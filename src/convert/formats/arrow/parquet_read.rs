@@ -187,6 +187,13 @@ impl ParquetReader {
         fields
     }
 
+    /// Whether a column `key` or `__key__` has the keys. Else it is a field like others. Default: yes.
+    pub(in crate::convert) fn own_keys(mut self, yes: bool) -> Self {
+        let others = self.files.iter_mut().filter(|_| !yes);
+        others.for_each(|table| table.plan.key = None);
+        self
+    }
+
     /// Takes keys from this field: strings, bytes in UTF-8, or integers.
     pub fn key(mut self, name: impl Into<String>) -> Self {
         self.key = Some(name.into());

@@ -1,4 +1,5 @@
-//! [`Bounded`]: the input of a table, which fails before a row can fill the memory.
+//! [`Bounded`]: the input of a table, which fails before a row can fill the memory, and keeps the bytes
+//! of the row that is being read.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -16,6 +17,11 @@ pub(in crate::convert) struct Bounded {
     input: Input,
     max_bytes: u64,
     left: u64,
+    /// Where the row begins.
+    row: u64,
+    /// What was read of it and after it, perhaps with some bytes before, and where that begins.
+    seen: Vec<u8>,
+    start: u64,
 }
 
 enum Input {
@@ -35,14 +41,38 @@ impl Bounded {
     }
 
     fn over(input: Input, max_bytes: u64) -> Bounded {
-        let mut bounded = Bounded { input, max_bytes, left: 0 };
-        bounded.begin_row();
+        let mut bounded = Bounded { input, max_bytes, left: 0, row: 0, seen: Vec::new(), start: 0 };
+        bounded.begin_row(0);
         bounded
     }
 
-    /// Starts to count the bytes of the next row.
-    pub(in crate::convert) fn begin_row(&mut self) {
+    /// Starts to count the bytes of the next row, which begins at this one.
+    pub(super) fn begin_row(&mut self, at: u64) {
         self.left = self.max_bytes.saturating_add(BUFFER);
+        self.row = at;
+    }
+
+    /// The bytes of the row that is being read, or of a part of it.
+    pub(super) fn row(&self, start: u64, end: u64) -> &[u8] {
+        let at = |place: u64| {
+            let place = usize::try_from(place.saturating_sub(self.start)).unwrap_or(usize::MAX);
+            place.min(self.seen.len())
+        };
+        &self.seen[at(start)..at(end).max(at(start))]
+    }
+
+    /// What was read since the row began.
+    pub(super) fn seen(&self) -> &[u8] {
+        self.row(self.row, u64::MAX)
+    }
+
+    fn keep(&mut self, read: &[u8]) {
+        // What is before the row goes only here: a read has many rows.
+        let done = usize::try_from(self.row.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        let done = done.min(self.seen.len());
+        self.seen.drain(..done);
+        self.start += done as u64;
+        self.seen.extend_from_slice(read);
     }
 }
 
@@ -57,6 +87,7 @@ impl Read for Bounded {
             Input::File(file) => file.read(&mut buffer[..len])?,
         };
         self.left -= read as u64;
+        self.keep(&buffer[..read]);
         Ok(read)
     }
 }
@@ -65,7 +96,11 @@ impl Seek for Bounded {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match &mut self.input {
             Input::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
-            Input::File(file) => file.seek(to),
+            Input::File(file) => {
+                self.start = file.seek(to)?;
+                self.seen.clear();
+                Ok(self.start)
+            }
         }
     }
 }

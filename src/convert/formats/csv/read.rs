@@ -1,11 +1,12 @@
 //! Reads samples from tables.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::bounded::{self, Bounded};
+use super::bounded::Bounded;
+use super::table::{Dialect, Table, note};
 use crate::Value;
+use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::compressed;
 use crate::convert::formats::ranges::{Begin, Range, Ranges, end_of_walk};
 use crate::convert::input::{Emit, Input};
@@ -19,6 +20,12 @@ pub(in crate::convert) const MAX_BYTES: u64 = 1 << 30;
 
 /// Bytes of a row that is looked at for another delimiter.
 const SUSPECTED_ROW: u64 = 1 << 16;
+
+/// A row, and what may be wrong with it.
+struct Row<'a> {
+    values: &'a ::csv::StringRecord,
+    odd: Option<LeftOut>,
+}
 
 /// The type of the values in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +66,13 @@ pub enum CsvType {
 #[derive(Debug, Clone)]
 pub struct CsvReader {
     delimiter: u8,
+    quoting: bool,
     types: BTreeMap<String, CsvType>,
     key: Option<String>,
     max_bytes: u64,
     ranges: Ranges,
     names: KeyNames,
+    remarks: RemarkLog,
 }
 
 impl CsvReader {
@@ -86,12 +95,21 @@ impl CsvReader {
         let files = names::files(files)?;
         let (names, ranges) = (KeyNames::of(&files), Ranges::new(files));
         let (delimiter, types, max_bytes) = (b',', BTreeMap::new(), MAX_BYTES);
-        Ok(CsvReader { delimiter, types, key: None, max_bytes, ranges, names })
+        let (key, remarks) = (None, RemarkLog::default());
+        Ok(CsvReader { delimiter, quoting: true, types, key, max_bytes, ranges, names, remarks })
     }
 
     /// The byte between values, such as a tab. Default: a comma.
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.delimiter = delimiter;
+        self.ranges.forget();
+        self
+    }
+
+    /// Whether quotes around a value do not belong to it, so that it can have the delimiter and line
+    /// ends in it. Without, a quote is a character like others, and each line is a row. Default: yes.
+    pub fn quotes(mut self, yes: bool) -> Self {
+        self.quoting = yes;
         self.ranges.forget();
         self
     }
@@ -131,8 +149,8 @@ impl CsvReader {
             let all = Range { file, begin: Begin::FRONT, end: u64::MAX, size: None };
             self.rows(all, |names, _, record| {
                 // A bad row is reported when it is read as a sample.
-                let Ok(record) = record else { return Ok(()) };
-                for (name, text) in names.iter().zip(record).filter(|(_, text)| !text.is_empty()) {
+                let Ok(Row { values, .. }) = record else { return Ok(()) };
+                for (name, text) in names.iter().zip(values).filter(|(_, text)| !text.is_empty()) {
                     // There are few names but many rows: allocate only for a new name.
                     match guesses.get_mut(name) {
                         Some(Guess { of: CsvType::Text, .. }) => {}
@@ -154,53 +172,21 @@ impl CsvReader {
     fn rows(
         &self,
         range: Range,
-        mut with: impl FnMut(&::csv::StringRecord, u64, Result<&::csv::StringRecord>) -> Result<()>,
+        mut with: impl FnMut(&::csv::StringRecord, u64, Result<Row<'_>>) -> Result<()>,
     ) -> Result<()> {
-        let path = &self.ranges.paths()[range.file];
         let (mut table, names) = self.table_at(range.file, range.begin, range.size.is_some())?;
         let mut record = ::csv::StringRecord::new();
         let mut number = range.begin.number;
-        // The decompressed size of a file is not known in advance.
-        let open_ended = |from: u64, to: &::csv::Position| match range.size {
-            Some(end) if to.byte() == end => self.is_open_ended(path, from, end),
-            _ => Ok(false),
-        };
-        if number == 0 && open_ended(0, table.position())? {
-            return Err(never_closed().within("line 1").at(path));
-        }
         while table.position().byte() < range.end {
-            let start = table.position().byte();
-            table.get_mut().begin_row();
-            match table.read_record(&mut record) {
-                Ok(false) => return Ok(()),
-                Ok(true) if open_ended(start, table.position())? => {
-                    let error = self.located(range.file, &record, never_closed());
-                    with(&names, number, Err(error))?;
-                }
-                Ok(true) => with(&names, number, Ok(&record))?,
-                Err(error) if error.is_io_error() => return Err(blame(path, error)),
-                // The end of a bad row is known, so the next one can be read.
-                Err(error) => with(&names, number, Err(blame(path, error)))?,
-            }
+            let Some(read) = table.next(&mut record)? else { return Ok(()) };
+            with(&names, number, read.map(|odd| Row { values: &record, odd }))?;
             number += 1;
         }
         Ok(())
     }
 
-    /// Whether a row reaches the end of its file inside quotes. The csv crate accepts that, but it
-    /// means that the file was cut short, or that a quote is missing somewhere before.
-    fn is_open_ended(&self, path: &Path, start: u64, end: u64) -> Result<bool> {
-        let at = |error| Error::io(path, error);
-        let mut file = open_regular(path).map_err(at)?;
-        file.seek(SeekFrom::Start(start)).map_err(at)?;
-        let mut row = Vec::new();
-        file.take(end - start).read_to_end(&mut row).map_err(at)?;
-        Ok(ends_within_quotes(&row, self.delimiter))
-    }
-
     /// The first row that begins at this byte of a file or after it.
     fn walk(&self, file: usize, from: Begin, to: u64) -> Result<Option<Begin>> {
-        let path = &self.ranges.paths()[file];
         let (mut table, _) = match self.table_at(file, from, true) {
             Ok(table) => table,
             Err(error) => return end_of_walk(error),
@@ -208,12 +194,10 @@ impl CsvReader {
         let mut record = ::csv::ByteRecord::new();
         for number in from.number.. {
             let at = table.position().clone();
-            table.get_mut().begin_row();
-            match table.read_byte_record(&mut record) {
+            match table.pass(&mut record) {
+                Ok(true) => {}
                 Ok(false) => break,
-                Err(error) if error.is_io_error() => return end_of_walk(blame(path, error)),
-                // The end of a bad row is known, so the next one can be found.
-                Ok(true) | Err(_) => {}
+                Err(error) => return end_of_walk(error),
             }
             // The csv crate would strip a byte-order mark at the place where it starts to read.
             let marked = record.get(0).is_some_and(|first| first.starts_with(b"\xef\xbb\xbf"));
@@ -226,8 +210,7 @@ impl CsvReader {
 
     /// Adds the place of a row, and the row itself, to an error.
     fn located(&self, file: usize, record: &::csv::StringRecord, error: Error) -> Error {
-        let line = record.position().map_or(0, ::csv::Position::line);
-        let error = error.within(format_args!("line {line}")).at(&self.ranges.paths()[file]);
+        let error = error.within(line_of(record)).at(&self.ranges.paths()[file]);
         let mut text = ::csv::WriterBuilder::new().delimiter(self.delimiter).from_writer(vec![]);
         match text.write_record(record).ok().and_then(|()| text.into_inner().ok()) {
             Some(row) => error.with_raw(row.trim_ascii_end()),
@@ -258,14 +241,13 @@ impl CsvReader {
         file: usize,
         begin: Begin,
         plain: bool,
-    ) -> Result<(::csv::Reader<Bounded>, ::csv::StringRecord)> {
+    ) -> Result<(Table, ::csv::StringRecord)> {
         let path = &self.ranges.paths()[file];
         let mut table = self.table(path, plain)?;
-        let names = table.headers().map_err(|error| blame(path, error))?.clone();
+        let names = table.names()?;
         if file > 0 {
             let first = &self.ranges.paths()[0];
-            let mut expected = self.table(first, false)?;
-            if *expected.headers().map_err(|error| blame(first, error))? != names {
+            if self.table(first, false)?.names()? != names {
                 let message = format!("expected the columns of {}, found others", first.display());
                 return Err(Error::new(ErrorKind::Invalid, message).at(path));
             }
@@ -274,12 +256,12 @@ impl CsvReader {
             let mut place = ::csv::Position::new();
             // The names are a row too.
             place.set_byte(begin.position).set_line(begin.line).set_record(begin.number + 1);
-            table.seek(place).map_err(|error| blame(path, error))?;
+            table.seek(place)?;
         }
         Ok((table, names))
     }
 
-    fn table(&self, path: &Path, plain: bool) -> Result<::csv::Reader<Bounded>> {
+    fn table(&self, path: &Path, plain: bool) -> Result<Table> {
         let input = match plain {
             true => {
                 let file = open_regular(path).map_err(|error| Error::io(path, error))?;
@@ -287,13 +269,18 @@ impl CsvReader {
             }
             false => Bounded::new(compressed::open(path)?, self.max_bytes),
         };
-        Ok(::csv::ReaderBuilder::new().delimiter(self.delimiter).from_reader(input))
+        let dialect = Dialect { delimiter: self.delimiter, quoting: self.quoting };
+        Ok(Table::with_names(path, input, dialect))
     }
 
     fn field<'a>(&self, name: &str, text: &'a str) -> Result<Field<'a>> {
         let of = self.types.get(name).copied().unwrap_or(CsvType::Text);
         typed(of, name, text).map(Field::Value)
     }
+}
+
+fn line_of(record: &::csv::StringRecord) -> String {
+    format!("line {}", record.position().map_or(0, ::csv::Position::line))
 }
 
 /// A value of a column of this type.
@@ -345,35 +332,6 @@ pub(in crate::convert) fn other_delimiter(path: &Path, delimiter: u8) -> Result<
     };
     let mut found = [';', '\t', ',', '|'].into_iter().filter(|c| *c != char::from(delimiter));
     Ok(found.find(|c| rows.first().is_some_and(|row| row.contains(*c)) && is_alike(c)))
-}
-
-fn never_closed() -> Error {
-    let message = "expected a quote that closes the field, found the end of the file";
-    Error::new(ErrorKind::Damaged, message)
-}
-
-/// Whether a row ends in a quoted field that was never closed. A quote counts only at the start of
-/// a field; two quotes inside one do not end it.
-fn ends_within_quotes(row: &[u8], delimiter: u8) -> bool {
-    #[derive(PartialEq)]
-    enum At {
-        Begin,
-        Plain,
-        Quoted,
-        /// After a quote that ends the field, or is the first of two.
-        Closed,
-    }
-    let mut at = At::Begin;
-    for &byte in row {
-        at = match (at, byte) {
-            (At::Quoted, b'"') => At::Closed,
-            (At::Quoted, _) | (At::Begin | At::Closed, b'"') => At::Quoted,
-            (_, b'\n' | b'\r') => At::Begin,
-            (_, byte) if byte == delimiter => At::Begin,
-            _ => At::Plain,
-        };
-    }
-    at == At::Quoted
 }
 
 /// The type of a value that is not empty.
@@ -432,19 +390,6 @@ impl Guess {
     }
 }
 
-pub(in crate::convert) fn blame(path: &Path, error: ::csv::Error) -> Error {
-    match error.kind() {
-        ::csv::ErrorKind::Io(io) if bounded::is_too_long(io) => {
-            Error::new(ErrorKind::Limit, io.to_string()).at(path)
-        }
-        ::csv::ErrorKind::Io(_) => match error.into_kind() {
-            ::csv::ErrorKind::Io(error) => compressed::blame(path, error),
-            _ => Error::new(ErrorKind::Io, "the table could not be read").at(path),
-        },
-        _ => Error::new(ErrorKind::Damaged, error.to_string()).at(path),
-    }
-}
-
 impl Input for CsvReader {
     fn units(&self) -> usize {
         self.ranges.len()
@@ -455,10 +400,11 @@ impl Input for CsvReader {
         let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
         let file = range.file;
         let stem = self.names.name(file, &self.ranges.paths()[file])?;
-        self.rows(range, |names, number, record| {
-            emit(record.and_then(|record| {
-                let packed = self.pack(stem, names, number, record);
-                packed.map_err(|error| self.located(file, record, error))
+        self.rows(range, |names, number, row| {
+            emit(row.and_then(|Row { values, odd }| {
+                note(&self.remarks, unit, &self.ranges.paths()[file], values, odd);
+                let packed = self.pack(stem, names, number, values);
+                packed.map_err(|error| self.located(file, values, error))
             }))
         })
     }
@@ -471,6 +417,10 @@ impl Input for CsvReader {
         self.names.get(self.ranges.file(unit))
     }
 
+    fn remarks(&self, unit: usize) -> Remarks {
+        self.remarks.take(unit)
+    }
+
     fn bytes(&self, unit: usize) -> Option<u64> {
         self.ranges.bytes(unit)
     }
@@ -479,19 +429,6 @@ impl Input for CsvReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quotes_that_are_never_closed() {
-        for open in ["\"", "1,\"x", "1,\"x\n2,y\n", "\"a\"\"", "\"a\"\"b,", "a,\"\"\"", "\n\"a"] {
-            assert!(ends_within_quotes(open.as_bytes(), b','), "{open:?}");
-        }
-        for closed in
-            ["", "1,x", "\"a\"", "\"a\"\"\"", "5\" disk", "1,\"x\ny\"\n", "\"a\"b\"", "\"\""]
-        {
-            assert!(!ends_within_quotes(closed.as_bytes(), b','), "{closed:?}");
-        }
-        assert!(ends_within_quotes(b"1\t\"x", b'\t') && !ends_within_quotes(b"1\t\"x", b','));
-    }
 
     #[test]
     fn guesses() {

@@ -59,6 +59,10 @@ impl Found {
     pub(super) fn new(key: String, label: Option<String>) -> Found {
         Found { key, path: None, label, extra: Vec::new(), row: None }
     }
+
+    pub(super) fn path(&self) -> &str {
+        self.path.as_deref().unwrap_or(&self.key)
+    }
 }
 
 /// A file that becomes a sample. There may be millions of them.

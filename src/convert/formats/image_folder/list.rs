@@ -3,16 +3,18 @@
 #![cfg(feature = "formats")]
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::files::{Found, Place};
 use super::options::FolderOptions;
 use super::read::ImageFolderReader;
+use crate::convert::carried::RemarkLog;
 use crate::convert::compressed;
 use crate::convert::formats::csv::{self, CsvType};
 use crate::convert::names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack;
+use crate::reader::Labels;
 use crate::storage;
 
 /// The possible names of the column with the path.
@@ -34,7 +36,8 @@ impl FolderOptions {
     ///
     /// With a [header](Self::header), columns are found by their names: the path is `path`, `file`,
     /// `file_name`, `filename` or `image`, the label is `label`, and the others become fields of
-    /// these names: strings, unless [types are guessed](Self::guess_types). Without one the first
+    /// these names: strings, unless [types are guessed](Self::guess_types); then labels that are all
+    /// numbers stay so too, and are not numbered. Without one the first
     /// column is the path, the second is the label, and the third is called `column3`. The key is
     /// the path as listed. The list and the [root](Self::root) may be URLs, and so may the paths.
     ///
@@ -49,16 +52,31 @@ impl FolderOptions {
         if self.root.as_os_str().is_empty() {
             self.root = list.parent().map(Path::to_path_buf).unwrap_or_default();
         }
-        let (columns, found) = self.read_list(list).map_err(|error| error.at(list))?;
+        let (columns, mut found, remarks) = self.read_list(list).map_err(|error| error.at(list))?;
         check_shown(&found).map_err(|error| error.at(list))?;
         check_keys(&found).map_err(|error| error.at(list))?;
         if storage::is_url(list) && !storage::is_url(&self.root) {
             check_within(&found).map_err(|error| error.at(list))?;
         }
-        let names: Vec<String> = columns.others.into_iter().map(|(_, name)| name).collect();
+        let mut names: Vec<String> = columns.others.into_iter().map(|(_, name)| name).collect();
+        if self.has_numbers(&found) {
+            names.insert(0, LABEL.to_owned());
+            for file in &mut found {
+                file.extra.insert(0, file.label.take().unwrap_or_default().into_bytes());
+            }
+        }
         let found = self.typed(found, &names).map_err(|error| error.at(list))?;
-        let root: PathBuf = self.root.clone();
-        self.finish(Place::Folder(root), found, names, 0).map_err(|error| error.at(list))
+        let place = Place::Folder(self.root.clone());
+        self.finish(place, found, names, 0, remarks).map_err(|error| error.at(list))
+    }
+
+    /// Whether labels are numbers already, and stay what they are: a column like others.
+    fn has_numbers(&self, found: &[Found]) -> bool {
+        let is_free = self.guess_types && !self.text_labels && self.labels == Labels::Sorted;
+        let labels = || found.iter().map(|file| file.label.as_deref());
+        is_free
+            && labels().all(|label| label.is_some())
+            && matches!(csv::guess(labels().flatten()), Some(CsvType::Int | CsvType::Float))
     }
 
     /// The files with packed values in the columns.
@@ -80,16 +98,15 @@ impl FolderOptions {
         Ok(found)
     }
 
-    fn read_list(&self, list: &Path) -> Result<(Columns, Vec<Found>)> {
+    fn read_list(&self, list: &Path) -> Result<(Columns, Vec<Found>, RemarkLog)> {
         let delimiter = self.delimiter.unwrap_or_else(|| delimiter_of(list));
         let input = csv::Bounded::new(compressed::open(list)?, csv::MAX_BYTES.min(self.max_bytes));
-        let mut builder = ::csv::ReaderBuilder::new();
-        let mut table = builder.delimiter(delimiter).has_headers(false).from_reader(input);
+        let dialect = csv::Dialect { delimiter, quoting: self.quoting };
+        let mut table = csv::Table::new(list, input, dialect);
         let mut record = ::csv::StringRecord::new();
-        let mut columns = None;
-        let mut found = Vec::new();
-        while table.read_record(&mut record).map_err(|error| csv::blame(list, error))? {
-            table.get_mut().begin_row();
+        let (mut columns, mut found, remarks) = (None, Vec::new(), RemarkLog::default());
+        while let Some(row) = table.next(&mut record)? {
+            csv::note(&remarks, 0, list, &record, row?);
             let columns = match &columns {
                 Some(columns) => columns,
                 None => {
@@ -114,7 +131,7 @@ impl FolderOptions {
             }
         }
         let none = || Error::new(ErrorKind::Invalid, "expected a list of files, found nothing");
-        Ok((columns.ok_or_else(none)?, found))
+        Ok((columns.ok_or_else(none)?, found, remarks))
     }
 
     /// Whether a row has a name for the column of paths, and that is not the name of a file.

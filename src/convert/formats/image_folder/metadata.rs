@@ -2,19 +2,19 @@
 //! images there are, in which order, and their other fields.
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use super::files::{Found, Place, Row, Told};
 use super::options::FolderOptions;
 use super::read::ImageFolderReader;
 use crate::Value;
+use crate::convert::carried::RemarkLog;
 use crate::convert::formats::jsonl;
-use crate::convert::{names, natural_order, sample::stored_name};
+use crate::convert::{compressed, names, natural_order, sample::stored_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl::parse;
 use crate::format::msgpack::{self, sample::KEY};
-use crate::regular::open_regular;
 
 /// The column with the path of the image. For an image `x` it is `x_file_name`.
 pub(super) const FILE_NAME: &str = "file_name";
@@ -29,9 +29,28 @@ impl FolderOptions {
     pub(super) fn described(
         self,
         root: &Path,
-        mut metadata: Vec<String>,
+        metadata: Vec<String>,
         files: &[String],
     ) -> Result<ImageFolderReader> {
+        let remarks = RemarkLog::default();
+        let open = |name: &str| compressed::open(&root.join(name));
+        let found = self.listed(root, metadata, &open, &remarks)?;
+        let told: HashSet<&str> = found.iter().map(Found::path).collect();
+        let skipped = files.iter().filter(|file| !told.contains(&***file)).count() as u64;
+        drop(told);
+        let place = Place::Folder(root.to_path_buf());
+        self.finish(place, found, Vec::new(), skipped, remarks)
+    }
+
+    /// The files that these metadata files list, in order. Their names are below `root`, by which
+    /// errors name them.
+    pub(super) fn listed(
+        &self,
+        root: &Path,
+        mut metadata: Vec<String>,
+        open: &dyn Fn(&str) -> Result<Box<dyn Read + Send>>,
+        remarks: &RemarkLog,
+    ) -> Result<Vec<Found>> {
         metadata.sort_by(|a, b| natural_order(folder_of(a), folder_of(b)).then(a.cmp(b)));
         let kind = |name: &str| name.ends_with(".csv");
         if let Some(other) = metadata.iter().find(|name| kind(name) != kind(&metadata[0])) {
@@ -44,22 +63,21 @@ impl FolderOptions {
             let folder = folder_of(name);
             let mut add = |told: Told, row: Vec<(Value, Value)>| {
                 check_label(&row, &mut labels).map_err(|error| error.within(told))?;
-                let file = described(told, row, folder).map_err(|error| error.within(told))?;
-                if self.filter.keeps(file.path.as_deref().unwrap_or(&file.key)) {
+                let file = described(told, row, folder, self.own_keys);
+                let file = file.map_err(|error| error.within(told))?;
+                if self.filter.keeps(file.path()) {
                     found.push(file);
                 }
                 Ok(())
             };
             let path = root.join(name);
-            let read =
-                if kind(name) { read_csv(&path, &mut add) } else { read_jsonl(&path, &mut add) };
+            let read = open(name).and_then(|input| match kind(name) {
+                true => read_csv(&path, input, remarks, &mut add),
+                false => read_jsonl(&path, input, &mut add),
+            });
             read.map_err(|error| error.at(&path))?;
         }
-        let told: HashSet<&str> =
-            found.iter().map(|file| file.path.as_deref().unwrap_or(&file.key)).collect();
-        let skipped = files.iter().filter(|file| !told.contains(&***file)).count() as u64;
-        drop(told);
-        self.finish(Place::Folder(root.to_path_buf()), found, Vec::new(), skipped)
+        Ok(found)
     }
 }
 
@@ -70,9 +88,9 @@ fn folder_of(name: &str) -> &str {
 
 type TakeRow<'a> = dyn FnMut(Told, Vec<(Value, Value)>) -> Result<()> + 'a;
 
-fn read_jsonl(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
-    let at = |error| Error::io(path, error);
-    let mut input = BufReader::with_capacity(1 << 17, open_regular(path).map_err(at)?);
+fn read_jsonl(path: &Path, input: Box<dyn Read + Send>, take: &mut TakeRow<'_>) -> Result<()> {
+    let at = |error| compressed::blame(path, error);
+    let mut input = BufReader::with_capacity(1 << 17, input);
     let (mut line, mut number) = (Vec::new(), 0u64);
     while !input.fill_buf().map_err(at)?.is_empty() {
         line.clear();
@@ -97,29 +115,39 @@ fn read_jsonl(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
 
 /// Columns of numbers are numbers, as in pandas, except for keys and paths.
 #[cfg(feature = "formats")]
-fn read_csv(path: &Path, take: &mut TakeRow<'_>) -> Result<()> {
-    use crate::convert::{CsvReader, CsvType, Input};
+fn read_csv(
+    path: &Path,
+    input: Box<dyn Read + Send>,
+    remarks: &RemarkLog,
+    take: &mut TakeRow<'_>,
+) -> Result<()> {
+    use crate::convert::formats::csv::{self, Bounded, CsvType, Dialect, Table};
 
-    let table = CsvReader::open(path)?.max_bytes(MAX_ROW);
-    let table = table.column(KEY, CsvType::Text).column(FILE_NAME, CsvType::Text).guess_types()?;
-    let mut number = 0;
-    let mut take = |packed: Result<Vec<u8>>| {
-        number += 1;
-        let Value::Map(mut row) = msgpack::decode(&packed?)? else { return Ok(()) };
-        // The first field is the number of the row; a column named `key` was renamed.
-        row.remove(0);
-        for (name, _) in &mut row {
-            if name.as_str() == Some(stored_name(KEY)) {
-                *name = KEY.into();
-            }
-        }
-        take(Told::Row(number), row)
+    let dialect = Dialect { delimiter: b',', quoting: true };
+    let mut table = Table::with_names(path, Bounded::new(input, MAX_ROW), dialect);
+    let (names, mut record, mut rows) = (table.names()?, Default::default(), Vec::new());
+    while let Some(row) = table.next(&mut record)? {
+        csv::note(remarks, 0, path, &record, row?);
+        rows.push(record.clone());
+    }
+    let column = |(at, name): (usize, &str)| match name {
+        KEY | FILE_NAME => CsvType::Text,
+        _ => csv::guess(rows.iter().map(|row| &row[at])).unwrap_or(CsvType::Text),
     };
-    (0..table.units()).try_for_each(|unit| table.read(unit, &mut take))
+    let types: Vec<CsvType> = names.iter().enumerate().map(column).collect();
+    for (row, number) in rows.iter().zip(1..) {
+        let values = names
+            .iter()
+            .zip(&types)
+            .zip(row)
+            .map(|((name, of), text)| Ok((Value::from(name), csv::typed(*of, name, text)?)));
+        take(Told::Row(number), values.collect::<Result<_>>()?)?;
+    }
+    Ok(())
 }
 
 #[cfg(not(feature = "formats"))]
-fn read_csv(_: &Path, _: &mut TakeRow<'_>) -> Result<()> {
+fn read_csv(_: &Path, _: Box<dyn Read + Send>, _: &RemarkLog, _: &mut TakeRow<'_>) -> Result<()> {
     let message = "expected metadata.jsonl, found CSV, which is read with the feature formats";
     Err(Error::new(ErrorKind::Unsupported, message))
 }
@@ -141,8 +169,8 @@ fn check_label(row: &[(Value, Value)], named: &mut Option<bool>) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, message))
 }
 
-/// The image that a row lists.
-fn described(told: Told, row: Vec<(Value, Value)>, folder: &str) -> Result<Found> {
+/// The image that a row lists. `own_keys` says whether a column `key` is its key.
+fn described(told: Told, row: Vec<(Value, Value)>, folder: &str, own_keys: bool) -> Result<Found> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
     let (column, field) = image_of(&row)?;
     let file = row[column].1.as_str().unwrap_or_default();
@@ -152,7 +180,7 @@ fn described(told: Told, row: Vec<(Value, Value)>, folder: &str) -> Result<Found
     }
     let path = format!("{folder}{file}");
     let key = row.iter().find(|(name, value)| name.as_str() == Some(KEY) && value.is_str());
-    let key = key.and_then(|(_, value)| value.as_str()).map(str::to_owned);
+    let key = key.and_then(|(_, value)| value.as_str()).filter(|_| own_keys).map(str::to_owned);
     let (mut packed, mut fields, mut label) = (Vec::new(), row.len(), None);
     if key.is_none() {
         msgpack::write_text(KEY, &mut packed)?;

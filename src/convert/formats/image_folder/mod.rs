@@ -2,11 +2,15 @@
 //! archive.
 //!
 //! `files` is what is known of files, `options` finds them and their labels, `list` reads lists of files, `metadata` reads what
-//! is known about images from files next to them. [`ImageFolderReader`] makes samples of the files,
+//! is known about images from files next to them, `labels` says what labels may have been meant as, and
+//! `content` what bytes are hardly an image. [`ImageFolderReader`] makes samples of the files,
 //! and [`ImageFolderWriter`] files of samples. Absent on purpose: anything about the content of
 //! images, which is for `Images`.
 
+mod archive;
+mod content;
 mod files;
+mod labels;
 mod list;
 mod metadata;
 mod options;

@@ -9,18 +9,15 @@ use rayon::prelude::*;
 use super::files::{Found, ImageFile, Place, is_metadata};
 use super::read::ImageFolderReader;
 use crate::Value;
+use crate::convert::carried::RemarkLog;
 use crate::convert::natural_order;
-#[cfg(feature = "zip")]
-use crate::convert::source_file::storage_of;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::reader::labels::LabelMap;
 use crate::reader::links::Links;
 use crate::reader::{DirectoryReader, FileEntry, Filter, Labels, NamePattern};
-#[cfg(feature = "zip")]
-use crate::reader::{LabelPattern, Reader, ZipDirectory, ZipReader};
 
 /// The extensions of images.
-const EXTENSIONS: &[&str] = &[
+pub(super) const EXTENSIONS: &[&str] = &[
     "avif", "bmp", "gif", "jpeg", "jpg", "jp2", "jxl", "png", "ppm", "pgm", "tif", "tiff", "webp",
 ];
 
@@ -51,6 +48,8 @@ pub struct FolderOptions {
     pub(super) delimiter: Option<u8>,
     pub(super) header: Option<bool>,
     pub(super) guess_types: bool,
+    pub(super) quoting: bool,
+    pub(super) own_keys: bool,
     pub(super) max_bytes: u64,
 }
 
@@ -64,6 +63,8 @@ impl Default for FolderOptions {
             delimiter: None,
             header: None,
             guess_types: false,
+            quoting: true,
+            own_keys: true,
             max_bytes: MAX_BYTES,
         }
     }
@@ -79,6 +80,10 @@ struct Walk {
     skipped: Vec<String>,
     /// Images, and folders, whose names cannot be part of a key.
     unnamed: Vec<PathBuf>,
+    /// Whether a file was named like an image, kept or not.
+    has_image: bool,
+    /// Folders below which no file is.
+    empty: Vec<String>,
 }
 
 impl Walk {
@@ -160,9 +165,23 @@ impl FolderOptions {
     }
 
     /// Whether the columns of a list that hold numbers become numbers, as in
-    /// [tables](crate::convert::Conversion::guess_types). Default: no; they are strings.
+    /// [tables](crate::convert::Conversion::guess_types), that of the labels too. Default: no; they are
+    /// strings, and labels are numbered.
     pub fn guess_types(mut self, yes: bool) -> Self {
         self.guess_types = yes;
+        self
+    }
+
+    /// Whether quotes around a value of a list do not belong to it. Default: yes.
+    pub fn quotes(mut self, yes: bool) -> Self {
+        self.quoting = yes;
+        self
+    }
+
+    /// Whether a column `key` of metadata is the key. Else it is a field like others, `_key`. Default:
+    /// yes.
+    pub(in crate::convert) fn own_keys(mut self, yes: bool) -> Self {
+        self.own_keys = yes;
         self
     }
 
@@ -200,7 +219,11 @@ impl FolderOptions {
         loose.retain(|name| !walk.is_metadata(name, &self.filter));
         for label in &labels {
             let dir = root.join(label);
+            walk.has_image = false;
             links.enter(&dir, |links| self.collect(&dir, label, &mut walk, links))?;
+            if !walk.has_image {
+                walk.empty.push(label.clone());
+            }
             let mut keys = std::mem::take(&mut walk.images);
             keys.par_sort_unstable_by(|a, b| natural_order(a, b));
             let label = || Some(label.clone());
@@ -235,11 +258,16 @@ impl FolderOptions {
             return Err(no_images(first.map(String::as_str), skipped).at(root));
         }
         // A folder without images has a number too, so that two halves of a data set agree.
-        let labels = match &self.labels {
-            Labels::Sorted => Labels::given(labels),
-            given => given.clone(),
+        let (labels, is_given) = match &self.labels {
+            Labels::Sorted => (Labels::given(labels), false),
+            given => (given.clone(), true),
         };
-        let reader = self.labels(labels).finish(Place::Folder(root), found, Vec::new(), skipped)?;
+        let (place, remarks) = (Place::Folder(root), RemarkLog::default());
+        let reader = self.labels(labels).finish(place, found, Vec::new(), skipped, remarks)?;
+        if !is_given && reader.labels.is_some() {
+            reader.note_splits();
+            reader.note_empty(&walk.empty);
+        }
         Ok(reader.with_unnamed(walk.unnamed))
     }
 
@@ -266,60 +294,9 @@ impl FolderOptions {
                 format!("expected images, found none that match {}", patterns.join(" or "));
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let root = self.root.clone();
-        let reader = self.finish(Place::Folder(root), found, Vec::new(), skipped)?;
+        let (place, remarks) = (Place::Folder(self.root.clone()), RemarkLog::default());
+        let reader = self.finish(place, found, Vec::new(), skipped, remarks)?;
         Ok(reader.with_unnamed(unnamed))
-    }
-
-    /// Opens the files of an archive that match these patterns, by
-    /// [`NamePattern`](crate::reader::NamePattern): `{LABEL}/*` are all files below a folder. Without a
-    /// pattern, the label is the outermost folder that does not contain all images. Feature `zip`.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`FileOptions::open_zip`](crate::reader::FileOptions::open_zip);
-    /// [`Invalid`](ErrorKind::Invalid) if there is no such file, and
-    /// [`Damaged`](ErrorKind::Damaged) if files share their bytes, as in small archives that unpack
-    /// to petabytes.
-    #[cfg(feature = "zip")]
-    pub fn zip<S: AsRef<str>>(
-        self,
-        archive: impl AsRef<Path>,
-        patterns: impl IntoIterator<Item = S>,
-    ) -> Result<ImageFolderReader> {
-        let (storage, archive) = storage_of(archive.as_ref())?;
-        let directory = ZipDirectory::open(&*storage, &archive)?;
-        let mut patterns: Vec<String> =
-            patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
-        let options = self.without_hidden(&patterns);
-        let mut images = 0;
-        if patterns.is_empty() {
-            let (anywhere, filter) = (LabelPattern::all(["*"])?, options.zip_filter(false));
-            let names: Vec<&str> =
-                directory.list(&anywhere, &filter).map(|(_, name, _)| name).collect();
-            patterns.push(guess_pattern(&names));
-            images = names.len();
-        }
-        let named = patterns.iter().all(|pattern| names_files(pattern));
-        let patterns = LabelPattern::all(&patterns)?;
-        let zip = ZipReader::options().numeric_labels(false).max_bytes(options.max_bytes);
-        let zip = zip.filter(options.zip_filter(named));
-        let reader = zip.open_directory(directory.clone(), &patterns)?;
-        reader.check_sizes()?;
-        let loose = images.saturating_sub(reader.len());
-        let skipped = match named || !options.filter.include.is_empty() {
-            true => 0,
-            false => directory.list(&patterns, &options.zip_filter(true)).count() - reader.len(),
-        };
-        let found = reader.entries().iter().map(|entry| Found {
-            key: entry.key.clone(),
-            path: None,
-            label: entry.label.clone(),
-            extra: Vec::new(),
-            row: None,
-        });
-        let found = found.collect();
-        options.finish(Place::Zip(Box::new(reader)), found, Vec::new(), (skipped + loose) as u64)
     }
 
     /// This build cannot read archives.
@@ -336,29 +313,6 @@ impl FolderOptions {
     #[cfg(not(feature = "formats"))]
     pub(in crate::convert) fn list(self, list: impl AsRef<Path>) -> Result<ImageFolderReader> {
         Err(unavailable("lists of files", "formats", list.as_ref()))
-    }
-
-    /// Which files of an archive to read: all that are not excluded, or only images.
-    #[cfg(feature = "zip")]
-    fn zip_filter(&self, all: bool) -> Filter {
-        let mut filter = self.filter.clone();
-        if !all && filter.include.is_empty() {
-            filter.include = NamePattern::all(EXTENSIONS.iter().map(|e| any_case(e)));
-        }
-        // macOS adds a file of metadata for each file, with the same extension.
-        filter.exclude.push(NamePattern::new("__MACOSX/*"));
-        filter
-    }
-
-    /// The same options without hidden files and folders, unless these patterns ask for some: as
-    /// in folders on disk.
-    #[cfg(feature = "zip")]
-    fn without_hidden(mut self, patterns: &[String]) -> FolderOptions {
-        let is_hidden = |pattern: &String| pattern.split('/').any(|part| part.starts_with('.'));
-        if !patterns.iter().any(is_hidden) {
-            self.filter.exclude.extend(NamePattern::all([".*", "*/.*"]));
-        }
-        self
     }
 
     /// The entries of a reader, without those that are not images and were not asked for by name.
@@ -405,6 +359,7 @@ impl FolderOptions {
             match name.to_str() {
                 Some(name) => entries.push(Entry { name: name.to_owned(), is_dir }),
                 None if is_dir || self.takes(&name.to_string_lossy()) => {
+                    walk.has_image = true;
                     walk.unnamed.push(entry.path());
                 }
                 None => walk.skipped.push(name.to_string_lossy().into_owned()),
@@ -422,7 +377,11 @@ impl FolderOptions {
             if entry.is_dir {
                 let dir = dir.join(entry.name);
                 links.enter(&dir, |links| self.collect(&dir, &key, walk, links))?;
-            } else if !walk.is_metadata(&key, &self.filter) && self.filter.keeps(&key) {
+            } else if !walk.is_metadata(&key, &self.filter) {
+                walk.has_image |= self.takes(&key);
+                if !self.filter.keeps(&key) {
+                    continue;
+                }
                 if self.takes(&key) { walk.images.push(key) } else { walk.skipped.push(key) }
             }
         }
@@ -441,6 +400,7 @@ impl FolderOptions {
         found: Vec<Found>,
         columns: Vec<String>,
         skipped: u64,
+        remarks: RemarkLog,
     ) -> Result<ImageFolderReader> {
         if found.is_empty() {
             return Err(place.blame(Error::new(ErrorKind::Invalid, "expected images, found none")));
@@ -475,8 +435,9 @@ impl FolderOptions {
             Some(name) => name.to_owned(),
             None => label.to_string(),
         });
-        Ok(ImageFolderReader {
+        let reader = ImageFolderReader {
             labels: labelled.then(|| names.collect()),
+            remarks,
             place,
             files,
             text_labels: self.text_labels,
@@ -485,7 +446,12 @@ impl FolderOptions {
             max_bytes: self.max_bytes,
             stamps: OnceLock::new(),
             unnamed: Vec::new(),
-        })
+        };
+        // A file says what each number means.
+        if !matches!(self.labels, Labels::File(_)) {
+            reader.note_labels();
+        }
+        Ok(reader)
     }
 }
 
@@ -505,7 +471,7 @@ fn no_images(first: Option<&str>, skipped: u64) -> Error {
 }
 
 /// Whether a pattern asks for files by their names, and not only for a folder.
-fn names_files(pattern: &str) -> bool {
+pub(super) fn names_files(pattern: &str) -> bool {
     let last = pattern.rsplit('/').next().unwrap_or_default();
     !matches!(last, "*" | "**" | "{LABEL}")
 }
@@ -515,31 +481,6 @@ pub(in crate::convert) fn is_image(name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or_default();
     let extension = last.rsplit_once('.').map_or("", |(_, extension)| extension);
     EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
-}
-
-/// The pattern of an extension in upper or lower case.
-#[cfg(feature = "zip")]
-fn any_case(extension: &str) -> String {
-    let letter = |c: char| match c.is_ascii_alphabetic() {
-        true => format!("[{c}{}]", c.to_ascii_uppercase()),
-        false => c.to_string(),
-    };
-    format!("*.{}", extension.chars().map(letter).collect::<String>())
-}
-
-/// Where the labels of an archive are: at the first folder that does not contain all images. So it
-/// does not matter whether the archive was made inside the folder of the images or next to it.
-/// Images next to the folders are skipped, as on disk.
-#[cfg(feature = "zip")]
-fn guess_pattern(images: &[&str]) -> String {
-    let names = || images.iter().copied();
-    let depth = names().map(|name| name.matches('/').count()).filter(|&depth| depth > 0).min();
-    let (Some(depth), Some(first)) = (depth, names().find(|name| name.contains('/'))) else {
-        return "*".to_owned();
-    };
-    let ends = first.match_indices('/').map(|(at, _)| at + 1).take(depth - 1);
-    let is_shared = |end: &usize| names().all(|name| name.starts_with(&first[..*end]));
-    "*/".repeat(ends.take_while(is_shared).count()) + "{LABEL}/*"
 }
 
 /// The error of a part that this build does not have.

@@ -8,7 +8,10 @@ use std::time::SystemTime;
 
 use rayon::prelude::*;
 
+use super::content;
 use super::files::{ImageFile, Place};
+use super::options::is_image;
+use crate::convert::carried::{RemarkLog, Remarks};
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample::stored_name;
 use crate::convert::source_file::{check_urls, open_sized, within};
@@ -59,6 +62,7 @@ pub struct ImageFolderReader {
     pub(super) stamps: OnceLock<Vec<Stamp>>,
     /// What has a name that cannot be part of a key. If there is something, it is the first unit.
     pub(super) unnamed: Vec<PathBuf>,
+    pub(super) remarks: RemarkLog,
 }
 
 /// Size and second of the last change; `None` for a file that does not exist.
@@ -104,7 +108,7 @@ impl ImageFolderReader {
     }
 
     /// Reads files behind URLs: several at a time, as each is a round trip or two.
-    fn read_together(&self, files: Range<usize>, emit: &mut Emit<'_>) -> Result<()> {
+    fn read_together(&self, unit: usize, files: Range<usize>, emit: &mut Emit<'_>) -> Result<()> {
         #[cfg(feature = "zip")]
         if let Place::Zip(archive) = &self.place {
             let mut fetched = files.start;
@@ -112,21 +116,21 @@ impl ImageFolderReader {
                 if index == fetched {
                     fetched += archive.fetch(index..files.end)?;
                 }
-                emit(self.sample(index))?;
+                emit(self.sample(unit, index))?;
             }
             return Ok(());
         }
         for start in files.clone().step_by(TOGETHER) {
             let some = start..files.end.min(start + TOGETHER);
             let some: Vec<usize> = some.collect();
-            let samples = storage::in_parallel(&some, TOGETHER, |&index| self.sample(index));
+            let samples = storage::in_parallel(&some, TOGETHER, |&index| self.sample(unit, index));
             samples.into_iter().try_for_each(&mut *emit)?;
         }
         Ok(())
     }
 
     /// The packed sample of a file.
-    fn sample(&self, index: usize) -> Result<Vec<u8>> {
+    fn sample(&self, unit: usize, index: usize) -> Result<Vec<u8>> {
         let file = &self.files[index];
         let located = |error: Error| match &self.place {
             Place::Folder(root) => error.at(storage::shown(&within(root, file.path()))),
@@ -137,7 +141,8 @@ impl ImageFolderReader {
             Some(row) => row.locate(error),
             None => error,
         };
-        let mut out = self.content(index).map_err(|error| located(told(error)))?;
+        let (mut out, image) = self.content(index).map_err(|error| located(told(error)))?;
+        self.look_at(unit, file, &out[image..]);
         if let Some(row) = &file.row {
             row.tail(&self.packed_label(file)?, &mut out);
             return Ok(out);
@@ -153,8 +158,20 @@ impl ImageFolderReader {
         Ok(out)
     }
 
-    /// The packed sample up to the end of the image.
-    fn content(&self, index: usize) -> Result<Vec<u8>> {
+    /// Notes what is hardly an image.
+    fn look_at(&self, unit: usize, file: &ImageFile, image: &[u8]) {
+        // What was asked for by another name is something else.
+        let Some(flaw) = Some(image).filter(|_| is_image(file.path())).and_then(content::flaw)
+        else {
+            return;
+        };
+        let path = || within(self.place.path(), file.path());
+        let place = || storage::shown(&path()).display().to_string();
+        self.remarks.note(unit, flaw, None, 1, place);
+    }
+
+    /// The packed sample up to the end of the image, and where that begins.
+    fn content(&self, index: usize) -> Result<(Vec<u8>, usize)> {
         let file = &self.files[index];
         match &self.place {
             Place::Folder(root) => self.content_of(file, &within(root, file.path())),
@@ -162,15 +179,16 @@ impl ImageFolderReader {
             Place::Zip(archive) => {
                 let image = archive.read(index)?;
                 let mut out = self.head(file, image.len())?;
+                let start = out.len();
                 out.extend_from_slice(&image);
-                Ok(out)
+                Ok((out, start))
             }
         }
     }
 
     /// The same for a file on disk, which is read directly into the sample: a copy would cost as
     /// much as reading.
-    fn content_of(&self, file: &ImageFile, path: &Path) -> Result<Vec<u8>> {
+    fn content_of(&self, file: &ImageFile, path: &Path) -> Result<(Vec<u8>, usize)> {
         let at = |error| Error::io(path, error);
         check_urls(&[path])?;
         let (mut input, len) = open_sized(path).map_err(at)?;
@@ -195,7 +213,7 @@ impl ImageFolderReader {
         }
         out.truncate(before + len);
         match found {
-            found if found == len => Ok(out),
+            found if found == len => Ok((out, before)),
             found => {
                 let found = if found > len { "more".into() } else { found.to_string() };
                 let message = format!("expected {len} bytes, found {found}: the file is changing");
@@ -267,12 +285,16 @@ impl Input for ImageFolderReader {
             return self.unnamed.iter().try_for_each(|path| emit(Err(error(path))));
         };
         if self.is_remote(files.clone()) {
-            return self.read_together(files, emit);
+            return self.read_together(unit, files, emit);
         }
         for index in files {
-            emit(self.sample(index))?;
+            emit(self.sample(unit, index))?;
         }
         Ok(())
+    }
+
+    fn remarks(&self, unit: usize) -> Remarks {
+        self.remarks.take(unit)
     }
 
     /// Keys are paths below the folder, so the folder is all that is missing.

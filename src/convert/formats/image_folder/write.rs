@@ -2,36 +2,24 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use super::content::endings;
 use super::metadata::{FILE_NAME, image_in};
 use super::options::is_image;
 use crate::Value;
 use crate::convert::carried::{self, ChangedValues, Changes};
 use crate::convert::format::Format;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::jsonl;
 use crate::format::msgpack::{self, Cursor, Kind, sample};
 
-/// What images begin with, the byte at which that is, and what their files are called.
-const MAGIC: [(&[u8], usize, &[&str]); 12] = [
-    (b"\xff\xd8\xff", 0, &["jpg", "jpeg"]),
-    (b"\x89PNG\r\n\x1a\n", 0, &["png"]),
-    (b"GIF8", 0, &["gif"]),
-    (b"WEBP", 8, &["webp"]),
-    (b"II*\0", 0, &["tif", "tiff"]),
-    (b"MM\0*", 0, &["tif", "tiff"]),
-    (b"ftypavif", 4, &["avif"]),
-    (b"\xff\x0a", 0, &["jxl"]),
-    (b"\0\0\0\x0cJXL ", 0, &["jxl"]),
-    (b"\0\0\0\x0cjP  ", 0, &["jp2"]),
-    (b"BM", 0, &["bmp"]),
-    (b"P", 0, &["ppm", "pgm"]),
-];
-
 /// The file next to the images with their other fields.
 const METADATA: &str = "metadata.jsonl";
+
+/// Samples whose files are taken and for which the other sample is looked up: that reads all metadata.
+const LOOKED_UP: usize = 5;
 
 /// Writes samples to a folder of images that [`ImageFolderReader`](super::ImageFolderReader) and
 /// Hugging Face's `imagefolder` read.
@@ -62,6 +50,8 @@ pub struct ImageFolderWriter {
     more: bool,
     /// Labels that are numbers without names.
     numbers: BTreeSet<u64>,
+    /// Files that were found to be those of other samples.
+    taken: usize,
     changes: Changes,
 }
 
@@ -97,6 +87,7 @@ impl ImageFolderWriter {
             line: Vec::new(),
             more: false,
             numbers: BTreeSet::new(),
+            taken: 0,
             changes: Changes::default(),
         })
     }
@@ -207,15 +198,46 @@ impl ImageFolderWriter {
                 self.folders.insert(folder.to_owned());
             }
         }
-        let created = File::create_new(&path).and_then(|mut file| file.write_all(image));
-        created.map_err(|error| match error.kind() {
-            // The folder is ours alone, so a sample has made it: `a.png` may be that of `a.jpg` too.
-            io::ErrorKind::AlreadyExists => {
-                let message = format!("another sample has the file {name:?} already");
-                Error::new(ErrorKind::DuplicateKey, message)
+        match File::create_new(&path).and_then(|mut file| file.write_all(image)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(self.taken(name)),
+            written => written.map_err(at),
+        }
+    }
+
+    /// The error of a file that another sample is already: `a.png` may be that of `a.jpg` too. On some systems the names of two files may
+    /// differ in case, or in how accents are spelled.
+    fn taken(&mut self, name: &str) -> Error {
+        self.taken += 1;
+        let key = if self.taken <= LOOKED_UP { self.key_of(name) } else { Ok(None) };
+        let message = format!("another sample has the file {name:?} already");
+        let error = Error::new(ErrorKind::DuplicateKey, message).with_remedy(Remedy::KeyField);
+        match key {
+            Ok(Some(key)) => error.note(format_args!("its key is {key:?}")),
+            _ => error,
+        }
+    }
+
+    /// The key of the sample that was written to this file: the metadata has all of them.
+    fn key_of(&mut self, name: &str) -> Result<Option<String>> {
+        let path = self.root.join(METADATA);
+        let at = |error| Error::io(&path, error);
+        self.metadata.flush().map_err(at)?;
+        let (mut alike, folded) = (None, name.to_lowercase());
+        for line in BufReader::new(File::open(&path).map_err(at)?).split(b'\n') {
+            let Ok(row) = jsonl::parse(&line.map_err(at)?) else { continue };
+            let file = row.as_map().and_then(|row| {
+                row.iter().find(|(column, _)| column.as_str().and_then(image_in).is_some())
+            });
+            let file = file.and_then(|(_, file)| file.as_str()).unwrap_or_default();
+            let key = || row[sample::KEY].as_str().map(str::to_owned);
+            if file == name {
+                return Ok(key());
             }
-            _ => at(error),
-        })
+            if alike.is_none() && file.to_lowercase() == folded {
+                alike = key();
+            }
+        }
+        Ok(alike)
     }
 
     /// Renders the row of a sample in the metadata.
@@ -270,14 +292,6 @@ fn image_field(packed: &[u8]) -> Result<&str> {
     }
     let none = "expected a field with the bytes of an image, found none";
     found.ok_or_else(|| Error::new(ErrorKind::Invalid, none))
-}
-
-/// The extensions of files with such bytes.
-fn endings(image: &[u8]) -> Option<&'static [&'static str]> {
-    let has = |magic: &[u8], at: usize| image.get(at..).is_some_and(|rest| rest.starts_with(magic));
-    let is_pnm = matches!(image, [b'P', b'1'..=b'7', b' ' | b'\n' | b'\r' | b'\t' | b'#', ..]);
-    let known = MAGIC.iter().find(|(magic, at, _)| has(magic, *at) && (*magic != b"P" || is_pnm));
-    known.map(|(_, _, endings)| *endings)
 }
 
 /// Whether a reader of the folder would take this field for the path of another image.

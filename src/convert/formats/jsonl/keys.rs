@@ -1,6 +1,7 @@
 //! [`KeyRule`]: what the key of a line is.
 
 use crate::Value;
+use crate::convert::encoding;
 use crate::convert::sample::{key_text, stored_name};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::jsonl;
@@ -17,13 +18,28 @@ pub(in crate::convert) enum KeyRule {
     Own,
     /// This member, whose value is a string or an integer.
     Field(String),
-    /// The member `key` where that is a string, else the number. For keys that are replaced later.
-    Any,
+    /// None that stays: another one takes its place later. A member `key` is a field like others then,
+    /// `_key`, as in all formats.
+    Replaced,
+}
+
+/// The value on a line. In `plain` JSON names that begin with `$` have no meaning.
+fn parse(line: &[u8], plain: bool) -> Result<Value> {
+    let parsed = if plain { jsonl::parse_plain(line) } else { jsonl::parse(line) };
+    parsed.map_err(|flaw| match encoding::flaw(line) {
+        Some(error) => error,
+        None => {
+            let error = Error::new(ErrorKind::Damaged, flaw.to_string());
+            // Then it is such a name that is wrong.
+            let is_plain = !plain && jsonl::parse_plain(line).is_ok();
+            if is_plain { error.with_remedy(Remedy::PlainJson) } else { error }
+        }
+    })
 }
 
 /// Whether this is a line with a key: `None` if it is no object, so that nothing can be told.
-pub(super) fn has_key(line: &[u8]) -> Option<bool> {
-    match jsonl::parse(line) {
+pub(super) fn has_key(line: &[u8], plain: bool) -> Option<bool> {
+    match parse(line, plain) {
         Ok(Value::Map(members)) => Some(members.iter().any(|(name, _)| is_key(name))),
         _ => None,
     }
@@ -39,11 +55,12 @@ impl KeyRule {
     pub(super) fn pack(
         &self,
         line: &[u8],
+        plain: bool,
         numbered: impl FnOnce() -> Result<bool>,
         number: impl FnOnce() -> Result<String>,
     ) -> Result<Vec<u8>> {
         let damaged = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Damaged, e.to_string());
-        let mut value = jsonl::parse(line).map_err(|e| damaged(&e))?;
+        let mut value = parse(line, plain)?;
         if let Value::Map(members) = &mut value {
             match self {
                 KeyRule::Own => {
@@ -74,10 +91,14 @@ impl KeyRule {
                     }
                     set_key(members, key)?;
                 }
-                KeyRule::Any => {
-                    if !members.iter().any(|(name, key)| is_key(name) && key.is_str()) {
-                        set_key(members, number()?)?;
-                    }
+                KeyRule::Replaced => {
+                    let own = members.iter().find(|(name, _)| is_key(name));
+                    // Until then errors name the sample by it. Counting lines would take another pass.
+                    let key = match own.and_then(|(_, key)| key.as_str()) {
+                        Some(key) => key.to_owned(),
+                        None => number()?,
+                    };
+                    set_key(members, key)?;
                 }
             }
         }
@@ -124,7 +145,7 @@ mod tests {
     use super::*;
 
     fn packed(rule: &KeyRule, numbered: bool, line: &str) -> Result<Value> {
-        let packed = rule.pack(line.as_bytes(), || Ok(numbered), || Ok("x/7".to_owned()))?;
+        let packed = rule.pack(line.as_bytes(), false, || Ok(numbered), || Ok("x/7".to_owned()))?;
         Ok(msgpack::decode(&packed).unwrap())
     }
 
@@ -150,8 +171,10 @@ mod tests {
             (&field("n"), false, keyed, {
                 sample(&[("key", "1".into()), ("n", 1.into()), ("_key", "a".into())])
             }),
-            (&KeyRule::Any, true, keyed, sample(&[("n", 1.into()), ("key", "a".into())])),
-            (&KeyRule::Any, true, r#"{"key": 5}"#, {
+            (&KeyRule::Replaced, true, keyed, {
+                sample(&[("key", "a".into()), ("n", 1.into()), ("_key", "a".into())])
+            }),
+            (&KeyRule::Replaced, true, r#"{"key": 5}"#, {
                 sample(&[("key", "x/7".into()), ("_key", 5.into())])
             }),
         ];
@@ -169,14 +192,15 @@ mod tests {
             (KeyRule::Own, false, r#"{"key": 5}"#, "expected a string as \"key\""),
             (field("id"), false, r#"{"n": 1}"#, "expected a field \"id\""),
             (field("id"), false, r#"{"id": [1]}"#, "expected a string or an integer"),
-            (KeyRule::Any, false, r#"{"key": 5, "_key": 6}"#, "found \"_key\" twice"),
-            (KeyRule::Any, false, "[1]", "not a sample"),
+            (KeyRule::Replaced, false, r#"{"key": 5, "_key": 6}"#, "found \"_key\" twice"),
+            (KeyRule::Replaced, false, "[1]", "not a sample"),
         ] {
             let error = packed(&rule, numbered, line).unwrap_err();
             assert!(error.message().contains(says), "{rule:?} {line}: {error}");
         }
-        assert_eq!(has_key(b"{\"key\": 1}"), Some(true));
-        assert_eq!(has_key(b"{}"), Some(false));
-        assert_eq!((has_key(b"[]"), has_key(b"{")), (None, None));
+        let has_key = |line: &str| has_key(line.as_bytes(), false);
+        assert_eq!(has_key("{\"key\": 1}"), Some(true));
+        assert_eq!(has_key("{}"), Some(false));
+        assert_eq!((has_key("[]"), has_key("{")), (None, None));
     }
 }

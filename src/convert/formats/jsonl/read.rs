@@ -47,6 +47,7 @@ pub struct JsonLinesStream<R> {
     /// The lines of the last batch.
     batch: Vec<u64>,
     max_bytes: u64,
+    plain: bool,
     rule: KeyRule,
     /// Whether lines are numbered, once the first of them is known.
     numbered: Option<bool>,
@@ -59,7 +60,14 @@ impl<R: Read + Send> JsonLinesStream<R> {
         let (name, max_bytes) = (name.into(), MAX_BYTES);
         let names = KeyNames::of(&[if name == "-" { "stdin" } else { &name }]);
         let (rule, numbered) = (KeyRule::default(), None);
-        JsonLinesStream { input, name, names, line: 0, batch: vec![], max_bytes, rule, numbered }
+        let (line, batch, plain) = (0, Vec::new(), false);
+        JsonLinesStream { input, name, names, line, batch, max_bytes, plain, rule, numbered }
+    }
+
+    /// Whether names that begin with `$` have no meaning, as in JSON of other programs. Default: no.
+    pub fn plain(mut self, yes: bool) -> Self {
+        self.plain = yes;
+        self
     }
 
     /// Takes keys from this field, whose values are strings or integers.
@@ -103,15 +111,16 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
             }
         }
         self.batch = lines.iter().map(|(number, _)| *number).collect();
-        let objects = || lines.iter().filter_map(|(_, line)| has_key(line.as_ref().ok()?));
+        let plain = self.plain;
+        let objects = || lines.iter().filter_map(|(_, line)| has_key(line.as_ref().ok()?, plain));
         self.numbered = self.numbered.or_else(|| objects().next().map(|has_key| !has_key));
         let (name, rule, numbered) = (&self.name, &self.rule, self.numbered.unwrap_or(false));
         let stem = || self.names.name(0, Path::new(name));
         let pack = |(number, line): (u64, Result<Vec<u8>>)| {
             let located = |error: Error| error.within(line_number(number)).at(name);
             let line = line.map_err(located)?;
-            let packed =
-                rule.pack(&line, || Ok(numbered), || Ok(numbered_key(stem()?, number - 1)));
+            let key = || Ok(numbered_key(stem()?, number - 1));
+            let packed = rule.pack(&line, plain, || Ok(numbered), key);
             packed.map_err(|error| located(error).with_raw(line))
         };
         Ok(lines.into_par_iter().map(pack).collect())
@@ -160,6 +169,7 @@ pub struct JsonLinesReader {
     size: u64,
     unit: u64,
     max_bytes: u64,
+    plain: bool,
     rule: KeyRule,
     /// Whether lines are numbered, once the first of them is known.
     numbered: OnceLock<bool>,
@@ -184,6 +194,7 @@ impl JsonLinesReader {
             size,
             unit: UNIT,
             max_bytes: MAX_BYTES,
+            plain: false,
             rule: KeyRule::default(),
             numbered: OnceLock::new(),
             lines: Mutex::new(vec![0]),
@@ -215,6 +226,13 @@ impl JsonLinesReader {
     /// What the file is called in keys, where it is one of several.
     pub(in crate::convert) fn called(mut self, names: KeyNames) -> JsonLinesReader {
         self.names = names;
+        self
+    }
+
+    /// Whether names that begin with `$` have no meaning, as in JSON of other programs. Default: no;
+    /// they are those of [`format::jsonl`](crate::format::jsonl).
+    pub fn plain(mut self, yes: bool) -> JsonLinesReader {
+        self.plain = yes;
         self
     }
 
@@ -324,7 +342,7 @@ impl JsonLinesReader {
         if let Some(numbered) = self.numbered.get() {
             return Ok(*numbered);
         }
-        let has_key = if unit == 0 { has_key(line) } else { self.first_has_key()? };
+        let has_key = if unit == 0 { has_key(line, self.plain) } else { self.first_has_key()? };
         // A line that is no object is bad either way.
         let Some(has_key) = has_key else { return Ok(false) };
         Ok(*self.numbered.get_or_init(|| !has_key))
@@ -342,7 +360,7 @@ impl JsonLinesReader {
             if read == 0 {
                 return Ok(None);
             }
-            if let Some(has_key) = whole.ok().and_then(|()| has_key(&line)) {
+            if let Some(has_key) = whole.ok().and_then(|()| has_key(&line, self.plain)) {
                 return Ok(Some(has_key));
             }
         }
@@ -374,7 +392,7 @@ impl Input for JsonLinesReader {
                 let stem = self.names.name(0, &self.path)?;
                 Ok(numbered_key(stem, self.lines_before(unit)? + number))
             };
-            let packed = self.rule.pack(line, || self.is_numbered(unit, line), key);
+            let packed = self.rule.pack(line, self.plain, || self.is_numbered(unit, line), key);
             let located = |error| self.located(unit, number, error).with_raw(line);
             emit(packed.map_err(located))
         })?;
@@ -448,6 +466,7 @@ fn trim(line: &mut Vec<u8>) {
 }
 
 fn is_empty(line: &[u8]) -> bool {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     line.iter().all(u8::is_ascii_whitespace)
 }
 

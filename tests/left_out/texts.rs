@@ -1,0 +1,149 @@
+//! Texts, tables, lists and folders of images.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use kiste::convert::{Conversion, Format, LeftOut};
+
+use super::{Input, file};
+
+pub(super) fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
+    match kind {
+        LeftOut::PathValue => in_folder(format, dir),
+        _ => match format {
+            Format::Csv | Format::Tsv => table(format, kind, dir),
+            Format::List => list(kind, dir).or_else(|| image(format, kind, dir)),
+            Format::Jsonl => lines(kind, dir),
+            Format::Images => folder(kind, dir).or_else(|| image(format, kind, dir)),
+            _ => None,
+        },
+    }
+}
+
+/// A file of this format in a folder whose name has a value.
+fn in_folder(format: Format, dir: &Path) -> Option<Input> {
+    let lines = file(dir, "in.jsonl", br#"{"key": "a", "x": 1}"#);
+    let (name, written) = match format {
+        Format::Jsonl => ("a.jsonl", "a.jsonl"),
+        Format::Csv | Format::Tsv => ("a.csv", "a.csv"),
+        Format::Parquet => ("a.parquet", "a.parquet"),
+        Format::Arrow => ("a.arrow", "a.arrow"),
+        Format::Tfrecord => ("a.tfrecord", "a.tfrecord"),
+        Format::Webdataset => ("a.tar", "a-000000.tar"),
+        _ => return None,
+    };
+    let folder = dir.join("label=cat");
+    std::fs::create_dir_all(&folder).unwrap();
+    Conversion::new([lines], folder.join(name)).run(&mut kiste::convert::Silent).unwrap();
+    Some(Input::new([folder.join(written)]))
+}
+
+fn table(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
+    let of = |text: &str| {
+        let text = if format == Format::Tsv { text.replace(',', "\t") } else { text.to_owned() };
+        [file(dir, "a.table", text.as_bytes())]
+    };
+    Some(match kind {
+        LeftOut::TextAfterQuote => Input::new(of("a,b\n\"Hello\" he said,1\n")),
+        LeftOut::LinesInQuotes => Input::new(of("a,b\nx,\"Second,1\nThird\"\n")),
+        LeftOut::JoinedRows => {
+            let says = "line 3: expected the end of a value of several lines";
+            Input::refused(says, of("a,b\nFirst,0\n\"Second,1\nThird \"sentence\",0\n"))
+        }
+        LeftOut::OtherLength => Input::refused("expected 2 values, found 1", of("a,b\n1,2\n3\n")),
+        LeftOut::SameName => Input::refused("found \"a\" twice", of("a,b,a\n1,2,3\n")),
+        LeftOut::OtherEncoding => Input::refused(
+            "expected UTF-8, found \"M\\xfcller",
+            [file(dir, "a.csv", b"a\nM\xfcller\n")],
+        ),
+        _ => return None,
+    })
+}
+
+fn lines(kind: LeftOut, dir: &Path) -> Option<Input> {
+    let of = |text: &[u8]| [file(dir, "a.jsonl", text)];
+    Some(match kind {
+        LeftOut::OtherEncoding => {
+            Input::refused("expected UTF-8, found \"", of(b"{\"key\": \"M\xfcller\"}\n"))
+        }
+        LeftOut::SameName => Input::refused("found \"a\" twice", of(br#"{"a": 1, "a": 2}"#)),
+        LeftOut::ReservedName => {
+            Input::refused("expected a name of the notation", of(br#"{"id": {"$oid": "5f0c"}}"#))
+        }
+        LeftOut::LargeNumber => {
+            Input::refused("expected an integer from", of(br#"{"n": 18446744073709551616}"#))
+        }
+        _ => return None,
+    })
+}
+
+/// The smallest PNG.
+pub(super) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\0IEND\xae\x42\x60\x82";
+
+fn list(kind: LeftOut, dir: &Path) -> Option<Input> {
+    file(dir, "a.png", PNG);
+    file(dir, "b.png", PNG);
+    let of = |text: &str| [file(dir, "list.tsv", text.as_bytes())];
+    Some(match kind {
+        LeftOut::TextAfterQuote => Input::new(of("path\tlabel\na.png\t\"b\" c\n")),
+        LeftOut::LinesInQuotes => Input::new(of("path\tlabel\tx\na.png\ty\t\"b\tc\nd\"\n")),
+        LeftOut::JoinedRows => {
+            let says = "line 2: expected the end of a value of several lines";
+            Input::refused(says, of("path\tlabel\na.png\t\"b\nc\" d\n"))
+        }
+        LeftOut::OtherLength => Input::refused("expected 2 values", of("path\tlabel\na.png\n")),
+        LeftOut::SameName => {
+            Input::refused("found \"x\" again", of("path\tlabel\tx\tx\na.png\tb\tc\td\n"))
+        }
+        LeftOut::OtherEncoding => Input::refused(
+            "expected UTF-8, found",
+            [file(dir, "list.tsv", b"path\tlabel\na.png\tM\xfcller\n")],
+        ),
+        LeftOut::NumberLabel => Input::new(of("path\tlabel\na.png\t3\nb.png\t10\n")),
+        LeftOut::AlikeLabel => {
+            Input::new(of("path\tlabel\na.png\tcaf\u{e9}\nb.png\tcafe\u{301}\n"))
+        }
+        _ => return None,
+    })
+}
+
+/// An image that is none, in a folder or a list.
+fn image(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
+    let bytes: &[u8] = match kind {
+        LeftOut::EmptyFile => b"",
+        LeftOut::NoImage => b"<!DOCTYPE html>",
+        LeftOut::CutImage => &PNG[..16],
+        _ => return None,
+    };
+    file(dir, "photos/cat/1.png", bytes);
+    Some(Input::new([match format {
+        Format::List => file(dir, "photos/list.csv", b"path\ncat/1.png\n"),
+        _ => dir.join("photos"),
+    }]))
+}
+
+fn folder(kind: LeftOut, dir: &Path) -> Option<Input> {
+    let folder = |names: &[&str]| {
+        names.iter().for_each(|name| drop(file(dir, &format!("photos/{name}"), PNG)));
+        [dir.join("photos")]
+    };
+    Some(match kind {
+        LeftOut::SplitLabel => Input::new(folder(&["train/cat/1.png", "val/cat/1.png"])),
+        LeftOut::EmptyLabel => Input::new(folder(&["cat/1.png", "docs/readme.txt"])),
+        LeftOut::NumberLabel => Input::new(folder(&["1/1.png", "2/1.png"])),
+        LeftOut::AlikeLabel => Input::new(folder(&["caf\u{e9}/1.png", "cafe\u{301}/2.png"])),
+        LeftOut::BackslashName => Input::new([zip(dir, &["cat\\1.png", "dog\\1.png"])]),
+        _ => return None,
+    })
+}
+
+fn zip(dir: &Path, names: &[&str]) -> PathBuf {
+    let path = dir.join("photos.zip");
+    let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
+    for name in names {
+        zip.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(PNG).unwrap();
+    }
+    zip.finish().unwrap();
+    path
+}

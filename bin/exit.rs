@@ -20,7 +20,8 @@ pub(crate) enum Exit {
     No,
     /// The question was wrong, or the operating system said no.
     Trouble,
-    /// Ctrl-C was pressed while something was written: as shells report it, 128 and the signal.
+    /// Ctrl-C, SIGTERM or SIGHUP came while something was written: what shells report of Ctrl-C, 128 and
+    /// the signal.
     Interrupted = 130,
 }
 
@@ -196,7 +197,7 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
             format!("the same command with --resume continues, or try: {}", repair())
         }
         Remedy::Repair => format!(
-            "\"{0} --finish\" publishes what was written, \"{0} --undo\" removes it",
+            "all samples are written: \"{0}\" publishes them, \"{0} --undo\" removes them",
             repair()
         ),
         Remedy::Salvage => salvage(path?),

@@ -78,7 +78,8 @@ pub enum Remedy {
     SkipBad,
     /// Run the same again, and resume.
     Resume,
-    /// Publish what was written, or remove it: see [`repair`](crate::repair).
+    /// Publish what was written, of which nothing is missing, or remove it: see
+    /// [`repair`](crate::repair).
     Repair,
     /// Read files, not a stream, to resume.
     ResumeFiles,

@@ -160,6 +160,7 @@ pub mod error;
 pub mod value;
 #[cfg(feature = "readers")]
 mod natural;
+mod note;
 mod regular;
 #[cfg(feature = "convert")]
 mod guard;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// floors from its neighbours.
 const FLOORS: &[&[&str]] = &[
     &["error"],
-    &["guard", "natural", "regular", "text"],
+    &["guard", "natural", "note", "regular", "text"],
     &["value"],
     &["format", "storage", "sampler"],
     &["dataset", "reader", "array", "image"],

@@ -1043,3 +1043,134 @@ mod on_disk {
         assert!(Repair::of(&path).finish().unwrap().is_some());
     }
 }
+
+/// A disk that is full, or a call that fails, at any moment of a command whose samples can be made again:
+/// nothing is left of them, unless they are complete. So what a repair finishes lacks nothing.
+#[test]
+fn what_a_failing_call_leaves_is_nothing_or_complete() {
+    use kiste::Remedy;
+    use kiste::rearrange::NewDataset;
+
+    fn make(storage: &MemoryStorage) -> Result<()> {
+        let new = NewDataset::new(dataset()).writer(options(storage)).overwrite(true);
+        let labels = ["cat".to_owned()];
+        let made = new.make(Some(&labels), |writer| {
+            (0..7)
+                .try_for_each(|i| writer.write_raw(&format!("k{i}"), &packed(&format!("k{i}"), i)))
+        });
+        made.map(drop)
+    }
+    fn save(storage: &MemoryStorage) -> Result<()> {
+        let repair = repair(storage, "damaged.msgpack").writer(options(storage).overwrite(true));
+        repair.salvage(dataset()).map(drop)
+    }
+    for (act, of) in [(make as fn(&MemoryStorage) -> Result<()>, 7), (save, 8)] {
+        let storage = MemoryStorage::new();
+        old(&storage);
+        fill(options(&storage).create("damaged.msgpack"), 0, 9, 0).unwrap();
+        // The sample in the middle.
+        let mut bytes = storage.get("damaged.msgpack").unwrap();
+        bytes[4 * 11] = 0xc1;
+        storage.put("damaged.msgpack", bytes);
+        let before = snapshot(&storage);
+        let start = storage.operations();
+        act(&storage).unwrap();
+        let (after, operations) = (family(&storage), storage.operations() - start);
+        let mut kept = 0;
+        for k in 0..operations {
+            let storage = restore(&before);
+            storage.fail_once_after(k);
+            let Err(error) = act(&storage) else { continue };
+            storage.restart();
+            let left = repair(&storage, dataset()).leftover().unwrap();
+            match left {
+                None | Some(Leftover::Nothing) => {
+                    let report = |name: &PathBuf| name.ends_with("x.msgpack.repair.json");
+                    let partial = |name: &PathBuf| name.starts_with("x.msgpack.partial");
+                    let mut now = snapshot(&storage);
+                    now.retain(|name, _| !report(name) && !partial(name));
+                    if now != before {
+                        // The last steps: it is published.
+                        assert_eq!(
+                            open_in(&storage, &dataset()).unwrap().len(),
+                            of,
+                            "{k}: {error}"
+                        );
+                    }
+                }
+                Some(Leftover::Committed) => {}
+                Some(Leftover::Samples { complete, .. }) => {
+                    kept += 1;
+                    assert!(complete, "{k}: {error}");
+                    assert_eq!(error.remedy(), Some(&Remedy::Repair), "{k}: {error}");
+                    let repaired = repair(&storage, dataset()).plan(None).unwrap().run().unwrap();
+                    assert!(!repaired.cut_short);
+                    assert_eq!(family(&storage)[&dataset()], after[&dataset()], "{k}: {error}");
+                    assert_eq!(open_in(&storage, &dataset()).unwrap().len(), of, "{k}: {error}");
+                }
+                other => panic!("{k}: {error}: {other:?}"),
+            }
+        }
+        assert!(kept > 3, "{kept} of {operations}");
+    }
+}
+
+/// A writer that was cut short, and one that lacks its last steps, are told apart: what a repair publishes
+/// of the former is a beginning, and stays one if that repair is cut short too.
+#[test]
+fn a_beginning_is_not_taken_for_all_of_it() {
+    let storage = MemoryStorage::new();
+    let mut writer = options(&storage).create(dataset()).unwrap();
+    for i in 0..3 {
+        writer.write_raw(&format!("k{i}"), &packed(&format!("k{i}"), i)).unwrap();
+    }
+    writer.flush().unwrap();
+    drop(writer);
+    let before = snapshot(&storage);
+    let finish = |storage: &MemoryStorage| {
+        let repair = repair(storage, dataset());
+        let plan = repair.plan(Some(kiste::repair::Ending::Finish))?;
+        assert!(!plan.complete);
+        plan.run()
+    };
+    let start = storage.operations();
+    assert!(finish(&storage).unwrap().cut_short);
+    for k in 0..storage.operations() - start {
+        let storage = restore(&before);
+        storage.fail_after(k);
+        let _ = finish(&storage);
+        storage.restart();
+        if let Some(Leftover::Samples { complete, .. }) =
+            repair(&storage, dataset()).leftover().unwrap()
+        {
+            assert!(!complete, "{k}");
+        }
+    }
+}
+
+/// The last that a writer does is to remove its directory: one that died just before has left nothing that
+/// is wrong with the dataset.
+#[test]
+fn a_directory_with_nothing_but_a_lock_is_no_problem() {
+    let (storage, partial) = (MemoryStorage::new(), Path::new("x.msgpack.partial"));
+    old(&storage);
+    storage.create_dir(partial).unwrap();
+    let verify = || {
+        let report = Verify::of(dataset()).storage(Arc::new(storage.clone())).run().unwrap();
+        (report.is_good(), report.leftover)
+    };
+    assert_eq!(verify(), (true, Some(partial.to_path_buf())));
+    for name in ["lock", "old-keys", "units", "complete"] {
+        storage.put(partial.join(name), "");
+        assert_eq!(verify(), (true, Some(partial.to_path_buf())), "{name}");
+    }
+    for name in ["journal", "commit", "data", "thesis.txt"] {
+        storage.put(partial.join(name), "");
+        // One that is no journal is an error of its own.
+        let report = Verify::of(dataset()).storage(Arc::new(storage.clone())).run();
+        assert!(report.is_ok_and(|report| !report.is_good()), "{name}");
+        storage.remove(&partial.join(name)).unwrap();
+    }
+    repair(&storage, dataset()).plan(None).unwrap().run().unwrap();
+    assert!(storage.list(partial).is_err() || storage.list(partial).unwrap().is_empty());
+}

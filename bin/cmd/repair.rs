@@ -13,9 +13,9 @@ use crate::{file, interrupt};
 
 /// Finish or undo a write that was cut short, or save what is whole
 ///
-/// A write that lacks only its last step is finished. After any other, the dataset that was there
-/// before is left as it was; if there was none, --finish or --undo decides what to do with the
-/// samples that were written.
+/// A write of which all samples are there is finished. Any other was cut short: the dataset that was
+/// there before is left as it was, and if there was none, --undo or --finish decides what to do with
+/// the samples that were written. What was to follow them is missing then.
 ///
 /// At a URL, what a writer left that died is removed; a dataset that is complete stays. A writer that is
 /// still at work there publishes nothing then.
@@ -33,7 +33,7 @@ use crate::{file, interrupt};
 pub(crate) struct Args {
     /// Data file
     file: PathBuf,
-    /// Publish the samples that were written whole
+    /// Publish the samples that were written whole: of a write that was cut short, its beginning
     #[arg(long, conflicts_with = "undo")]
     finish: bool,
     /// Remove what was written; the dataset that was there before stays
@@ -56,8 +56,8 @@ Examples:
   kiste repair train.msgpack --finish
   kiste repair damaged.msgpack -o saved.msgpack
 
-Exit code 1 if it is for you to choose, if -o could not save everything, or if it saved data that does
-not match its MD5.";
+Exit code 1 if it is for you to choose, if --finish published the beginning of a write that was cut
+short, if -o could not save everything, or if it saved data that does not match its MD5.";
 
 /// What was done, as JSON.
 #[derive(Serialize)]
@@ -167,6 +167,9 @@ impl Args {
         let did = repaired.did;
         match repaired.samples.map(|samples| units::counted(samples, "sample")) {
             _ if did == Settled::Nothing => {}
+            Some(samples) if repaired.cut_short => output.warn(format_args!(
+                "{path}: {did}: it has {samples}, but the write was cut short: what was to follow is missing"
+            )),
             Some(samples) => {
                 output.note(format_args!("{path}: {did}: the dataset is whole and has {samples}"));
             }
@@ -175,7 +178,7 @@ impl Args {
         if self.json {
             output.json(&Done { file: &self.file, repaired: &repaired })?;
         }
-        Ok(Exit::Yes)
+        Ok(if repaired.cut_short { Exit::No } else { Exit::Yes })
     }
 
     /// Says what was found and what happens to it, or why nothing does.
@@ -192,7 +195,13 @@ impl Args {
             }
             Some(Leftover::Samples { base, bytes, .. }) => {
                 let what = if base.is_some() { "append" } else { "write" };
-                format!("an unfinished {what} of {whole} ({})", units::bytes(*bytes))
+                let bytes = units::bytes(*bytes);
+                match plan.complete {
+                    true => format!(
+                        "all of {whole} ({bytes}) were written, only the last steps were missing"
+                    ),
+                    false => format!("an unfinished {what} of {whole} ({bytes})"),
+                }
             }
             Some(Leftover::Foreign { reason }) => reason.clone(),
             Some(Leftover::Committed) if plan.action == RepairAction::Finish => {
@@ -202,11 +211,11 @@ impl Args {
         };
         match (plan.action, &plan.leftover) {
             (RepairAction::Choose, _) => Err(Failure::no(format_args!(
-                "{path}: {found}, and no earlier dataset: it is for you to choose"
+                "{path}: {found}, which was cut short, and no earlier dataset: it is for you to choose"
             ))
             .hint(format!(
-                "\"kiste repair {shell_path} --finish\" publishes the {whole}, \
-                 \"kiste repair {shell_path} --undo\" removes them"
+                "\"kiste repair {shell_path} --undo\" removes them, to write all again; \
+                 \"kiste repair {shell_path} --finish\" publishes the {whole} without what was to follow"
             ))),
             (RepairAction::Refuse, _) => Err(Failure::no(format_args!(
                 "{path}: another program has written this dataset since a write was cut short, so \

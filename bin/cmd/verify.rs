@@ -125,6 +125,12 @@ fn warn(path: &Path, report: &VerifyReport, output: &Output) {
             "{name}: another program is writing to it: this is about the dataset as it was before"
         ));
     }
+    if let Some(leftover) = &report.leftover {
+        output.note(format_args!(
+            "{}: left by a writer that died, and of no use: \"kiste repair {shell_path}\" removes it",
+            leftover.display()
+        ));
+    }
     let md5 = SideFile::Md5.path(path);
     if report.missing.contains(&md5) {
         output.warn(format_args!(

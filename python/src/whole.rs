@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use kiste::repair::Repair;
+use kiste::repair::{Leftover, Repair};
 use kiste::verify::Verify;
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -72,14 +73,25 @@ pub(crate) fn index(
     })
 }
 
-/// Finishes a write that was cut short, or undoes it with `undo=True`.
+/// Finishes an unfinished write, or undoes it with `undo=True`. If the write was cut short, so that samples
+/// are missing, a `UserWarning` says so.
 #[pyfunction]
 #[pyo3(signature = (path, *, undo=false))]
 pub(crate) fn repair(py: Python<'_>, path: PathBuf, undo: bool) -> PyResult<()> {
     let repair = Repair::of(path);
-    pool::run(py, move || match undo {
-        true => repair.undo(),
-        false => repair.finish().map(drop),
+    let finish = |repair: &Repair| -> kiste::Result<bool> {
+        let left = repair.leftover()?;
+        let is_part = matches!(left, Some(Leftover::Samples { complete: false, .. }));
+        Ok(repair.finish()?.is_some() && is_part)
+    };
+    let is_part = pool::run(py, move || match undo {
+        true => repair.undo().map(|()| false),
+        false => finish(&repair),
     })?
-    .map_err(raise)
+    .map_err(raise)?;
+    if is_part {
+        let message = c"the write was cut short: what was to follow is missing";
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), message, 1)?;
+    }
+    Ok(())
 }

@@ -90,7 +90,8 @@ impl NewDataset {
     }
 
     /// Makes it of what `fill` writes. Its labels have these names. Nothing is left of it after an
-    /// error.
+    /// error, unless all samples are there and only the last steps failed, such as for want of room: then
+    /// there is [`Remedy::Repair`].
     ///
     /// # Errors
     ///
@@ -102,14 +103,13 @@ impl NewDataset {
     ) -> Result<MadeDataset> {
         let start = Instant::now();
         let mut writer = self.writer.clone().overwrite(self.overwrite).create(&self.path)?;
-        if let Err(error) = fill(&mut writer) {
+        // Without names, those of a dataset that is replaced would stay.
+        if let Err(error) = fill(&mut writer).and_then(|()| writer.set_labels(labels)) {
             // The first error is the one to report.
             let _ = writer.abort();
             return Err(error);
         }
-        // Without names, those of a dataset that is replaced would stay.
-        writer.set_labels(labels)?;
-        let stats = writer.finish()?;
+        let stats = writer.finish_whole()?;
         Ok(MadeDataset {
             file: storage::shown(&self.path),
             samples: stats.samples,

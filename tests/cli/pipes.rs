@@ -156,7 +156,7 @@ fn killed_before_there_was_a_dataset_whole_samples_can_be_published() {
     kill_converting(&dir, &["convert", "-", "new.msgpack"], &partial);
     assert_eq!(names(dir.path()), ["new.msgpack.partial"]);
     run(&dir, ["repair", "new.msgpack"]).fails(1, "no earlier dataset");
-    let did = run(&dir, ["repair", "--finish", "--json", "new.msgpack"]).exits(0).json();
+    let did = run(&dir, ["repair", "--finish", "--json", "new.msgpack"]).exits(1).json();
     let samples = did["samples"].as_u64().unwrap();
     assert!(samples > 900, "{samples}");
     run(&dir, ["verify", "--deep", "new.msgpack"]).quietly();

@@ -92,7 +92,7 @@ fn the_labels_and_permissions_of_a_killed_write_are_its_own() {
     let mut writer = Writer::options().overwrite(true).create(&path).unwrap();
     writer.write_raw("new", b"\x81\xa3key\xa3new").unwrap();
     drop(writer);
-    run(&dir, ["repair", "x.msgpack", "--finish"]).exits(0);
+    run(&dir, ["repair", "x.msgpack", "--finish"]).exits(1);
     assert!(!dir.path().join("x.msgpack.labels").exists());
     for name in names(dir.path()).iter().filter(|name| name.starts_with("x.msgpack")) {
         let mode = fs::metadata(dir.path().join(name)).unwrap().permissions().mode();

@@ -133,8 +133,15 @@ fn without_an_earlier_dataset_the_choice_is_explained() {
     run(&dir, ["repair", "new.msgpack", "-o", "saved.msgpack"]).exits(1);
     assert_eq!(run(&dir, ["ls", "saved.msgpack"]).quietly().out, "x\ny\n");
 
-    let did = run(&dir, ["repair", "--finish", "new.msgpack", "--json"]).exits(0).json();
+    // It is no whole dataset: the third sample is missing.
+    let run_ = run(&dir, ["repair", "--finish", "new.msgpack", "--json"]).exits(1);
+    assert!(
+        run_.err.contains("the write was cut short: what was to follow is missing"),
+        "{run_:?}"
+    );
+    let did = run_.json();
     assert_eq!((&did["did"], &did["samples"]), (&"finished".into(), &2.into()));
+    assert_eq!(did["cut_short"], true);
     assert_eq!(run(&dir, ["ls", "new.msgpack"]).quietly().out, "x\ny\n");
     run(&dir, ["verify", "--deep", "new.msgpack"]).quietly();
 

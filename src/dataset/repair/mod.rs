@@ -34,6 +34,9 @@ pub enum Leftover {
         bytes: u64,
         /// Whether there is an earlier dataset, which is what is left after [`Repair::undo`].
         earlier: bool,
+        /// Whether the writer had noted that these are all of them. If not, the write was cut short, and
+        /// what was to follow is missing.
+        complete: bool,
     },
     /// Something of a dataset that another program has written since. [`Repair::finish`] refuses,
     /// as that would mix the two; [`Repair::undo`] removes what was left, and the dataset stays as
@@ -131,7 +134,8 @@ impl Repair {
                 let len = storage.stat(&data)?.map_or(0, |stat| stat.len);
                 let bytes = len.saturating_sub(journal.base.map_or(0, |base| base.bytes));
                 let earlier = storage.stat(&home)?.is_some();
-                Leftover::Samples { base: journal.base, bytes, earlier }
+                let complete = staging.complete(&journal)?.is_some();
+                Leftover::Samples { base: journal.base, bytes, earlier, complete }
             }
             _ => Leftover::Nothing,
         }))
@@ -144,21 +148,29 @@ impl Repair {
     ///
     /// As for [`leftover`](Self::leftover).
     pub fn whole_samples(&self) -> Result<u64> {
+        Ok(self.found()?.0)
+    }
+
+    /// The same, and whether these are all that the write was to have.
+    fn found(&self) -> Result<(u64, bool)> {
         if self.objects()?.is_some() {
-            return Ok(0);
+            return Ok((0, false));
         }
         let (storage, home) = (self.files(), self.home()?);
         match staging::unfinished(storage, &home)? {
             Some((staging, Unfinished::Uncommitted(journal))) if !journal.side_files_only => {
                 count_whole(&**storage, &home, &staging, &journal).map_err(|e| e.at(&home))
             }
-            _ => Ok(0),
+            _ => Ok((0, false)),
         }
     }
 
     /// Finishes an unfinished write: completes its publication, or publishes the whole samples
     /// that had reached the file. Gives what the dataset is now; `None` if its publication was
     /// completed, or if no sample had reached the file: then the write is undone.
+    ///
+    /// Of a write that was cut short it publishes the beginning: [`Leftover::Samples`] says whether it
+    /// was.
     ///
     /// # Errors
     ///
@@ -183,11 +195,12 @@ impl Repair {
                     return Err(Error::new(ErrorKind::Foreign, message).at(&home));
                 }
                 // An empty dataset is no replacement for one that has samples.
-                if count_whole(&**storage, &home, &staging, &journal)? == 0 {
+                let (found, complete) = count_whole(&**storage, &home, &staging, &journal)?;
+                if found == 0 {
                     return staging.abort().map(|()| None);
                 }
                 drop(staging);
-                self.writer_options().resume(&home)?.finish().map(Some)
+                self.writer_options().finishing(complete).resume(&home)?.finish().map(Some)
             }
         }
     }
@@ -259,23 +272,25 @@ impl Repair {
     }
 }
 
-/// How many samples of an unfinished write or append reached the file whole.
+/// How many samples of an unfinished write or append reached the file whole, and whether these are all.
 fn count_whole(
     storage: &dyn Storage,
     path: &Path,
     staging: &Staging,
     journal: &Journal,
-) -> Result<u64> {
+) -> Result<(u64, bool)> {
     let (data, start) = match journal.base {
         Some(base) => (path.to_path_buf(), base.bytes),
         None => (staging.path(DatasetFile::Data), 0),
     };
     if storage.stat(&data)?.is_none() {
-        return Ok(0);
+        return Ok((0, false));
     }
     let source = storage.open(&data)?;
     let bytes = source.read(start.min(source.len())..source.len())?;
-    Ok(whole_samples(&bytes).count() as u64)
+    let found = whole_samples(&bytes).count() as u64;
+    let all = journal.base.map_or(0, |base| base.samples).saturating_add(found);
+    Ok((found, staging.complete(journal)? == Some(all)))
 }
 
 /// Removes what a writer left in an object store; a dataset that is complete stays.

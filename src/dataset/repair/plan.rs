@@ -13,7 +13,8 @@ use crate::storage::shown;
 /// How an unfinished write ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// The samples that were written whole are published.
+    /// The samples that were written whole are published: all, or the beginning of a write that was cut
+    /// short.
     Finish,
     /// What was written is removed, and the dataset that was there before stays.
     Undo,
@@ -48,6 +49,9 @@ pub struct RepairPlan<'a> {
     pub leftover: Option<Leftover>,
     /// Samples of an unfinished write that reached the file whole.
     pub whole_samples: u64,
+    /// Whether these are all that it was to have. If not, it was cut short, and to finish it publishes a
+    /// beginning.
+    pub complete: bool,
     /// What happens to it.
     pub action: RepairAction,
 }
@@ -62,6 +66,8 @@ pub struct Repaired {
     pub samples: Option<u64>,
     /// Bytes of samples that were removed.
     pub dropped_bytes: u64,
+    /// Whether the write that was finished had been cut short, so that samples are missing.
+    pub cut_short: bool,
 }
 
 /// What happened to an unfinished write.
@@ -119,8 +125,8 @@ impl Repair {
         }
     }
 
-    /// Decides what to do about an unfinished write. One that lacks only its last step is finished.
-    /// Of any other the dataset that was there before stays, if there was one; if not, and whole
+    /// Decides what to do about an unfinished write. One that has all its samples is finished. Of any other
+    /// the dataset that was there before stays, if there was one; if not, and whole
     /// samples were written, it needs `ending`.
     ///
     /// ```
@@ -133,7 +139,8 @@ impl Repair {
     /// drop(writer); // as if the process had died
     ///
     /// let repair = Repair::of(&path);
-    /// assert_eq!(repair.plan(None)?.action, RepairAction::Choose);
+    /// let plan = repair.plan(None)?;
+    /// assert_eq!((plan.action, plan.complete), (RepairAction::Choose, false));
     /// let repaired = repair.plan(Some(Ending::Finish))?.run()?;
     /// assert_eq!((repaired.did, repaired.samples), (Settled::Finished, Some(1)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -147,7 +154,7 @@ impl Repair {
         // The plan holds no lock: a program that asks a person may wait for long. `run` looks again.
         let leftover = self.leftover()?;
         let undo = ending == Some(Ending::Undo);
-        let mut whole_samples = 0;
+        let (mut whole_samples, mut complete) = (0, matches!(leftover, Some(Leftover::Committed)));
         let action = match &leftover {
             None if !self.is_there()? => {
                 let message = "no such file or directory";
@@ -157,8 +164,9 @@ impl Repair {
             Some(Leftover::Committed) if !undo => RepairAction::Finish,
             Some(Leftover::Foreign { .. }) if !undo => RepairAction::Refuse,
             Some(Leftover::Samples { bytes, earlier, .. }) => {
-                whole_samples = self.whole_samples()?;
+                (whole_samples, complete) = self.found()?;
                 match ending {
+                    None if complete && whole_samples > 0 => RepairAction::Finish,
                     Some(Ending::Finish) if whole_samples > 0 => RepairAction::Finish,
                     None if whole_samples > 0 && !earlier => RepairAction::Choose,
                     // An empty dataset is no replacement for one that has samples.
@@ -167,7 +175,7 @@ impl Repair {
             }
             Some(_) => RepairAction::Undo { drops: 0 },
         };
-        Ok(RepairPlan { repair: self, leftover, whole_samples, action })
+        Ok(RepairPlan { repair: self, leftover, whole_samples, complete, action })
     }
 
     fn is_there(&self) -> Result<bool> {
@@ -217,6 +225,7 @@ impl RepairPlan<'_> {
             }
             false => None,
         };
-        Ok(Repaired { did, samples, dropped_bytes })
+        let cut_short = did == Settled::Finished && !self.complete;
+        Ok(Repaired { did, samples, dropped_bytes, cut_short })
     }
 }

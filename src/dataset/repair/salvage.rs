@@ -153,8 +153,15 @@ pub(super) fn run(path: &Path, output: &Path, options: WriterOptions) -> Result<
         },
         || report.save_all(writer, &bytes, &hints, known.as_ref()),
     );
-    let writer = saved?;
-    let md5 = md5?;
+    // The samples are still in what is saved: half of a copy is of no use.
+    let (writer, md5) = match (saved, md5) {
+        (Ok(writer), Ok(md5)) => (writer, md5),
+        (Ok(writer), Err(error)) => {
+            let _ = writer.abort();
+            return Err(error);
+        }
+        (Err(error), _) => return Err(error),
+    };
     report.matches_md5 = recorded.map(|recorded| md5 == Some(recorded));
     // Of data that is all there an offset is wrong.
     if let (None, Some(missing), false) = (&known, hints.missing, report.matches_md5 == Some(true))
@@ -168,15 +175,12 @@ pub(super) fn run(path: &Path, output: &Path, options: WriterOptions) -> Result<
         (None, None) => Proof::None,
     };
     // Before the output can be seen: its digests do not tell.
-    if is_there(&report_path)?.is_some() {
-        storage.remove(&report_path)?;
-    }
     (report.samples, report.bytes) = (writer.len(), writer.bytes());
-    if !report.lost.is_empty() || report.matches_md5 == Some(false) {
-        report.report = Some(report_path.clone());
-        report.write(&**storage, &report_path)?;
+    if let Err(error) = report.tell(&**storage, &report_path) {
+        let _ = writer.abort();
+        return Err(error);
     }
-    let stats = writer.finish()?;
+    let stats = writer.finish_whole()?;
     report.md5 = stats.md5.map(|md5| hex(&md5));
     Ok(report)
 }
@@ -261,12 +265,18 @@ impl Salvage {
         hints: &Hints,
         known: Option<&Known>,
     ) -> Result<Writer> {
-        let walked_to = match known {
-            Some(known) => self.save_known(&mut writer, bytes, known)?,
-            None => self.save_hinted(&mut writer, bytes, &hints.ends)?,
+        let walked = match known {
+            Some(known) => self.save_known(&mut writer, bytes, known),
+            None => self.save_hinted(&mut writer, bytes, &hints.ends),
         };
-        self.walk(&mut writer, bytes, walked_to..bytes.len())?;
-        Ok(writer)
+        match walked.and_then(|from| self.walk(&mut writer, bytes, from..bytes.len())) {
+            Ok(()) => Ok(writer),
+            Err(error) => {
+                // The first error is the one to report.
+                let _ = writer.abort();
+                Err(error)
+            }
+        }
     }
 
     /// Saves what is whole by the offsets. Where one sample is not, either its bytes or an offset
@@ -357,7 +367,18 @@ impl Salvage {
         self.lost.push(Loss { index: None, key: None, bytes, reason });
     }
 
-    /// Leaves the report next to the output, in place of an older one.
+    /// Leaves the report next to the output if there is anything to tell, in place of an older one.
+    fn tell(&mut self, storage: &dyn Storage, path: &Path) -> Result<()> {
+        if storage.lstat(path)?.is_some() {
+            storage.remove(path)?;
+        }
+        if self.lost.is_empty() && self.matches_md5 != Some(false) {
+            return Ok(());
+        }
+        self.report = Some(path.to_path_buf());
+        self.write(storage, path)
+    }
+
     fn write(&self, storage: &dyn Storage, path: &Path) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self).map_err(|e| Error::io(path, e.into()))?;
         text.push(b'\n');

@@ -23,6 +23,7 @@ const PIECE: u64 = 4 << 10;
 /// A file that is renamed stays the same by all of these. One that is copied keeps size and
 /// digest; one that is rewritten under its name keeps at most its number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Identity {
     len: u64,
     id: FileId,
@@ -32,7 +33,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// Of the file that has this name, if there is one.
-    pub(super) fn of(storage: &dyn Storage, path: &Path) -> Result<Option<Identity>> {
+    pub(crate) fn of(storage: &dyn Storage, path: &Path) -> Result<Option<Identity>> {
         Identity::of_prefix(storage, path, u64::MAX)
     }
 
@@ -77,6 +78,12 @@ impl Identity {
 
     pub(super) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// The digest of its content.
+    #[cfg(feature = "convert")]
+    pub(crate) fn digest(&self) -> &str {
+        &self.sample
     }
 }
 

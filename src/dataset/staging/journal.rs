@@ -1,5 +1,5 @@
-//! What `journal` and `commit` say, and how they are read: only in the version that this code
-//! writes, as another version may mean other things by the same words.
+//! What `journal`, `complete` and `commit` say, and how they are read: only in the version that this
+//! code writes, as another version may mean other things by the same words.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::identity::Identity;
 use super::{Base, Observed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::note::{self, required};
 use crate::storage::Storage;
 
-/// The version of `journal` and `commit`. Version 1 did not say which files it was about.
+/// The version of these. Version 1 did not say which files it was about.
 pub(super) const VERSION: u32 = 2;
 
 /// Larger than any that was ever written.
@@ -19,11 +20,13 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// What is being written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Journal {
     version: u32,
     /// The process that began it, for people who read this file.
     process: u32,
     /// Present for an append.
+    #[serde(deserialize_with = "required")]
     pub(crate) base: Option<Base>,
     /// Whether this only replaces side files: the data file is not touched.
     pub(crate) side_files_only: bool,
@@ -32,6 +35,7 @@ pub(crate) struct Journal {
     /// Whether the dataset is to have digests, if another process finishes it.
     pub(crate) digests: bool,
     /// Whether it is to have the accelerator; `null` where its size decides.
+    #[serde(deserialize_with = "required")]
     pub(crate) lookup: Option<bool>,
     /// Whether it is to have a checksum of each sample.
     pub(crate) checksums: bool,
@@ -90,22 +94,45 @@ impl Journal {
     }
 }
 
+/// All samples of a write are in the data file, and on the disk unless the writer was told not to wait
+/// for it: what it has not yet made are side files.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Complete {
+    version: u32,
+    /// Samples of the dataset, those from before an append included.
+    pub(super) samples: u64,
+    /// Bytes of the data file.
+    pub(super) bytes: u64,
+}
+
+impl Complete {
+    pub(super) fn new(samples: u64, bytes: u64) -> Complete {
+        Complete { version: VERSION, samples, bytes }
+    }
+}
+
 /// What is about to be published.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Commit {
     pub(super) version: u32,
     /// What happens to each file, by its suffix; the data file is "".
     pub(super) steps: BTreeMap<String, Step>,
     /// The data file, where it stays: after an append, or when only side files are made.
+    #[serde(deserialize_with = "required")]
     pub(super) in_place: Option<Identity>,
 }
 
 /// What happens to one file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Step {
     /// The staged file that takes the place; without one the old file goes.
+    #[serde(deserialize_with = "required")]
     pub(super) new: Option<Identity>,
     /// The file that has the place now.
+    #[serde(deserialize_with = "required")]
     pub(super) old: Option<Identity>,
 }
 
@@ -119,6 +146,17 @@ pub(super) fn read_commit(storage: &dyn Storage, dir: &Path) -> Result<Option<Co
     read_json(storage, &dir.join("commit"))
 }
 
+/// What says that all samples are there, if it is whole. It may have been cut short by what the writer
+/// died of, so one that is damaged says nothing.
+pub(super) fn read_complete(storage: &dyn Storage, dir: &Path) -> Result<Option<Complete>> {
+    match read_json(storage, &dir.join("complete")) {
+        Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Unsupported) => {
+            Ok(None)
+        }
+        read => read,
+    }
+}
+
 fn read_json<T: for<'a> Deserialize<'a>>(storage: &dyn Storage, path: &Path) -> Result<Option<T>> {
     #[derive(Deserialize)]
     struct Versioned {
@@ -126,10 +164,10 @@ fn read_json<T: for<'a> Deserialize<'a>>(storage: &dyn Storage, path: &Path) -> 
     }
     let Some(source) = storage.open_if_exists(path)? else { return Ok(None) };
     let bytes = source.read(0..source.len().min(MAX_BYTES))?;
-    let damaged = |e: serde_json::Error| {
-        Error::new(ErrorKind::Damaged, format!("not a journal of kiste: {e}")).at(path)
+    let damaged = |found: String| {
+        Error::new(ErrorKind::Damaged, format!("not a journal of kiste: {found}")).at(path)
     };
-    let Versioned { version } = serde_json::from_slice(&bytes).map_err(damaged)?;
+    let Versioned { version } = note::parsed(&bytes).map_err(damaged)?;
     if version != VERSION {
         let message = format!(
             "expected version {VERSION}, found {version}: the version of kiste that wrote it can \
@@ -137,5 +175,5 @@ fn read_json<T: for<'a> Deserialize<'a>>(storage: &dyn Storage, path: &Path) -> 
         );
         return Err(Error::new(ErrorKind::Unsupported, message).at(path));
     }
-    serde_json::from_slice(&bytes).map_err(damaged).map(Some)
+    note::parsed(&bytes).map_err(damaged).map(Some)
 }

@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `lock` | held by the living writer; if it is free, the directory is a leftover |
 //! | `journal` | JSON: what is being written, and which files made the dataset when that began |
+//! | `complete` | JSON: all samples are in the data file; only side files and the rest are to do |
 //! | `data` `offsets` `keys` … | the new files; an append has no `data` here, it writes behind the old end |
 //! | `labels` | the names of the numeric labels, if these change with the dataset |
 //! | `scratch-0` `scratch-1` … | needed only while writing, by a shuffle for example ([`Scratch`]) |
@@ -55,6 +56,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
+use crate::note;
 use crate::storage::{self, FileKind, Lock, Sink, Storage};
 
 use super::files::DatasetFile;
@@ -69,7 +71,12 @@ mod scratch;
 mod spool;
 
 pub(crate) use checksums::ChecksumSpool;
-use identity::{Identity, same_content};
+#[cfg(feature = "convert")]
+pub(crate) use identity::Identity;
+#[cfg(not(feature = "convert"))]
+use identity::Identity;
+use identity::same_content;
+use journal::Complete;
 pub(crate) use journal::{Journal, Labels};
 use ownership::{check_dir, check_names, is_ours};
 use publish::Publication;
@@ -82,6 +89,7 @@ pub(crate) type Observed = BTreeMap<String, Identity>;
 
 /// Where a dataset ended before an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Base {
     /// Samples of the old dataset.
     pub samples: u64,
@@ -119,6 +127,19 @@ pub(crate) fn is_half_published(storage: &dyn Storage, target: &Path) -> Result<
 /// What is being written to this dataset, or was when the writer died.
 pub(crate) fn journal_of(storage: &dyn Storage, target: &Path) -> Result<Option<Journal>> {
     journal::read_journal(storage, &dir_of(&home(storage, target)?))
+}
+
+/// Whether nothing in this directory belongs to a write: its writer died before it had noted what it
+/// would do, or when it was done and about to remove the directory. What is not ours shows in a repair.
+pub(crate) fn is_spent(storage: &dyn Storage, dir: &Path) -> Result<bool> {
+    if !storage.lstat(dir)?.is_some_and(|stat| stat.is_dir()) {
+        return Ok(false);
+    }
+    let files = storage.list(dir)?;
+    let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let is_of_a_write =
+        |name: &str| ["journal", "commit", "data"].contains(&name) || !is_ours(name);
+    Ok(!files.iter().filter_map(name).any(|name| is_of_a_write(&name)))
 }
 
 /// Whether a writer is alive that has this dataset locked.
@@ -493,10 +514,48 @@ impl Staging {
     }
 
     fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
-        let path = self.dir.join(name);
-        let mut text = serde_json::to_vec(value).map_err(|e| Error::io(&path, e.into()))?;
-        text.push(b'\n');
-        self.replace(name, &text)
+        self.replace(name, &self.rendered(name, value)?)
+    }
+
+    fn rendered(&self, name: &str, value: &impl Serialize) -> Result<Vec<u8>> {
+        let text = serde_json::to_string(value);
+        let text = text.map_err(|e| Error::io(self.dir.join(name), e.into()))?;
+        Ok((note::sealed(&text) + "\n").into_bytes())
+    }
+
+    /// Takes room for the note that all samples are there, which is [given](Self::completed) its name
+    /// when they are.
+    pub(crate) fn will_complete(&self, samples: u64, bytes: u64) -> Result<()> {
+        let text = self.rendered("complete", &Complete::new(samples, bytes))?;
+        self.withdraw()?;
+        let mut sink = self.create_at(&self.dir.join("complete.new"))?;
+        sink.append(&text)
+    }
+
+    /// Notes that all samples are in the data file, and on the disk if that is waited for.
+    pub(crate) fn completed(&self) -> Result<()> {
+        self.storage.rename(&self.dir.join("complete.new"), &self.dir.join("complete"))
+    }
+
+    /// Forgets that all samples were there: more are written.
+    pub(crate) fn withdraw(&self) -> Result<()> {
+        for name in ["complete", "complete.new"] {
+            self.remove_if_there(&self.dir.join(name))?;
+        }
+        Ok(())
+    }
+
+    /// How many samples there are, if all of them had been written when the writer died.
+    pub(crate) fn complete(&self, journal: &Journal) -> Result<Option<u64>> {
+        let Some(complete) = journal::read_complete(&*self.storage, &self.dir)? else {
+            return Ok(None);
+        };
+        let data = match journal.base {
+            Some(_) => self.target.clone(),
+            None => self.path(DatasetFile::Data),
+        };
+        let len = self.storage.stat(&data)?.map(|stat| stat.len);
+        Ok((len == Some(complete.bytes)).then_some(complete.samples))
     }
 
     /// Writes a file of the directory as a whole, in place of one that may be there.

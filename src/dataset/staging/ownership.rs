@@ -11,10 +11,12 @@ use super::{OLD, Staging, foreign, parent_of, scratch, staged_name};
 
 /// Whether a file of this name in a staging directory is one of ours.
 pub(super) fn is_ours(name: &str) -> bool {
-    const OURS: [&str; 9] = [
+    const OURS: [&str; 11] = [
         "lock",
         "journal",
         "journal.new",
+        "complete",
+        "complete.new",
         "commit",
         "commit.new",
         "labels.new",

@@ -226,6 +226,16 @@ impl<'a> Publication<'a> {
     /// Fails if a new file is neither at its place nor staged as it was written: then what was to
     /// be published was lost.
     pub(super) fn check_staged(&self) -> Result<()> {
+        // Staged labels may have been given up.
+        for file in DatasetFile::all().filter(|file| *file != DatasetFile::Labels) {
+            let is_listed = self.step(file).is_some_and(|step| step.new.is_some());
+            let path = staged_path(&self.staging.dir, file);
+            if !is_listed && self.staging.exists(&path)? {
+                let message = "expected only files that are to be published, found another one: the \
+                               publication can only be undone";
+                return Err(Error::new(ErrorKind::Damaged, message).at(path));
+            }
+        }
         for (file, step) in &self.steps {
             let Some(new) = &step.new else { continue };
             let path = staged_path(&self.staging.dir, *file);

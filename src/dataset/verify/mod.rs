@@ -121,6 +121,14 @@ impl Verify {
     }
 }
 
+/// What a writer that died has left.
+enum Unfinished {
+    Nothing,
+    /// A directory that belongs to no write any more.
+    Leftover(PathBuf),
+    Write(VerifyProblem),
+}
+
 /// The files of a dataset, each on its own.
 struct Files<'a> {
     storage: Arc<dyn Storage>,
@@ -182,8 +190,13 @@ impl<'a> Files<'a> {
         }
         problems.extend(found);
         let being_written = staging::is_being_written(&*self.storage, &self.path)?;
-        if let (false, Some(problem)) = (being_written, self.check_unfinished()?) {
-            problems.insert(0, problem);
+        let mut leftover = None;
+        if !being_written {
+            match self.check_unfinished()? {
+                Unfinished::Nothing => {}
+                Unfinished::Leftover(dir) => leftover = Some(dir),
+                Unfinished::Write(problem) => problems.insert(0, problem),
+            }
         }
         let bytes = self.end;
         Ok(VerifyReport {
@@ -196,6 +209,7 @@ impl<'a> Files<'a> {
             checksums,
             deep,
             being_written,
+            leftover,
         })
     }
 
@@ -204,11 +218,16 @@ impl<'a> Files<'a> {
         Ok(self.storage.open_if_exists(&path)?.map(|source| (path, source)))
     }
 
-    fn check_unfinished(&self) -> Result<Option<VerifyProblem>> {
+    fn check_unfinished(&self) -> Result<Unfinished> {
         let dir = staging::dir_of(&self.path);
-        let there = self.storage.lstat(&dir)?.is_some();
+        if self.storage.lstat(&dir)?.is_none() {
+            return Ok(Unfinished::Nothing);
+        }
+        if staging::is_spent(&*self.storage, &dir)? {
+            return Ok(Unfinished::Leftover(dir));
+        }
         let message = "an unfinished write, whose writer died";
-        Ok(there.then(|| VerifyProblem::new(&dir, message)))
+        Ok(Unfinished::Write(VerifyProblem::new(&dir, message)))
     }
 
     /// Everything but the digests: the number of samples, and what came of their checksums.

@@ -114,6 +114,10 @@ pub struct VerifyReport {
     /// Whether a writer was at work on the dataset. What was checked is the dataset that readers
     /// see until that writer is done.
     pub being_written: bool,
+    /// A directory that a writer which died has left, and in which nothing of worth is: the last that it does
+    /// is to remove it. [`Repair`](crate::repair::Repair) removes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leftover: Option<PathBuf>,
 }
 
 impl VerifyReport {
@@ -247,6 +251,7 @@ mod tests {
                 checksums: 0,
                 deep: false,
                 being_written: false,
+                leftover: None,
             }
         };
         let cure = |files: &[&str], missing: &[&str]| report(files, missing).cure(data);

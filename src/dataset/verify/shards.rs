@@ -99,6 +99,7 @@ fn empty(deep: bool) -> VerifyReport {
         checksums: 0,
         deep,
         being_written: false,
+        leftover: None,
     }
 }
 
@@ -111,6 +112,7 @@ fn add(all: &mut VerifyReport, one: VerifyReport) {
     all.digests.extend(one.digests);
     all.checksums = all.checksums.saturating_add(one.checksums);
     all.being_written |= one.being_written;
+    all.leftover = all.leftover.take().or(one.leftover);
 }
 
 /// What of a shard is not as the manifest says.

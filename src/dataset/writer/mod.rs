@@ -22,7 +22,7 @@ use serde::Serialize;
 
 #[cfg(feature = "arrays")]
 use crate::array::{ArrayPolicy, ArrayTally};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
 use crate::format::dataset::{SideFile, crc};
 use crate::format::md5::Md5;
@@ -32,7 +32,7 @@ use crate::storage::Sink;
 use super::index::Ahead;
 use super::reader::DatasetReader;
 use super::staging::{
-    self, ChecksumSpool, Journal, KeySpool, OffsetSpool, Scratch, Spool, Staging,
+    self, ChecksumSpool, Journal, KeySpool, OffsetSpool, Scratch, Spool, Staging, Unfinished,
 };
 use super::{index, labels};
 
@@ -617,8 +617,19 @@ impl Writer {
     ///
     /// Nothing was published if this fails, and the samples stay to be [repaired](crate::repair);
     /// unless the message says that the dataset is published and only tidying up failed, or that
-    /// taking the publication back failed as well: a repair completes both.
-    pub fn finish(mut self) -> Result<Stats> {
+    /// taking the publication back failed as well: a repair completes both. Where all samples are in
+    /// the file and the rest failed, such as for want of room, there is [`Remedy::Repair`].
+    pub fn finish(self) -> Result<Stats> {
+        self.end(true)
+    }
+
+    /// As [`finish`](Self::finish), for samples that can be made again: after an error nothing is left of
+    /// them, unless they are complete.
+    pub(crate) fn finish_whole(self) -> Result<Stats> {
+        self.end(false)
+    }
+
+    fn end(mut self, keeps_part: bool) -> Result<Stats> {
         let files = open(&mut self.open, self.broken, &self.path)?;
         if files.process != std::process::id() {
             let message = "a forked process cannot finish what its parent writes";
@@ -630,21 +641,27 @@ impl Writer {
         let publication = Publication { path: &self.path, options: &self.options };
         let md5 = publication
             .run(files, self.samples, self.bytes)
-            .map_err(|e| self.kept(e.at(&self.path)))?;
+            .map_err(|e| self.left(e.at(&self.path), keeps_part))?;
         Ok(Stats { samples: self.samples, bytes: self.bytes, md5 })
     }
 
-    /// Says where the samples are after an error at the end: they need not be made again.
-    fn kept(&self, error: Error) -> Error {
-        let (storage, path) = (&*self.options.storage, &self.path);
-        let journal = staging::journal_of(storage, path);
-        match (journal, staging::is_half_published(storage, path)) {
-            (Ok(Some(_)), Ok(false)) => error.note(format_args!(
-                "nothing was published, and the samples stay in {}",
-                staging::dir_of(path).display()
-            )),
-            _ => error,
+    /// Says what is left after an error at the end. What may lack samples goes, unless it is to be kept.
+    fn left(&self, error: Error, keeps_part: bool) -> Error {
+        let left = staging::unfinished(&self.options.storage, &self.path);
+        let Ok(Some((staging, Unfinished::Uncommitted(journal)))) = left else { return error };
+        let dir = staging::dir_of(&self.path);
+        let nothing = "nothing was published";
+        if matches!(staging.complete(&journal), Ok(Some(_))) {
+            let note = format_args!("{nothing}, and the samples stay in {}", dir.display());
+            return error.note(note).with_remedy(Remedy::Repair);
         }
+        if !keeps_part && !self.keep && staging.abort().is_ok() {
+            return error.note(nothing);
+        }
+        error.note(format_args!(
+            "{nothing}, and those samples that reached the file stay in {}",
+            dir.display()
+        ))
     }
 
     /// Removes everything this writer wrote.

@@ -35,6 +35,8 @@ pub struct WriterOptions {
     /// Whether the name says where to write.
     by_name: bool,
     pub(super) hash_many: HashMany,
+    /// Of a write that another process left: whether all of its samples were there.
+    pub(super) was_complete: Option<bool>,
     /// The number of the write in an object store, and those that it continues.
     pub(super) write: Option<(u64, Vec<u64>)>,
 }
@@ -52,6 +54,7 @@ impl Default for WriterOptions {
             storage: Arc::new(LocalStorage::mapped()),
             by_name: true,
             hash_many: index::hash_keys,
+            was_complete: None,
             write: None,
         }
     }
@@ -139,6 +142,13 @@ impl WriterOptions {
     /// Whether it may replace what is there.
     pub(crate) fn overwrites(&self) -> bool {
         self.overwrite
+    }
+
+    /// For a repair, which writes no sample: whether all of them were there. If not, what is left of it
+    /// stays known as the beginning of a write.
+    pub(crate) fn finishing(mut self, was_complete: bool) -> Self {
+        self.was_complete = Some(was_complete);
+        self
     }
 
     /// The number of this write, where it goes to an object store, and the numbers of writes that it

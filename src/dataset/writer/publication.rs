@@ -25,6 +25,11 @@ impl Publication<'_> {
         let shown = |e: Error| e.shown_at(self.path);
         let storage = &options.storage;
         let (mut data, streamed) = data.finish().map_err(shown)?;
+        let marks = upload.is_none() && options.was_complete.is_none();
+        if marks {
+            // Before side files take what room is left.
+            staging.will_complete(samples, bytes)?;
+        }
         offsets.finish(sync)?;
         let keys_path = staging.path(SideFile::Keys);
         keys.finish(sync, || {
@@ -49,7 +54,12 @@ impl Publication<'_> {
             },
             || {
                 rayon::join(
-                    || if sync { data.sync().map_err(shown) } else { Ok(()) },
+                    || {
+                        if sync {
+                            data.sync().map_err(shown)?;
+                        }
+                        if marks { staging.completed() } else { Ok(()) }
+                    },
                     || match (options.digests, streamed, journal.base) {
                         (true, None, Some(base)) => self.appended_digest(base, bytes).map(Some),
                         (true, None, None) => {

@@ -125,6 +125,9 @@ impl WriterOptions {
         self.lookup = self.lookup.max(journal.lookup);
         self.checksums |= journal.checksums;
         staging.discard_side_files()?;
+        if self.was_complete != Some(true) {
+            staging.withdraw()?;
+        }
         staging.scratch().clear()?;
         let data_path = match journal.base {
             Some(_) => path.to_path_buf(),

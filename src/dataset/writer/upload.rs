@@ -32,6 +32,7 @@ use super::start::check_name;
 use super::{Start, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
+use crate::note;
 use crate::storage::{self, Expected, FileId, LocalStorage, ScratchDir, Sink, Storage, UploadNote};
 
 /// Bytes that are read of a side file at a time.
@@ -45,6 +46,7 @@ const GATES: [DatasetFile; 2] =
 
 /// What `NAME.partial` says.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Claim {
     /// The number of the write.
     write: String,
@@ -55,6 +57,7 @@ struct Claim {
 
 /// An upload in parts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct BegunUpload {
     /// What the name of the file has behind that of the data file.
     file: String,
@@ -68,13 +71,13 @@ impl Claim {
             return Ok(None);
         };
         let text = source.read(0..source.len().min(MAX_CLAIM))?;
-        Ok(Some((serde_json::from_slice(&text).unwrap_or_default(), source.id())))
+        Ok(Some((note::parsed(&text).unwrap_or_default(), source.id())))
     }
 
     fn put(&self, storage: &dyn Storage, dataset: &Path, expected: Expected) -> Result<FileId> {
         let path = staging::dir_of(dataset);
-        let text = serde_json::to_vec(self).map_err(|e| Error::io(&path, e.into()))?;
-        storage.put_if(&path, &text, expected)
+        let text = serde_json::to_string(self).map_err(|e| Error::io(&path, e.into()))?;
+        storage.put_if(&path, note::sealed(&text).as_bytes(), expected)
     }
 
     fn is_of(&self, write: u64) -> bool {

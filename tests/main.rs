@@ -25,6 +25,8 @@ mod lazy;
 mod loader;
 mod mat;
 mod model;
+#[cfg(feature = "convert")]
+mod notes;
 mod packed;
 mod parted_shuffle;
 mod readers;

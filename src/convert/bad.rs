@@ -11,6 +11,7 @@ use crate::Value;
 use crate::array::ArrayTally;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl;
+use crate::note::required;
 use crate::regular::open_regular;
 use crate::storage::{LocalStorage, Storage};
 
@@ -33,6 +34,7 @@ const REASONS: usize = 5;
 
 /// What was counted so far. A resumed run continues from it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Tally {
     pub(super) skipped_duplicates: u64,
     /// Those of the first among them that differ from the sample that stays.
@@ -48,6 +50,7 @@ pub(super) struct Tally {
     pub(super) first: Vec<String>,
     /// Bytes of the quarantine file.
     pub(super) quarantined: u64,
+    #[serde(deserialize_with = "required")]
     pub(super) arrays: Option<ArrayTally>,
     pub(super) unseen: Vec<String>,
     /// What was left out or changed on the way to the samples.
@@ -67,14 +70,15 @@ impl Tally {
 
     /// Adds what was counted for later samples.
     pub(super) fn add(&mut self, later: Tally) {
-        self.skipped_duplicates += later.skipped_duplicates;
-        self.different_duplicates += later.different_duplicates;
-        self.bad += later.bad;
-        self.unsupported += later.unsupported;
-        self.cut += later.cut;
+        let sum = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        sum(&mut self.skipped_duplicates, later.skipped_duplicates);
+        sum(&mut self.different_duplicates, later.different_duplicates);
+        sum(&mut self.bad, later.bad);
+        sum(&mut self.unsupported, later.unsupported);
+        sum(&mut self.cut, later.cut);
+        sum(&mut self.quarantined, later.quarantined);
         self.first.extend(later.first);
         self.first.truncate(REASONS);
-        self.quarantined += later.quarantined;
         if let Some(arrays) = later.arrays {
             *self.arrays.get_or_insert_default() += arrays;
         }

@@ -7,14 +7,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use super::bad::{BadInput, Quarantine, Tally};
+use super::compared::{Compared, Noted, not_noted};
 use super::conversion::Conversion;
 use super::export;
 use super::format::{Format, Output};
-use super::monitor::{Monitor, Notice, Phase, Progress, Total, check_cancelled, kept};
+use super::monitor::{self, Monitor, Notice, Phase, Progress, Total, check_cancelled, kept};
 use super::open::{Opened, Samples};
+use super::part_notes::Done;
 use super::part_objects::at_once;
 use super::parts::no_units;
 use super::passing::{Passing, starts};
@@ -22,8 +24,11 @@ use super::place;
 use super::plan::{Plan, difference};
 use super::report::{Report, WrittenOutput};
 use super::reshape::{Unseen, check_unseen};
-use super::run::{Beginning, Begun, Complete, Exporting, Peeked, Whole, is_dataset};
+use super::run::{
+    Beginning, Begun, Complete, Exporting, Filled, Peeked, Whole, check_unit, is_dataset,
+};
 use super::scattered::remove_scattered;
+use super::shards::Made;
 use super::split::Assignment;
 use super::twins::Origins;
 use super::writer::SplitWriter;
@@ -35,7 +40,7 @@ use crate::dataset::{Stats, Writer};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::rearrange;
 use crate::sampler::{Sampler, Shuffle};
-use crate::storage::{self, Lock};
+use crate::storage::{self, LocalStorage, Lock, Storage};
 
 /// Bytes of samples that a shuffle holds in memory, where that is enough.
 const SHUFFLE_MEMORY: u64 = 1 << 30;
@@ -149,12 +154,16 @@ impl Conversion {
             self.check_places(plan)?;
         }
         let plan = plan.to_json()?;
-        let is_stream = |plan: &Json| plan["units"].is_null();
+        // All of it is one part.
+        let is_stream =
+            |plan: &Json| plan.get("units").is_some_and(Json::is_null) && plan["parts"] == 1;
         let is_begun = |there: &Parts| is_stream(there.plan()) && !there.are_objects();
         if let Some(there) = there.filter(|there| is_begun(there) && is_stream(&plan)) {
             // A stream that was read in part cannot be read again. In an object store its reader may be alive;
             // here it is not if nothing is locked.
             let _locks = (there.lock(Part::whole())?, there.lock_all()?);
+            // What is of another plan than the one that is there is not given up.
+            there.state(Part::whole())?;
             there.remove()?;
         }
         Parts::create(&self.output, &plan).map_err(|error| {
@@ -242,7 +251,7 @@ impl Conversion {
             return Ok(report);
         }
         let report = |made: Complete, quarantine: Option<PathBuf>, resumed: bool| {
-            let Complete { samples, bytes, tally } = made;
+            let Complete { samples, bytes, tally, .. } = made;
             let output = WrittenOutput::dataset(parts.path(part), samples, bytes);
             let duration = start.elapsed();
             let outputs = vec![output];
@@ -266,6 +275,7 @@ impl Conversion {
             Samples::Units(input) => {
                 let run = part.units(&*input);
                 end = Some(run.end);
+                check_unit(begun.unit.unwrap_or(run.start), run.clone(), &parts.path(part))?;
                 let rest = begun.unit.unwrap_or(run.start)..run.end;
                 before = starts(&*input, run);
                 Box::new(InOrder::of_units(input, rest))
@@ -281,11 +291,16 @@ impl Conversion {
             keys,
             is_part: true,
         };
-        let (writer, tally, quarantine) = self.fill(begun, source, whole, monitor)?;
-        let stats = writer.finish()?;
+        let Filled { writer, tally, quarantine, crc32 } =
+            self.fill(begun, source, whole, monitor)?;
+        let stats = writer.finish().map_err(|error| match error.remedy() {
+            // The log continues after what was written.
+            Some(Remedy::Repair) | None => error.advise("the same command continues"),
+            Some(_) => error,
+        })?;
         // Before the part counts as finished: a crash in between would lose what is bad.
         let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
-        let made = Complete { samples: stats.samples, bytes: stats.bytes, tally };
+        let made = Complete { samples: stats.samples, bytes: stats.bytes, crc32, tally };
         finish_part(parts, part, &made)?;
         Ok(report(made, quarantine, resumed))
     }
@@ -311,8 +326,8 @@ impl Conversion {
 
 /// Notes that a part is finished.
 fn finish_part(parts: &Parts, part: Part, made: &Complete) -> Result<()> {
-    let Complete { samples, bytes, tally } = made;
-    parts.finish(part, json!({"samples": samples, "bytes": bytes, "tally": tally}))
+    let Complete { samples, bytes, crc32, ref tally } = *made;
+    parts.finish(part, &Done { samples, bytes, tally: tally.clone(), crc32, shards: None })
 }
 
 /// Joins the parts of a conversion to this output, which were written by
@@ -420,14 +435,14 @@ struct Joining<'a> {
     conversion: Conversion,
     all: Vec<Part>,
     /// What each of them has noted at its end. In an object store it may be removed at any time.
-    states: Vec<Json>,
+    states: Vec<Done>,
     samples: u64,
     tally: Tally,
 }
 
 impl<'a> Joining<'a> {
     fn of(parts: &'a Parts, plan: Plan, durable: bool) -> Result<Joining<'a>> {
-        let all = plan.all_parts();
+        let all = parts.all()?;
         let (mut samples, mut tally, mut missing) = (0u64, None::<Tally>, Vec::new());
         let mut states = Vec::with_capacity(all.len());
         for (&part, state) in all.iter().zip(at_once(&all, |part| parts.state(*part))?) {
@@ -435,11 +450,10 @@ impl<'a> Joining<'a> {
                 missing.push(part);
                 continue;
             };
-            samples += state["samples"].as_u64().unwrap_or(0);
-            let found: Tally = serde_json::from_value(state["tally"].clone()).unwrap_or_default();
+            samples = samples.saturating_add(state.samples);
             match &mut tally {
-                Some(tally) => tally.add(found),
-                None => tally = Some(found),
+                Some(tally) => tally.add(state.tally.clone()),
+                None => tally = Some(state.tally.clone()),
             }
             states.push(state);
         }
@@ -494,21 +508,60 @@ impl<'a> Joining<'a> {
     /// Writes the manifest: the shards are in their places.
     fn shards(&self, monitor: &mut dyn Monitor) -> Result<Report> {
         monitor.begin(Phase::Finishing, Total::default());
-        let made: Vec<Vec<Json>> = (self.states.iter())
-            .map(|state| state["shards"].as_array().cloned().unwrap_or_default())
-            .collect();
+        let mut made = Vec::new();
+        for (part, state) in self.all.iter().zip(&self.states) {
+            made.extend_from_slice(self.shards_of(*part, state)?);
+        }
         let output = self.conversion.publish_shards(self.parts, &made)?;
         let quarantine = self.quarantine()?;
         Ok(Report { quarantine, ..self.report(vec![output]) })
     }
 
-    /// The samples of all parts in order.
-    fn source(&self) -> Result<Box<dyn Source>> {
-        let mut inputs: Vec<Box<dyn Input>> = Vec::with_capacity(self.all.len());
-        for part in &self.all {
-            inputs.push(Box::new(DatasetInput::open(self.parts.path(*part))?));
+    /// The shards of a part, if they are what was noted of it.
+    fn shards_of<'b>(&self, part: Part, done: &'b Done) -> Result<&'b [Made]> {
+        let shards = done.shards.as_deref().unwrap_or_default();
+        let sum = |of: fn(&Made) -> u64| shards.iter().map(of).fold(0, u64::saturating_add);
+        let found = (sum(|made| made.samples), sum(|made| made.bytes));
+        match done.shards.is_some() && found == (done.samples, done.bytes) {
+            true => Ok(shards),
+            false => Err(not_noted(&self.parts.note_of(part), counted(done), sizes(found))),
         }
-        Ok(Box::new(InOrder::new(Chained::new(inputs)?)))
+    }
+
+    /// The samples of all parts in order, compared with what was noted of each.
+    fn source(&self) -> Result<Box<dyn Source>> {
+        let opened = at_once(&self.all, |part| {
+            let path = self.parts.path(*part);
+            let reader = DatasetReader::open(&path).map_err(|error| match error.kind() {
+                ErrorKind::NotFound => not_noted(&path, "its samples".into(), "none".into()),
+                _ => error,
+            })?;
+            DatasetInput::new(reader)
+        })?;
+        let mut inputs: Vec<Box<dyn Input>> = Vec::with_capacity(self.all.len());
+        let mut noted = Vec::with_capacity(self.all.len());
+        for ((part, done), input) in self.all.iter().zip(&self.states).zip(opened) {
+            let path = self.parts.path(*part);
+            let found = input.size();
+            if found != (done.samples, done.bytes) {
+                return Err(not_noted(&path, counted(done), sizes(found)));
+            }
+            noted.push(Noted::new(path, done));
+            inputs.push(Box::new(input));
+        }
+        let source = Box::new(InOrder::new(Chained::new(inputs)?));
+        Ok(Box::new(Compared::new(source, noted)))
+    }
+
+    /// The only part, whose samples are read in another order, and so are compared first.
+    fn compared(&self, part: Part, done: &Done) -> Result<PathBuf> {
+        let path = self.parts.path(part);
+        let found = DatasetInput::open(&path)?.size();
+        if found != (done.samples, done.bytes) {
+            return Err(not_noted(&path, counted(done), sizes(found)));
+        }
+        Noted::new(path.clone(), done).check(checksum(&path)?)?;
+        Ok(path)
     }
 
     /// Whether all datasets are there that an earlier run was about to write; what is there is
@@ -531,16 +584,22 @@ impl<'a> Joining<'a> {
 
     /// Publishes one of the datasets. The parts recognise it by its data file.
     fn publish(&self, mut writer: Writer, path: &Path) -> Result<Stats> {
-        writer.flush()?;
-        self.parts.will_publish(&staging::dir_of(path).join("data"), path)?;
-        // Something else may have come there meanwhile.
-        match self.parts.place(path)? {
-            Place::Foreign => {
-                let _ = writer.abort();
-                Err(export::foreign(path))
+        let noted = writer.flush().and_then(|()| {
+            self.parts.will_publish(&staging::dir_of(path).join("data"), path)?;
+            // Something else may have come there meanwhile.
+            match self.parts.place(path)? {
+                Place::Foreign => Err(export::foreign(path)),
+                _ => Ok(()),
             }
-            _ => writer.finish(),
+        });
+        if let Err(error) = noted {
+            // The first error is the one to report.
+            let _ = writer.abort();
+            return Err(error);
         }
+        let again =
+            |error: Error| error.advise("all parts are kept: the same command joins them again");
+        writer.finish_whole().map_err(again)
     }
 
     /// Writes one dataset, or several.
@@ -568,9 +627,9 @@ impl<'a> Joining<'a> {
                 }
             }
             Some(seed) => {
-                let joined = match (&self.all[..], split.is_split()) {
+                let joined = match (&self.all[..], &self.states[..], split.is_split()) {
                     // There is nothing to join.
-                    ([one], false) => vec![self.parts.path(*one)],
+                    ([one], [done], false) => vec![self.compared(*one, done)?],
                     _ => {
                         let meanwhile: Vec<PathBuf> = (0..paths.len())
                             .map(|at| self.parts.dir().join(format!("joined-{at}.msgpack")))
@@ -580,7 +639,7 @@ impl<'a> Joining<'a> {
                         (skipped, different) = (written.skipped, written.different);
                         assignment = written.assignment;
                         for writer in written.writers {
-                            writer.finish()?;
+                            writer.finish_whole()?;
                         }
                         meanwhile
                     }
@@ -749,6 +808,25 @@ fn check_missing(output: &Path, missing: &[Part], all: usize) -> Result<()> {
     Err(Error::new(ErrorKind::Interrupted, message)
         .at(output)
         .with_remedy(Remedy::MakePart { first: first.to_string(), missing: (missing.len(), all) }))
+}
+
+/// Samples and bytes as text.
+fn sizes((samples, bytes): (u64, u64)) -> String {
+    format!("{} in {bytes} bytes", monitor::counted(samples, "sample"))
+}
+
+fn counted(done: &Done) -> String {
+    sizes((done.samples, done.bytes))
+}
+
+/// The CRC-32 of a file.
+fn checksum(path: &Path) -> Result<u32> {
+    let (file, mut crc) = (LocalStorage::mapped().open(path)?, crc32fast::Hasher::new());
+    file.scan(0..file.len(), 1 << 20, |bytes, _| {
+        crc.update(bytes);
+        None::<()>
+    })?;
+    Ok(crc.finalize())
 }
 
 /// Writes a dataset in random order.

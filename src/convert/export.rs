@@ -307,5 +307,5 @@ pub(super) fn foreign(path: &Path) -> Error {
     let message = "what is there now was put there since the parts began to be joined";
     Error::new(ErrorKind::Foreign, message)
         .at(path)
-        .advise("remove it or rename it, then join the parts again")
+        .advise("move it elsewhere, then join the parts again: then the two can be compared")
 }

@@ -12,6 +12,7 @@ use ureq::http::{HeaderMap, Response, StatusCode, header};
 
 use super::leftover::{check_leftover, create_anew};
 use crate::error::{Error, ErrorKind, Result};
+use crate::note::{self, required};
 use crate::regular;
 use crate::storage::{LocalStorage, Lock, Storage, is_unreachable};
 
@@ -54,11 +55,14 @@ pub struct Fetch {
 
 /// What is known about the bytes that have arrived.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Known {
     url: String,
     /// An entity tag or a date, which differs for a later file at the same address.
+    #[serde(deserialize_with = "required")]
     validator: Option<String>,
     /// Bytes of the whole file.
+    #[serde(deserialize_with = "required")]
     total: Option<u64>,
     /// The bytes that are durable. The file may have more, but after a power failure they can be
     /// anything.
@@ -425,7 +429,7 @@ impl Partial {
         let len = file.metadata().map_err(at)?.len();
         let note = with_suffix(path, ".json");
         // A note that cannot be read is ignored.
-        let known = regular::read(&note).ok().and_then(|json| serde_json::from_slice(&json).ok());
+        let known = regular::read(&note).ok().and_then(|json| note::parsed(&json).ok());
         let known = known.filter(|known: &Known| known.url == url).unwrap_or_default();
         let len = len.min(known.synced);
         file.set_len(len).map_err(at)?;
@@ -444,8 +448,8 @@ impl Partial {
     }
 
     fn know(&mut self, known: Known) -> Result<()> {
-        let json = serde_json::to_vec(&known).unwrap_or_default();
-        let written = create_anew(&self.note).and_then(|mut note| note.write_all(&json));
+        let json = note::sealed(&serde_json::to_string(&known).unwrap_or_default());
+        let written = create_anew(&self.note).and_then(|mut note| note.write_all(json.as_bytes()));
         written.map_err(|error| Error::io(&self.note, error))?;
         self.known = known;
         Ok(())

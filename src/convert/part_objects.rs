@@ -10,11 +10,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::part_notes::MAX_NOTE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{self, Expected, FileId, Storage, in_parallel};
 
-/// The most bytes of a note: a part of as many shards as a manifest may list has fewer.
-const MAX_NOTE: u64 = 128 << 20;
 /// How often a part is taken where others take it at the same time.
 pub(super) const TRIES: usize = 20;
 /// Threads that ask a store at the same time.

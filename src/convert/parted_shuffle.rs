@@ -31,6 +31,7 @@ use crate::dataset::DatasetReader;
 use crate::dataset::index::recorded_md5;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::is_manifest;
+use crate::note;
 use crate::sampler::{Order, Sampler, Shuffle};
 use crate::storage::{self, Source, fetch_together};
 
@@ -82,6 +83,7 @@ pub struct PartedShuffle {
 
 /// Of what a part was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Plan {
     version: u32,
     samples: u64,
@@ -96,6 +98,7 @@ struct Plan {
 
 /// A part of the first pass that is finished.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Scattered {
     plan: Plan,
     runs: Vec<Run>,
@@ -103,6 +106,7 @@ struct Scattered {
 
 /// Samples that were in memory together.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Run {
     /// The samples of the source, from the first up to but without the second.
     samples: (u64, u64),
@@ -239,7 +243,7 @@ impl PartedShuffle {
         }
         let note = serde_json::to_string(&Scattered { plan, runs });
         let note = note.map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
-        output.finish(&note, scatter.file(part, "json"))
+        output.finish(&note::sealed(&note), scatter.file(part, "json"))
     }
 
     /// The second pass, of one part: writes its shard. All parts of the first pass must be finished.
@@ -375,8 +379,10 @@ fn is_web(url: &Path) -> bool {
 fn scattered(scatter: &Scatter, part: Part, plan: &Plan) -> Result<Option<Scattered>> {
     let Some(text) = scatter.note(part)? else { return Ok(None) };
     let path = scatter.file(part, "json");
-    let noted: Scattered = serde_json::from_slice(&text)
-        .map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()).at(&path))?;
+    let noted: Scattered = note::parsed(&text).map_err(|found| {
+        let message = format!("not the end of a part: {found}");
+        Error::new(ErrorKind::Damaged, message).at(&path)
+    })?;
     if noted.plan != *plan {
         let message = "it was made of another source, seed or number of parts";
         let error = Error::new(ErrorKind::Invalid, message).at(&path);

@@ -13,7 +13,7 @@
 //! | `published` | the dataset is there: the rest of the directory can be removed |
 //!
 //! The digest of the plan identifies a part, so a part of another plan or of other sources is never
-//! used by mistake.
+//! used by mistake. What the notes say, and how they are read, is in [`part_notes`](super::part_notes).
 //!
 //! Where the dataset is in an object store, so are these, as objects with names of this form. There
 //! are no locks: [`PartObjects`] fences runs off instead, by one object for each part. So
@@ -28,22 +28,26 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
 
 use super::Input;
+use super::part_notes::{self, Commit, Done, Finished, Seen};
 use super::part_objects::{Lost, PartObjects};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
+use crate::note;
 use crate::regular;
 use crate::storage::{self, LocalStorage, Lock, Storage, random};
 
 /// More parts than this are a mistake.
 const MAX_PARTS: usize = 1_000_000;
+/// As it is in a plan.
+const MAX_COUNT: u64 = MAX_PARTS as u64;
 
 /// One of several parts: `3/7` is the third of seven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,20 +155,6 @@ pub(super) struct Parts {
     is_new: bool,
 }
 
-/// What says that a part is finished.
-#[derive(Serialize, Deserialize)]
-struct Finished {
-    plan: String,
-    state: Json,
-    /// The run of the part that notes it, where that is fenced: no two notes of two runs are alike,
-    /// as a store may tell them apart by nothing but their bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    run: Option<String>,
-    /// There: what was noted when the part was finished.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    finished: Option<Json>,
-}
-
 impl Parts {
     /// Begins parts of this plan, or opens those that others have begun.
     ///
@@ -179,11 +169,11 @@ impl Parts {
                 let dir = dir_of(&dataset);
                 let mut named = plan.clone();
                 named[ID] = format!("{:016x}", random()).into();
-                let text = render(&named);
+                let text = note::sealed(&render(&named));
                 let is_new = objects.create(&file_in(&dir, "plan.json"), text.as_bytes())?;
                 Parts { is_new, ..Parts::read(dir, Some(objects))? }
             }
-            None => Parts::create_files(dir_of(dataset), &text)?,
+            None => Parts::create_files(dir_of(dataset), &note::sealed(&text))?,
         };
         match parts.plan == *plan {
             true => Ok(parts),
@@ -229,6 +219,8 @@ impl Parts {
         }
         let dir = dir_of(dataset);
         match check_dir(&dir)? {
+            // No more than the place of a plan.
+            true if !dir.join("plan.json").exists() && is_unbegun(&dir)? => Ok(None),
             true => Parts::read(dir, None).map(Some),
             false => Ok(None),
         }
@@ -243,12 +235,13 @@ impl Parts {
             // An earlier removal was interrupted.
             Err(_) if parts.objects.is_none() && parts.end()?.is_some() => b"null".to_vec(),
             Ok(None) if parts.end()?.is_some() => b"null".to_vec(),
-            Ok(None) => return Err(Error::io(&path, io::ErrorKind::NotFound.into())),
+            Ok(None) if parts.objects.is_some() => {
+                return Err(Error::io(&path, io::ErrorKind::NotFound.into()));
+            }
+            Ok(None) => return Err(without_plan(&parts.dir)),
             Err(error) => return Err(error),
         };
-        parts.plan = serde_json::from_slice(&text).map_err(|error| {
-            Error::new(ErrorKind::Damaged, format!("not a plan: {error}")).at(&path)
-        })?;
+        parts.plan = part_notes::parse(&text, &path, "the plan of parts")?;
         if parts.objects.is_some() {
             parts.id = id_of(&mut parts.plan);
         }
@@ -270,11 +263,7 @@ impl Parts {
         if let Some(objects) = &self.objects {
             return objects.read(path);
         }
-        match regular::read(path) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io(path, error)),
-        }
+        part_notes::read(path)
     }
 
     fn dir_file(&self, name: &str) -> PathBuf {
@@ -284,6 +273,29 @@ impl Parts {
     /// The plan.
     pub(super) fn plan(&self) -> &Json {
         &self.plan
+    }
+
+    /// How many parts there are. None are left where only the end is to be tidied up.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](ErrorKind::Damaged) if the plan does not say so, or no such number.
+    pub(super) fn count(&self) -> Result<usize> {
+        let found = &self.plan["parts"];
+        match found.as_u64() {
+            Some(count @ 1..=MAX_COUNT) => Ok(count as usize),
+            None if self.plan.is_null() && self.end()?.is_some() => Ok(0),
+            _ => {
+                let found =
+                    format!("parts: expected a number from 1 to {MAX_COUNT}, found {found}");
+                Err(part_notes::damaged(&self.dir_file("plan.json"), "the plan of parts", found))
+            }
+        }
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Result<Vec<Part>> {
+        Ok(Part::all(self.count()?).collect())
     }
 
     /// The digest of the plan.
@@ -307,19 +319,22 @@ impl Parts {
         self.dir_file(&format!("part-{}-of-{}.{ending}", part.number, part.of))
     }
 
+    /// The note that says that a part is finished.
+    pub(super) fn note_of(&self, part: Part) -> PathBuf {
+        self.file(part, if self.objects.is_some() { "shards" } else { "json" })
+    }
+
     /// What was noted when the part was finished; `None` if it is not.
-    pub(super) fn state(&self, part: Part) -> Result<Option<Json>> {
-        let (ending, what) = match self.objects {
-            Some(_) => ("shards", NOTE),
-            None => ("json", "the end of a part"),
-        };
-        let path = self.file(part, ending);
+    pub(super) fn state(&self, part: Part) -> Result<Option<Done>> {
+        let what = if self.objects.is_some() { NOTE } else { "the end of a part" };
+        let path = self.note_of(part);
         let Some(text) = self.read_note(&path)? else { return Ok(None) };
         let noted = self.parse(&text, &path, what)?;
-        Ok(match self.objects {
+        let done = match self.objects {
             Some(_) => noted.finished,
             None => Some(noted.state),
-        })
+        };
+        done.map(|done| part_notes::typed(done, &path, what)).transpose()
     }
 
     /// Notes how far a part is, which this process has [taken](Self::lock).
@@ -348,15 +363,11 @@ impl Parts {
         if state.is_null() {
             return Ok(None);
         }
-        serde_json::from_value(state).map(Some).map_err(|error| {
-            Error::new(ErrorKind::Damaged, format!("not a note about a part: {error}")).at(&path)
-        })
+        part_notes::typed(state, &path, NOTE).map(Some)
     }
 
     fn parse(&self, text: &[u8], path: &Path, what: &str) -> Result<Finished> {
-        let noted: Finished = serde_json::from_slice(text).map_err(|error| {
-            Error::new(ErrorKind::Damaged, format!("not {what}: {error}")).at(path)
-        })?;
+        let noted: Finished = part_notes::parse(text, path, what)?;
         match noted.plan == self.digest {
             true => Ok(noted),
             false => Err(Error::new(ErrorKind::Invalid, "a part of another plan").at(path)),
@@ -364,12 +375,13 @@ impl Parts {
     }
 
     fn rendered(&self, state: Json) -> String {
-        render(&Finished { plan: self.digest.clone(), state, run: None, finished: None })
+        let noted = Finished { plan: self.digest.clone(), state, run: None, finished: None };
+        note::sealed(&render(&noted))
     }
 
     fn fenced(&self, state: Json, finished: Option<Json>) -> String {
         let run = Some(format!("{:016x}", random()));
-        render(&Finished { plan: self.digest.clone(), state, run, finished })
+        note::sealed(&render(&Finished { plan: self.digest.clone(), state, run, finished }))
     }
 
     /// Keeps other processes from writing this part at the same time: on a disk those that come later,
@@ -492,8 +504,9 @@ impl Parts {
         Err(Error::new(ErrorKind::Locked, message).at(&self.dir))
     }
 
-    /// Notes that a part is finished, with this state.
-    pub(super) fn finish(&self, part: Part, state: Json) -> Result<()> {
+    /// Notes that a part is finished.
+    pub(super) fn finish(&self, part: Part, done: &Done) -> Result<()> {
+        let state = serde_json::to_value(done).unwrap_or_default();
         let Some(objects) = &self.objects else {
             return self.write(&self.file(part, "json"), &self.rendered(state));
         };
@@ -509,7 +522,8 @@ impl Parts {
     pub(super) fn begin_commit(&self, targets: &[PathBuf]) -> Result<()> {
         let before = targets.iter().map(|path| Ok((name_of(path), Seen::at(path)?)));
         let before = before.collect::<Result<_>>()?;
-        self.note_commit(&Commit { before, made: BTreeMap::new() })
+        let plan = Some(self.digest.clone());
+        self.note_commit(&Commit { plan, before, made: BTreeMap::new() })
     }
 
     /// Notes that what is now at `staged` is about to be renamed to `target`, so that it is known
@@ -533,8 +547,8 @@ impl Parts {
         let commit = self.read_commit()?;
         let name = name_of(target);
         Ok(match (commit.made.get(&name), commit.before.get(&name)) {
-            (Some(made), _) if *made == seen => Place::Made,
-            (_, Some(Some(before))) if *before == seen => Place::Before,
+            (Some(made), _) if seen.is(made) => Place::Made,
+            (_, Some(Some(before))) if seen.is(before) => Place::Before,
             _ => Place::Foreign,
         })
     }
@@ -545,19 +559,23 @@ impl Parts {
     }
 
     fn note_commit(&self, commit: &Commit) -> Result<()> {
-        self.write(&self.dir.join("commit"), &render(commit))
+        self.write(&self.dir.join("commit"), &note::sealed(&render(commit)))
     }
 
     fn read_commit(&self) -> Result<Commit> {
         let path = self.dir.join("commit");
-        let text = regular::read(&path).map_err(|error| Error::io(&path, error))?;
+        let text = part_notes::read(&path)?.unwrap_or_default();
         // Earlier versions said nothing in it, so nothing is known.
         if text.is_empty() {
             return Ok(Commit::default());
         }
-        serde_json::from_slice(&text).map_err(|error| {
-            Error::new(ErrorKind::Damaged, format!("not the note of a commit: {error}")).at(&path)
-        })
+        let commit: Commit = part_notes::parse(&text, &path, "the note of a commit")?;
+        match &commit.plan {
+            Some(plan) if *plan != self.digest => {
+                Err(Error::new(ErrorKind::Invalid, "the commit of another plan").at(&path))
+            }
+            _ => Ok(commit),
+        }
     }
 
     /// Whether it was begun before.
@@ -567,7 +585,8 @@ impl Parts {
 
     /// Notes that the dataset is there.
     pub(super) fn published(&self) -> Result<()> {
-        self.write(&self.dir_file("published"), &self.id)
+        let of = if self.objects.is_some() { &self.id } else { &self.digest };
+        self.write(&self.dir_file("published"), of)
     }
 
     /// Whether the dataset is there.
@@ -599,8 +618,19 @@ impl Parts {
                 // One of an earlier conversion, written late, says nothing.
                 Ok(Some(end).filter(|_| self.id.is_empty() || id == self.id.as_bytes()))
             }
-            None => Ok(Some(End::Published).filter(|_| path.exists())),
+            None => self.published_file(&path),
         }
+    }
+
+    /// What the file says by which all the rest can be removed. That of an earlier version is empty, and
+    /// where the plan is gone it has been believed before.
+    fn published_file(&self, path: &Path) -> Result<Option<End>> {
+        let Some(text) = part_notes::read(path)? else { return Ok(None) };
+        if text.is_empty() || self.plan.is_null() || text == self.digest.as_bytes() {
+            return Ok(Some(End::Published));
+        }
+        let found = "it is of another plan, or was cut short".to_owned();
+        Err(part_notes::damaged(path, "the end of these parts", found))
     }
 
     /// Keeps all who have not begun a part from beginning one, where no lock does.
@@ -631,9 +661,8 @@ impl Parts {
                 // Another process has removed it, and what is there now may be of the next conversion.
                 return self.remove_end(objects);
             }
-            let of = self.plan["parts"].as_u64().unwrap_or(0).min(MAX_PARTS as u64);
-            let note = |part| self.file(part, "shards");
-            let notes: Vec<PathBuf> = Part::all(of as usize).map(note).collect();
+            let note = |part: Part| self.file(part, "shards");
+            let notes: Vec<PathBuf> = self.all()?.into_iter().map(note).collect();
             objects.remove(&notes)?;
             // By the plan the others are found.
             objects.remove(&[self.dir_file("plan.json")])?;
@@ -708,6 +737,29 @@ impl Parts {
     }
 }
 
+/// Whether nothing but what a process leaves that was killed before it had written a plan is in a directory
+/// of parts.
+fn is_unbegun(dir: &Path) -> Result<bool> {
+    let at = |error| Error::io(dir, error);
+    for entry in fs::read_dir(dir).map_err(at)? {
+        let name = name_of(&entry.map_err(at)?.path());
+        let is_new = name.starts_with("plan.") && name.ends_with(".new");
+        let is_lock = name == "lock" || (name.starts_with("part-") && name.ends_with(".lock"));
+        if !is_new && !is_lock {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The error where there are parts, but not what says of which conversion.
+fn without_plan(dir: &Path) -> Error {
+    let message = "expected plan.json, the plan of the parts in this folder, found none";
+    Error::new(ErrorKind::Interrupted, message).at(dir).advise(
+        "any of the parts, run once more by the same command, writes it again: parts that are finished stay",
+    )
+}
+
 /// The number of the conversion in `plan.json` in an object store, which is no part of the plan.
 const ID: &str = "conversion_id";
 
@@ -752,48 +804,6 @@ pub(super) enum Place {
     Made,
     /// Something else.
     Foreign,
-}
-
-/// What `commit` says, by the names of the files and folders.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Commit {
-    before: BTreeMap<String, Option<Seen>>,
-    made: BTreeMap<String, Seen>,
-}
-
-/// By what a file or folder is known again. A rename changes none of it.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Seen {
-    /// The numbers of the device and the file, where the system has any.
-    id: (u64, u64),
-    bytes: u64,
-    /// Seconds and nanoseconds.
-    modified: (u64, u32),
-}
-
-impl Seen {
-    fn at(path: &Path) -> Result<Option<Seen>> {
-        let found = match path.symlink_metadata() {
-            Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io(path, error)),
-        };
-        #[cfg(unix)]
-        let id = {
-            use std::os::unix::fs::MetadataExt;
-            (found.dev(), found.ino())
-        };
-        #[cfg(not(unix))]
-        let id = (0, 0);
-        if found.is_dir() {
-            // What is in it may be looked at, or moved with it.
-            return Ok(Some(Seen { id, bytes: 0, modified: (0, 0) }));
-        }
-        let modified = found.modified().ok();
-        let since = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
-        let modified = since.map_or((0, 0), |since| (since.as_secs(), since.subsec_nanos()));
-        Ok(Some(Seen { id, bytes: found.len(), modified }))
-    }
 }
 
 fn name_of(path: &Path) -> String {
@@ -946,9 +956,9 @@ mod tests {
         let plan = serde_json::json!({"a": 1});
         let parts = Parts::create(&dataset, &plan).unwrap();
         let again = Parts::create(&dataset, &plan).unwrap();
-        assert_eq!(again.state(Part::whole()).unwrap(), None);
-        parts.finish(Part::whole(), Json::from(7)).unwrap();
-        assert_eq!(again.state(Part::whole()).unwrap(), Some(7.into()));
+        assert!(again.state(Part::whole()).unwrap().is_none());
+        parts.finish(Part::whole(), &Done { samples: 7, ..Done::default() }).unwrap();
+        assert_eq!(again.state(Part::whole()).unwrap().unwrap().samples, 7);
         let other = serde_json::json!({"a": 2});
         assert_eq!(Parts::create(&dataset, &other).unwrap_err().kind(), ErrorKind::Invalid);
         fs::write(parts.dir().join("plan.json"), "{\"a\":2}").unwrap();

@@ -62,6 +62,8 @@ pub(super) struct Passing<'a> {
     before: Option<Tally>,
     pub(super) quarantine: Option<Quarantine>,
     pub(super) log: Option<UnitLog>,
+    /// The CRC-32 of all samples, once all are passed, where there is a log.
+    pub(super) crc32: Option<u32>,
     unseen: Unseen,
     origins: Origins,
     /// Bytes of input before each unit.
@@ -87,6 +89,7 @@ impl<'a> Passing<'a> {
             before: None,
             quarantine: None,
             log: None,
+            crc32: None,
             unseen: Unseen::default(),
             origins: Origins::default(),
             starts: &[],
@@ -248,16 +251,14 @@ impl<'a> Passing<'a> {
         if let (Some(log), Some(unit)) = (&mut self.log, source.unit()) {
             let begins = log.begins(unit);
             if begins && !log.is_due(self.written.1) {
-                let state = serde_json::to_value(&self.tally).unwrap_or_default();
-                log.remember(unit, self.written, state);
+                log.remember(unit, self.written, &self.tally);
             } else if begins {
                 // The log counts what is in the quarantine and in the data, so both come before it.
                 if let Some(quarantine) = &mut self.quarantine {
                     quarantine.sync(self.tally.quarantined)?;
                 }
                 writer.flush()?;
-                let state = serde_json::to_value(&self.tally).unwrap_or_default();
-                log.note(unit, self.written, state)?;
+                log.note(unit, self.written, &self.tally)?;
             }
         }
         self.tally.remarks = self.remarks_of(&source.remarks());
@@ -309,14 +310,13 @@ impl<'a> Passing<'a> {
         if let Some(quarantine) = &mut self.quarantine {
             quarantine.sync(self.tally.quarantined)?;
         }
-        match (self.log.take(), units) {
-            (Some(log), Some(units)) => {
-                writer.flush()?;
-                let state = serde_json::to_value(&self.tally).unwrap_or_default();
-                log.finish(units, self.written, state)
-            }
-            _ => Ok(()),
+        let Some(mut log) = self.log.take() else { return Ok(()) };
+        if let Some(units) = units {
+            writer.flush()?;
+            log.finish(units, self.written, &self.tally)?;
         }
+        self.crc32 = Some(log.crc32());
+        Ok(())
     }
 }
 

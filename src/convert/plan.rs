@@ -13,7 +13,7 @@ use super::format::{self, Format};
 use super::open::{Opened, Samples};
 use super::parts::no_units;
 use super::source_file::{size_of, version_of};
-use super::{Input, Part, names};
+use super::{Input, names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
 
@@ -134,7 +134,15 @@ impl Plan {
             let message = format!("expected the plan of a conversion: {error}");
             Error::new(ErrorKind::Damaged, message).at(output)
         };
+        let there = plan;
         let mut plan: Plan = serde_json::from_value(plan.clone()).map_err(damaged)?;
+        // A field that would be left out here may change what is made.
+        if let Some(field) = unknown(there, &plan.to_json()?) {
+            let message = format!("the plan has a field that is not known here: {field:?}");
+            return Err(Error::new(ErrorKind::Unsupported, message)
+                .at(output)
+                .advise("join the parts by the version that wrote them"));
+        }
         plan.conversion.output = output.to_path_buf();
         Ok(plan)
     }
@@ -157,11 +165,15 @@ impl Plan {
         let are_tar = !self.files.is_empty() && self.files.iter().all(is_tar);
         self.conversion.options.from.or(are_tar.then_some(Format::Webdataset))
     }
+}
 
-    /// All parts.
-    pub(super) fn all_parts(&self) -> Vec<Part> {
-        Part::all(self.parts.unwrap_or(0)).collect()
-    }
+/// A member of this object, or of one in it, that the other one does not have.
+fn unknown(there: &Json, known: &Json) -> Option<String> {
+    let (Json::Object(there), Json::Object(known)) = (there, known) else { return None };
+    there.iter().find_map(|(name, value)| match known.get(name) {
+        None => Some(name.clone()),
+        Some(known) => unknown(value, known),
+    })
 }
 
 /// What differs between two plans that were kept as lines, in words.

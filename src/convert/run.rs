@@ -1,6 +1,7 @@
 //! Runs a conversion: a dataset, or another format, from start to end or from where an earlier run
 //! was interrupted.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -21,7 +22,7 @@ use super::unit_log::{Resumed, Resumption, UnitLog, resume, unfinished_plan};
 use super::{Duplicates, InOrder, Input, Parts, Place, Recode, Remarks, Source};
 use crate::array::ArrayPolicy;
 use crate::dataset::DatasetReader;
-use crate::dataset::{Writer, WriterOptions};
+use crate::dataset::{Stats, Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage;
 
@@ -74,7 +75,7 @@ impl Conversion {
             Beginning::Complete(complete) => {
                 let bytes = Some(complete.tally.quarantined);
                 let quarantine = Quarantine::settle(Quarantine::path_of(dataset), bytes)?;
-                let Complete { samples, bytes, tally } = complete;
+                let Complete { samples, bytes, tally, .. } = complete;
                 let output = WrittenOutput::dataset(dataset.to_path_buf(), samples, bytes);
                 return Ok(Report {
                     outputs: vec![output],
@@ -97,6 +98,7 @@ impl Conversion {
         };
         let (first, resumed) = (begun.unit.unwrap_or(0), begun.unit.is_some());
         let keys = self.keys_of(opened.format);
+        check_unit(first, 0..units.unwrap_or(0), dataset)?;
         let (starts, source, len) = match opened.samples {
             Samples::Units(input) => {
                 let (starts, len) = (starts(&*input, 0..input.units()), input.len_hint());
@@ -117,14 +119,18 @@ impl Conversion {
         let limit = limit.map_or(u64::MAX, |limit| before.saturating_add(limit));
         let quarantine = Quarantine::path_of(dataset);
         let whole = Whole { units, limit, quarantine, starts: &starts, keys, is_part: false };
-        let (mut writer, tally, quarantine) = self.fill(begun, source, whole, monitor)?;
+        let Filled { writer, tally, quarantine, .. } = self.fill(begun, source, whole, monitor)?;
         monitor.begin(Phase::Finishing, Total::default());
-        self.set_labels(&mut writer, labels.as_deref())?;
-        let stats = writer.finish().map_err(|error| match storage::is_url(dataset) {
-            // Nothing is left that could be finished.
-            true => error,
-            false => error.with_remedy(Remedy::Repair),
-        })?;
+        let stats = match self.finish_writer(writer, labels.as_deref()) {
+            Ok(stats) => stats,
+            Err(error) => {
+                let is_kept = self.how.resume || matches!(error.remedy(), Some(Remedy::Repair));
+                if let (false, Some(quarantine)) = (is_kept, quarantine) {
+                    quarantine.abort();
+                }
+                return Err(error);
+            }
+        };
         let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
         let output = WrittenOutput {
             added: stats.samples - before,
@@ -138,6 +144,21 @@ impl Conversion {
             resumed,
             ..Report::of(tally)
         })
+    }
+
+    /// Publishes what was written. After an error only what is complete is kept, or can be resumed.
+    fn finish_writer(&self, mut writer: Writer, labels: Option<&[String]>) -> Result<Stats> {
+        if let Err(error) = self.set_labels(&mut writer, labels) {
+            if !self.how.resume {
+                // The first error is the one to report.
+                let _ = writer.abort();
+            }
+            return Err(error);
+        }
+        match self.how.resume {
+            true => writer.finish().map_err(|error| error.with_remedy(Remedy::Resume)),
+            false => writer.finish_whole(),
+        }
     }
 
     /// Datasets that are there already, of which nothing is new.
@@ -159,7 +180,7 @@ impl Conversion {
         source: Box<dyn Source>,
         whole: Whole<'_>,
         monitor: &mut dyn Monitor,
-    ) -> Result<(Writer, Tally, Option<Quarantine>)> {
+    ) -> Result<Filled> {
         let Begun { mut writer, log, tally, .. } = begun;
         let bytes = tally.as_ref().map_or(0, |tally| tally.quarantined);
         let (mut source, unseen) = self.shaped(source)?;
@@ -184,7 +205,10 @@ impl Conversion {
             false => check_unseen(&passing.tally.unseen),
         });
         match passed.and_then(|()| passing.finish(whole.units, &mut writer)) {
-            Ok(()) => Ok((writer, passing.tally, passing.quarantine)),
+            Ok(()) => {
+                let Passing { tally, quarantine, crc32, .. } = passing;
+                Ok(Filled { writer, tally, quarantine, crc32 })
+            }
             Err(error) => {
                 let keeps = self.how.resume || whole.is_part;
                 let (error, is_kept) = match error.kind() {
@@ -468,6 +492,15 @@ pub(super) struct Whole<'a> {
     pub(super) is_part: bool,
 }
 
+/// All samples, which are written but not published.
+pub(super) struct Filled {
+    pub(super) writer: Writer,
+    pub(super) tally: Tally,
+    pub(super) quarantine: Option<Quarantine>,
+    /// The CRC-32 of the samples, where there is a log.
+    pub(super) crc32: Option<u32>,
+}
+
 /// What [`Conversion::export`] continues with.
 pub(super) struct Exporting<'a> {
     pub(super) format: Format,
@@ -508,17 +541,26 @@ impl Begun {
                 },
                 begun => begun?.into(),
             },
-            Resumption::Complete { samples, bytes, state } => {
-                let tally = serde_json::from_value(state).unwrap_or_default();
-                Beginning::Complete(Complete { samples, bytes, tally })
+            Resumption::Complete { samples, bytes, crc32, state } => {
+                let (crc32, tally) = (Some(crc32), state.unwrap_or_default());
+                Beginning::Complete(Complete { samples, bytes, crc32, tally })
             }
             Resumption::GoesOn(resumed) => {
-                let Resumed { writer, log, unit, state } = *resumed;
-                let tally = serde_json::from_value(state).ok();
+                let Resumed { writer, log, unit, state: tally } = *resumed;
                 Begun { writer, log: Some(log), unit, tally }.into()
             }
         })
     }
+}
+
+/// Fails for a unit in a log that the source does not have.
+pub(super) fn check_unit(unit: usize, units: Range<usize>, dataset: &Path) -> Result<()> {
+    if (units.start..=units.end).contains(&unit) {
+        return Ok(());
+    }
+    let message =
+        format!("the log of an unfinished conversion has unit {unit}, expected {units:?}");
+    Err(Error::new(ErrorKind::Damaged, message).at(dataset).with_remedy(Remedy::StartOver))
 }
 
 /// What there is to do.
@@ -540,6 +582,7 @@ impl From<Begun> for Beginning {
 pub(super) struct Complete {
     pub(super) samples: u64,
     pub(super) bytes: u64,
+    pub(super) crc32: Option<u32>,
     pub(super) tally: Tally,
 }
 

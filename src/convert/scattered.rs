@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::Part;
 use super::part_objects::{Lost, PartObjects, TRIES, at_once};
 use crate::error::{Error, ErrorKind, Result};
+use crate::note::{self, required};
 use crate::regular;
 use crate::storage::{self, Expected, ReplaceFile, Sink, Source, Storage, UploadNote};
 
@@ -32,11 +33,13 @@ fn dir_of(output: &Path) -> PathBuf {
 /// Where the parts of a shuffle are, and how many: `commit` and `repair` remove them by it. There is none for
 /// the default directory on a disk, which can be listed.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Plan {
     version: u32,
     parts: usize,
     dir: String,
     /// The number of the folder in a directory that the user has named: other shuffles may use it too.
+    #[serde(deserialize_with = "required")]
     folder: Option<u64>,
     /// Tells this shuffle from one that is begun after it was given up.
     #[serde(default)]
@@ -60,8 +63,10 @@ impl Plan {
         let (storage, path) = Plan::path(output)?;
         let Some(found) = storage.open_if_exists(&path)? else { return Ok(None) };
         let text = found.read(0..found.len().min(MAX_PLAN))?;
-        let plan: Plan = serde_json::from_slice(&text)
-            .map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()).at(&path))?;
+        let plan: Plan = note::parsed(&text).map_err(|found| {
+            let message = format!("not the plan of a shuffle: {found}");
+            Error::new(ErrorKind::Damaged, message).at(&path)
+        })?;
         // Its parts are removed by name.
         match plan.version == 1 && Part::new(1, plan.parts).is_ok() {
             true => Ok(Some((plan, found))),
@@ -129,7 +134,8 @@ impl Plan {
     }
 
     fn render(&self, path: &Path) -> Result<Vec<u8>> {
-        serde_json::to_vec(self).map_err(|error| Error::io(path, error.into()))
+        let text = serde_json::to_string(self).map_err(|error| Error::io(path, error.into()))?;
+        Ok(note::sealed(&text).into_bytes())
     }
 }
 
@@ -165,6 +171,7 @@ pub(super) struct Scatter {
 struct Begun {
     /// The run, so that the notes of two differ.
     run: u64,
+    #[serde(deserialize_with = "required")]
     upload: Option<String>,
 }
 
@@ -392,12 +399,13 @@ impl Scattering<'_> {
 }
 
 fn render(begun: &Begun, path: &Path) -> Result<String> {
-    serde_json::to_string(begun).map_err(|error| Error::io(path, error.into()))
+    let text = serde_json::to_string(begun).map_err(|error| Error::io(path, error.into()))?;
+    Ok(note::sealed(&text))
 }
 
 /// What a note says of a part that is not finished.
 fn begun(note: &[u8]) -> Option<Begun> {
-    serde_json::from_slice(note).ok()
+    note::parsed(note).ok()
 }
 
 /// The end of a run whose part another one has taken.

@@ -10,15 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::dataset::names::shard_path;
 use crate::dataset::repair::{Leftover, Repair};
-use crate::dataset::{DatasetFile, DatasetReader, staging, writer};
-use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::dataset::{DatasetFile, DatasetReader, index, staging, writer};
+use crate::error::{Error, ErrorKind, Result};
+use crate::note::required;
 use crate::storage::{self, FileId, Storage};
 
 /// A shard that is being written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Begun {
     pub(super) name: String,
     /// By which its data file is known again, wherever it is by now; none before there is one.
+    #[serde(deserialize_with = "required")]
     pub(super) id: Option<FileId>,
     /// In an object store: the writes that have begun it, the last of which may be at work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -85,7 +88,7 @@ impl Home {
         match self.storage.lstat(&staging::dir_of(path))? {
             Some(_) => {
                 let error = Error::new(ErrorKind::Interrupted, "an unfinished write is left here");
-                Err(error.at(path).with_remedy(Remedy::Repair))
+                Err(error.at(path))
             }
             None => Ok(()),
         }
@@ -116,6 +119,7 @@ impl Home {
         &self,
         name: &str,
         id: FileId,
+        md5: Option<[u8; 16]>,
         (samples, bytes): (u64, u64),
     ) -> Result<Option<bool>> {
         let path = self.path(name);
@@ -126,11 +130,18 @@ impl Home {
                 writer::WrittenBy::Others => Some(false),
             });
         }
-        if !self.id_of(&path)?.is_some_and(|found| is_same(found, id)) {
+        if !self.id_of(&path)?.is_some_and(|found| is_same(found, id))
+            && !self.has_md5(&path, md5)?
+        {
             return Ok(self.storage.lstat(&path)?.map(|_| false));
         }
         let Ok(reader) = self.open(&path) else { return Ok(Some(false)) };
         Ok(Some((reader.len() as u64, reader.data_len()) == (samples, bytes)))
+    }
+
+    /// Whether the shard of this name has this digest, by which a copy of it is known.
+    fn has_md5(&self, path: &Path, md5: Option<[u8; 16]>) -> Result<bool> {
+        Ok(md5.is_some() && index::recorded_md5(&self.storage, path)? == md5)
     }
 
     /// Whether what is in the place of a shard, finished or not, is what was begun.

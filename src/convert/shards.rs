@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::bad::{BadInput, Quarantine, Tally};
 use super::conversion::Conversion;
@@ -24,6 +23,7 @@ use super::format::Format;
 use super::monitor::{Monitor, Notice, Phase, Total, counted, kept};
 use super::open::{Opened, Samples};
 use super::options::Duplicates;
+use super::part_notes::Done;
 use super::part_objects::at_once;
 use super::parts::{Fate, no_units};
 use super::passing::{Passing, starts};
@@ -43,6 +43,7 @@ use crate::format::dataset::shards::{
     MAX_BYTES, MAX_KEY, MAX_SHARDS, Manifest, SUFFIX, ShardEntry, is_manifest,
 };
 use crate::format::hex;
+use crate::note::required;
 use crate::storage::{self, Expected, FileId, LocalStorage, Lock};
 
 /// Bytes of a shard, unless the conversion says otherwise.
@@ -50,11 +51,14 @@ const SHARD_BYTES: u64 = 2 << 30;
 
 /// A shard that is complete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Made {
+#[serde(deny_unknown_fields)]
+pub(super) struct Made {
     name: String,
-    samples: u64,
-    bytes: u64,
+    pub(super) samples: u64,
+    pub(super) bytes: u64,
+    #[serde(deserialize_with = "required")]
     md5: Option<String>,
+    #[serde(deserialize_with = "required")]
     keys: Option<(String, String)>,
     /// By which its data file is known again.
     id: FileId,
@@ -64,33 +68,38 @@ impl Made {
     fn entry(&self) -> Result<ShardEntry> {
         let mut entry = ShardEntry::new(&self.name, self.samples, self.bytes);
         entry.keys = self.keys.clone();
-        entry.md5 = match &self.md5 {
-            Some(digits) => {
-                let md5 = u128::from_str_radix(digits, 16).map_err(|_| {
-                    let message = format!("expected an MD5, found {digits:?}");
-                    Error::new(ErrorKind::Damaged, message)
-                })?;
-                Some(md5.to_be_bytes())
-            }
-            None => None,
-        };
+        entry.md5 = self.md5()?;
         Ok(entry)
+    }
+
+    fn md5(&self) -> Result<Option<[u8; 16]>> {
+        let Some(digits) = &self.md5 else { return Ok(None) };
+        let md5 = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32);
+        let md5 = md5.ok_or_else(|| {
+            let message = format!("expected an MD5, found {digits:?}");
+            Error::new(ErrorKind::Damaged, message)
+        })?;
+        Ok(Some(md5.to_be_bytes()))
     }
 }
 
 /// How far a part is.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Progress {
     /// The number of the first shard.
     first: u64,
     shards: Vec<Made>,
     /// The shard that is being written.
+    #[serde(deserialize_with = "required")]
     begun: Option<Begun>,
     /// Whether all shards are there.
     done: bool,
     /// Where the next shard begins: this unit, and the items of it before that.
+    #[serde(deserialize_with = "required")]
     unit: Option<usize>,
     item: u64,
+    #[serde(deserialize_with = "required")]
     tally: Option<Tally>,
 }
 
@@ -466,8 +475,10 @@ impl Conversion {
         let tally = passing.tally;
         let (samples, bytes) = written(&progress.shards);
         let shards = &progress.shards;
-        let state = json!({"samples": samples, "bytes": bytes, "tally": tally, "shards": shards});
-        parts.finish(part, state)?;
+        let shards_made = Some(shards.clone());
+        let done = Done { samples, bytes, tally, crc32: None, shards: shards_made };
+        parts.finish(part, &done)?;
+        let tally = done.tally;
         let files = shards.iter().map(|made| home.path(&made.name)).collect();
         let output = WrittenOutput {
             files,
@@ -522,7 +533,10 @@ impl Conversion {
     /// What helps after a run that was cut short. An append cannot tell its own shards from those that
     /// were there, once it is another append.
     fn continued_by(&self) -> Remedy {
-        if self.options.append { Remedy::Repair } else { Remedy::Resume }
+        match self.options.append {
+            true => Remedy::Advice("\"repair\" removes what it has left"),
+            false => Remedy::Resume,
+        }
     }
 
     /// Says of a conversion that was stopped which shards are kept.
@@ -620,19 +634,7 @@ impl Conversion {
     }
 
     /// Writes the manifest of all shards that the parts have made.
-    pub(super) fn publish_shards(
-        &self,
-        parts: &Parts,
-        made: &[Vec<serde_json::Value>],
-    ) -> Result<WrittenOutput> {
-        let damaged = |error: serde_json::Error| {
-            Error::new(ErrorKind::Damaged, format!("not a shard: {error}")).at(&self.output)
-        };
-        let mut ours: Vec<Made> = Vec::new();
-        for made in made.iter().flatten() {
-            ours.push(serde_json::from_value(made.clone()).map_err(damaged)?);
-        }
-        let made = ours;
+    pub(super) fn publish_shards(&self, parts: &Parts, made: &[Made]) -> Result<WrittenOutput> {
         let ours: Vec<ShardEntry> = made.iter().map(Made::entry).collect::<Result<_>>()?;
         let home = self.home()?;
         let (storage, manifest_path) = (&home.storage, &home.manifest);
@@ -681,7 +683,7 @@ impl Conversion {
             Shards::of_entries(storage.clone(), manifest_path, options, manifest.shards())?;
         shards.check_all()?;
         if home.is_object_store() {
-            at_once(&made, |made| check_write(&home, made))?;
+            at_once(made, |made| check_write(&home, made))?;
         }
         self.check_unique(parts, &shards, old)?;
         drop(shards);
@@ -710,7 +712,7 @@ impl Conversion {
             _ => error,
         })?;
         let outcome = match parts.are_objects() {
-            true => shards_after(parts, &home, &made)?,
+            true => shards_after(parts, &home, made)?,
             false => Afterwards::There,
         };
         if outcome != Afterwards::There {
@@ -722,7 +724,7 @@ impl Conversion {
                 }
             }
             if outcome == Afterwards::GivenUp {
-                at_once(&made, |made| home.remove(&home.path(&made.name), &[made.id.1]))?;
+                at_once(made, |made| home.remove(&home.path(&made.name), &[made.id.1]))?;
             }
             return Err(parts.given_up());
         }
@@ -915,8 +917,7 @@ impl Found {
             }
             None => BTreeSet::new(),
         };
-        let all: Vec<Part> =
-            Part::all(parts.plan()["parts"].as_u64().unwrap_or(0) as usize).collect();
+        let all = parts.all()?;
         let of_part = |part: &Part| {
             // No process writes it, and none has.
             if !parts.is_begun(*part)? {
@@ -955,7 +956,7 @@ fn noted(home: &Home, progress: &Progress, listed: &BTreeSet<String>) -> Result<
     let mut found = Vec::new();
     for made in progress.shards.iter().filter(|made| !listed.contains(&made.name)) {
         let path = home.path(&made.name);
-        match home.is_made(&made.name, made.id, (made.samples, made.bytes))? {
+        match home.is_made(&made.name, made.id, made.md5()?, (made.samples, made.bytes))? {
             Some(true) => found.push(Noted::Ours(path, made.samples, vec![made.id.1])),
             Some(false) => found.push(Noted::Foreign(path)),
             None => {}

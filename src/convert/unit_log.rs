@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
 
+use super::bad::Tally;
 use super::leftover::{check_leftover, create_anew};
 use crate::dataset::staging::{self, Staging, Unfinished};
 use crate::dataset::{DatasetFile, Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};
+use crate::note::{self, required};
 use crate::regular;
 
 /// The version of the log.
@@ -28,19 +29,22 @@ const BYTES: u64 = 4 << 20;
 const TIME: Duration = Duration::from_secs(10);
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Head {
     version: u32,
     plan: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Entry {
     /// The first unit that is not whole.
     unit: usize,
     samples: u64,
     bytes: u64,
     crc32: u32,
-    state: Json,
+    #[serde(deserialize_with = "required")]
+    state: Option<Tally>,
     /// Whether there are no more units.
     #[serde(default)]
     finished: bool,
@@ -52,6 +56,8 @@ pub(super) struct UnitLog {
     path: PathBuf,
     file: File,
     crc: crc32fast::Hasher,
+    /// Of all before the last entry.
+    before: crc32fast::Hasher,
     /// The unit that is being written.
     current: Option<usize>,
     /// Where it began, if that is not noted.
@@ -76,8 +82,10 @@ pub(super) enum Resumption {
         samples: u64,
         /// Bytes of its data.
         bytes: u64,
+        /// Their CRC-32.
+        crc32: u32,
         /// What was noted with the [last](UnitLog::finish) of them.
-        state: Json,
+        state: Option<Tally>,
     },
 }
 
@@ -91,7 +99,7 @@ pub(super) struct Resumed {
     /// The unit to begin with; `None` if not one is whole.
     pub(super) unit: Option<usize>,
     /// What was noted with it.
-    pub(super) state: Json,
+    pub(super) state: Option<Tally>,
 }
 
 impl UnitLog {
@@ -103,12 +111,18 @@ impl UnitLog {
         let mut file = create_anew(&path).map_err(at)?;
         let head = Head { version: VERSION, plan: plan.to_owned() };
         write_line(&mut file, &head).map_err(at)?;
-        Ok(UnitLog::new(path, file, 0, (0, 0)))
+        Ok(UnitLog::new(path, file, 0, (0, 0), crc32fast::Hasher::new()))
     }
 
-    fn new(path: PathBuf, file: File, unit: usize, (samples, bytes): (u64, u64)) -> UnitLog {
+    fn new(
+        path: PathBuf,
+        file: File,
+        unit: usize,
+        (samples, bytes): (u64, u64),
+        before: crc32fast::Hasher,
+    ) -> UnitLog {
         let (crc, time) = (crc32fast::Hasher::new(), Instant::now());
-        UnitLog { path, file, crc, current: None, begun: None, unit, samples, bytes, time }
+        UnitLog { path, file, crc, before, current: None, begun: None, unit, samples, bytes, time }
     }
 
     /// A sample was written.
@@ -129,8 +143,9 @@ impl UnitLog {
     }
 
     /// As [`note`](Self::note), should the conversion be stopped before another unit begins.
-    pub(super) fn remember(&mut self, unit: usize, written: (u64, u64), state: Json) {
+    pub(super) fn remember(&mut self, unit: usize, written: (u64, u64), state: &Tally) {
         let ((samples, bytes), crc32) = (written, self.crc.clone().finalize());
+        let state = Some(state.clone());
         let entry = Entry { unit, samples, bytes, crc32, state, finished: false };
         self.begun = Some(Box::new(entry));
     }
@@ -147,7 +162,7 @@ impl UnitLog {
 
     /// Notes that all samples of the units before this one have been handed to the operating system,
     /// and none of it: this many samples and bytes. With them `state`, which [`resume`] returns.
-    pub(super) fn note(&mut self, unit: usize, written: (u64, u64), state: Json) -> Result<()> {
+    pub(super) fn note(&mut self, unit: usize, written: (u64, u64), state: &Tally) -> Result<()> {
         self.write(unit, written, state, false)
     }
 
@@ -155,11 +170,13 @@ impl UnitLog {
         &mut self,
         unit: usize,
         (samples, bytes): (u64, u64),
-        state: Json,
+        state: &Tally,
         finished: bool,
     ) -> Result<()> {
         // Of what came after the line before, so that resuming reads the data once.
-        let crc32 = std::mem::take(&mut self.crc).finalize();
+        let crc = std::mem::take(&mut self.crc);
+        self.before.combine(&crc);
+        let (crc32, state) = (crc.finalize(), Some(state.clone()));
         let entry = Entry { unit, samples, bytes, crc32, state, finished };
         write_line(&mut self.file, &entry).map_err(|error| Error::io(&self.path, error))?;
         (self.unit, self.samples, self.bytes) = (unit, samples, bytes);
@@ -168,10 +185,22 @@ impl UnitLog {
     }
 
     /// Notes that all units have been written, for a later run that only publishes them.
-    pub(super) fn finish(mut self, units: usize, written: (u64, u64), state: Json) -> Result<()> {
+    pub(super) fn finish(
+        &mut self,
+        units: usize,
+        written: (u64, u64),
+        state: &Tally,
+    ) -> Result<()> {
         self.write(units, written, state, true)?;
         // Other lines need no sync: their checksums tell whether the data have reached the disk too.
         self.file.sync_all().map_err(|error| Error::io(&self.path, error))
+    }
+
+    /// The CRC-32 of all samples.
+    pub(super) fn crc32(&self) -> u32 {
+        let mut all = self.before.clone();
+        all.combine(&self.crc);
+        all.finalize()
     }
 }
 
@@ -180,9 +209,8 @@ fn path_of(dataset: &Path) -> PathBuf {
 }
 
 fn write_line(file: &mut File, line: &impl Serialize) -> std::io::Result<()> {
-    let mut text = serde_json::to_vec(line)?;
-    text.push(b'\n');
-    file.write_all(&text)
+    let text = note::sealed(&serde_json::to_string(line)?) + "\n";
+    file.write_all(text.as_bytes())
 }
 
 /// Which plan a conversion to this dataset had that was cut short, if there is one: with another plan
@@ -244,7 +272,7 @@ pub(super) fn resume(options: WriterOptions, dataset: &Path, plan: &str) -> Resu
         return Err(Error::new(ErrorKind::Damaged, message).at(path));
     }
     let log = UnitLog::rewrite(path, &head, &entries, bytes)?;
-    let state = last.as_ref().map_or(Json::Null, |entry| entry.state.clone());
+    let state = last.as_ref().and_then(|entry| entry.state.clone());
     let resumed = Resumed { writer, log, unit: last.map(|_| unit), state };
     Ok(Resumption::GoesOn(Box::new(resumed)))
 }
@@ -275,11 +303,25 @@ fn is_unbegun(staging: &Staging, log: &Path) -> Result<bool> {
 fn complete(dataset: &Path, plan: &str, log: Option<(Head, Vec<Entry>)>) -> Result<Resumption> {
     let found = fs::metadata(dataset).map_err(|error| Error::io(dataset, error))?.len();
     let log = log.filter(|(head, _)| head.plan == plan);
+    let crc32 = log.as_ref().map_or(0, |(_, entries)| checksum(entries).finalize());
     let last = log.and_then(|(_, mut entries)| entries.pop());
     Ok(match last.filter(|entry| entry.finished && entry.bytes == found) {
-        Some(Entry { samples, bytes, state, .. }) => Resumption::Complete { samples, bytes, state },
+        Some(Entry { samples, bytes, state, .. }) => {
+            Resumption::Complete { samples, bytes, crc32, state }
+        }
         None => Resumption::Nothing,
     })
+}
+
+/// Of all data up to the last of these lines.
+fn checksum(entries: &[Entry]) -> crc32fast::Hasher {
+    let (mut all, mut start) = (crc32fast::Hasher::new(), 0);
+    for entry in entries {
+        let len = entry.bytes.saturating_sub(start);
+        all.combine(&crc32fast::Hasher::new_with_initial_len(entry.crc32, len));
+        start = entry.bytes;
+    }
+    all
 }
 
 /// The last line up to which all data are what they were.
@@ -303,10 +345,16 @@ fn read(path: &Path) -> Result<Option<(Head, Vec<Entry>)>> {
     };
     let mut lines = text.split_inclusive(|byte| *byte == b'\n');
     let whole = |line: &&[u8]| line.ends_with(b"\n");
-    let head =
-        lines.next().filter(whole).and_then(|line| serde_json::from_slice::<Head>(line).ok());
+    let head = lines.next().filter(whole).and_then(|line| note::parsed::<Head>(line).ok());
     let Some(head) = head.filter(|head| head.version == VERSION) else { return Ok(None) };
-    let entry = |line: &[u8]| serde_json::from_slice::<Entry>(line).ok();
+    let mut last = (0, 0, 0);
+    let entry = |line: &[u8]| {
+        let entry = note::parsed::<Entry>(line).ok()?;
+        let now = (entry.unit, entry.samples, entry.bytes);
+        let follows = now.0 >= last.0 && now.1 >= last.1 && now.2 >= last.2;
+        last = now;
+        follows.then_some(entry)
+    };
     Ok(Some((head, lines.take_while(whole).map_while(entry).collect())))
 }
 
@@ -315,15 +363,15 @@ impl UnitLog {
     fn rewrite(path: PathBuf, head: &Head, entries: &[Entry], bytes: u64) -> Result<UnitLog> {
         let at = |error| Error::io(&path, error);
         let new = path.with_extension("new");
-        let kept = entries.iter().take_while(|entry| entry.bytes <= bytes);
+        let kept = entries.iter().take_while(|entry| entry.bytes <= bytes).count();
         let mut file = create_anew(&new).map_err(at)?;
         write_line(&mut file, head).map_err(at)?;
         let (mut unit, mut samples) = (0, 0);
-        for entry in kept {
+        for entry in &entries[..kept] {
             write_line(&mut file, entry).map_err(at)?;
             (unit, samples) = (entry.unit, entry.samples);
         }
         fs::rename(&new, &path).map_err(at)?;
-        Ok(UnitLog::new(path, file, unit, (samples, bytes)))
+        Ok(UnitLog::new(path, file, unit, (samples, bytes), checksum(&entries[..kept])))
     }
 }

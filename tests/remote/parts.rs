@@ -558,3 +558,52 @@ fn what_a_url_cannot_is_refused_before_any_work() {
     assert!(error.contains("write to s3://"), "{error}");
     assert!(server.names().is_empty());
 }
+
+/// What a note says at a URL is compared as on a disk: one that is odd is refused, and all objects stay.
+#[test]
+fn odd_notes_remove_nothing() {
+    let (dir, lines) = with_lines(4, 10, 30);
+    let out = dir.path().join("set.shards.json");
+    let server = Server::start();
+    for part in ["1/2", "2/2"] {
+        succeeds(&server, &args("convert", &lines, URL, &["--part", part]));
+    }
+    let before = server.names();
+    for note in ["plan.json", "part-1-of-2.shards"] {
+        let path = format!("/d/set.shards.json.parts/{note}");
+        let good = server.object(&path).unwrap().to_vec();
+        let text = String::from_utf8(good.clone()).unwrap();
+        let (head, _) = text.split_once(",\n  \"checksum\"").unwrap();
+        let unsealed = format!("{head}\n}}");
+        let mut odd = vec![String::new(), text[..text.len() / 2].to_owned()];
+        for value in ["0", "null", "-1", "1099511627776", "18446744073709551616", "\"x\""] {
+            odd.push(text.replace("\"parts\": 2", &format!("\"parts\": {value}")));
+            odd.push(unsealed.replace("\"parts\": 2", &format!("\"parts\": {value}")));
+            odd.push(unsealed.replace("\"samples\": 20", &format!("\"samples\": {value}")));
+        }
+        for name in ["\"parts\"", "\"samples\"", "\"plan\"", "\"finished\""] {
+            odd.push(unsealed.replace(name, "\"other\""));
+        }
+        for odd in odd.into_iter().filter(|odd| *odd != text && *odd != unsealed) {
+            server.put(&path, odd.clone().into_bytes());
+            let error = fails(&server, &["commit", URL]);
+            assert!(error.starts_with("kiste: "), "{note}: {odd}: {error}");
+            assert_eq!(server.names(), before, "{note}: {odd}");
+        }
+        server.put(&path, good);
+    }
+    succeeds(&server, &["commit", URL]);
+    for part in Part::all(2) {
+        Conversion::new(&lines, &out).durable(false).run_part(part, &mut Silent).unwrap();
+    }
+    commit(&out, &mut Silent).unwrap();
+    assert_as_local(&server, dir.path());
+    // A claim that says nothing is one nevertheless.
+    for claim in ["", "{}", "{\"write\":1}", "{\"write\":\"1\",\"uploads\":null}"] {
+        server.put("/d/new.msgpack.partial", claim.as_bytes().to_vec());
+        fails(&server, &["select", out.to_str().unwrap(), "s3://d/new.msgpack", "--range", "1..3"]);
+        assert!(server.object("/d/new.msgpack.partial").is_some());
+        succeeds(&server, &["repair", "s3://d/new.msgpack"]);
+        assert!(server.object("/d/new.msgpack.partial").is_none());
+    }
+}

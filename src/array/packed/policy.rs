@@ -320,6 +320,7 @@ impl fmt::Display for Left {
 
 /// What happened to the arrays of samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ArrayTally {
     /// Arrays that were converted to the other form, or repacked.

@@ -320,3 +320,28 @@ fn a_server_that_is_not_there_is_given_up_soon() {
     assert!(error.to_string().ends_with("; tried 3 times: is there a network?"), "{error}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
 }
+
+#[test]
+fn a_note_that_is_odd_is_not_believed() {
+    let no = || raw("HTTP/1.1 403 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", b"");
+    let odd: [fn(&str) -> String; 6] = [
+        |text| text[..text.len() - 9].to_owned(),
+        |text| text.replace("\"synced\":1000", "\"synced\":2000"),
+        |text| text.replace("\"synced\":1000", "\"other\":1000"),
+        |text| text.replace("\"total\":300000", "\"total\":null"),
+        |text| text.replace("\"validator\"", "\"valid\""),
+        |_| "{}".to_owned(),
+    ];
+    for odd in odd {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start(vec![honest("\"a\"", 1_000), no(), honest("\"a\"", ALL)]);
+        to(&server.fetch(), dir.path()).unwrap_err();
+        let note = dir.path().join("file.tar.partial.json");
+        let text = fs::read_to_string(&note).unwrap();
+        assert_ne!(odd(&text), text);
+        fs::write(&note, odd(&text)).unwrap();
+        to(&server.fetch(), dir.path()).unwrap();
+        assert_eq!(fs::read(dir.path().join("file.tar")).unwrap(), content());
+        assert_eq!(server.requests().pop().unwrap().from, None);
+    }
+}

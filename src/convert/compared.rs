@@ -1,0 +1,110 @@
+//! [`Compared`]: the samples of parts, compared with what was noted when the parts were finished.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use super::Source;
+use super::part_notes::Done;
+use crate::array::ArrayTally;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Hands on what a source has, part by part. What differs is an error before the last batch of the part is
+/// handed on, so before anything is published or removed.
+pub(super) struct Compared {
+    source: Box<dyn Source>,
+    parts: VecDeque<Noted>,
+    crc: crc32fast::Hasher,
+    /// Samples of the first part that were handed on.
+    samples: u64,
+}
+
+/// A part, and what was noted of it.
+pub(super) struct Noted {
+    path: PathBuf,
+    samples: u64,
+    /// Parts of kiste 0.1.0 have none.
+    crc32: Option<u32>,
+}
+
+impl Noted {
+    pub(super) fn new(path: PathBuf, done: &Done) -> Noted {
+        Noted { path, samples: done.samples, crc32: done.crc32 }
+    }
+
+    /// Fails unless this is the checksum of its samples.
+    pub(super) fn check(&self, found: u32) -> Result<()> {
+        match self.crc32 {
+            Some(noted) if noted != found => {
+                let what = format!("samples with the checksum {noted:08x}");
+                Err(not_noted(&self.path, what, format!("{found:08x}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The error of a part that is not what was noted of it.
+pub(super) fn not_noted(path: &Path, expected: String, found: String) -> Error {
+    let message =
+        format!("expected {expected}, as noted when the part was finished, found {found}");
+    Error::new(ErrorKind::Damaged, message).at(path).advise(
+        "nothing was joined or removed: remove the note of this part, which ends in .json, and make the part \
+         again",
+    )
+}
+
+impl Compared {
+    pub(super) fn new(source: Box<dyn Source>, parts: Vec<Noted>) -> Compared {
+        Compared { source, parts: parts.into(), crc: crc32fast::Hasher::new(), samples: 0 }
+    }
+
+    fn add(&mut self, packed: &[u8]) -> Result<()> {
+        self.crc.update(packed);
+        self.samples += 1;
+        self.end_parts()
+    }
+
+    /// Compares parts of which all samples were seen.
+    fn end_parts(&mut self) -> Result<()> {
+        while self.parts.front().is_some_and(|part| part.samples == self.samples) {
+            let Some(part) = self.parts.pop_front() else { break };
+            part.check(std::mem::take(&mut self.crc).finalize())?;
+            self.samples = 0;
+        }
+        Ok(())
+    }
+}
+
+impl Source for Compared {
+    fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
+        let batch = self.source.next_batch()?;
+        // One that cannot be read is an error of its own.
+        for packed in batch.iter().flatten() {
+            self.add(packed)?;
+        }
+        if batch.is_empty() {
+            self.end_parts()?;
+        }
+        Ok(batch)
+    }
+
+    fn locate(&self, item: usize, error: Error) -> Error {
+        self.source.locate(item, error)
+    }
+
+    fn unit(&self) -> Option<usize> {
+        self.source.unit()
+    }
+
+    fn arrays(&self) -> Option<&ArrayTally> {
+        self.source.arrays()
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        self.source.len_hint()
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.source.label_names()
+    }
+}

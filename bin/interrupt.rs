@@ -1,8 +1,10 @@
-//! Ctrl-C: a command that writes stops at the next sample, undoes or keeps what it has written, says
-//! in one line which of the two, and exits with 130. A second Ctrl-C ends it at once, as a crash would;
-//! what stays then is for `kiste repair`.
+//! Ctrl-C, SIGTERM and SIGHUP: a command that writes stops at the next sample, undoes or keeps what it has
+//! written, says in one line which of the two, and exits with 130. A second signal ends it at once, as a
+//! crash would; what stays then is for `kiste repair`. SIGHUP is not heard where it was ignored from the
+//! start, as `nohup` has it.
 //!
-//! Commands that only read are not concerned: the signal ends them, which a shell reports as 130 too.
+//! Commands that only read are not concerned: the signal ends them, which a shell reports as 128 and its
+//! number.
 
 use std::path::{Path, PathBuf};
 use std::process;
@@ -16,7 +18,7 @@ use kiste::{Error, ErrorKind};
 use crate::exit::{Exit, quoted};
 use crate::say::say_aside;
 
-/// How often Ctrl-C was pressed.
+/// How many signals came.
 static PRESSED: AtomicUsize = AtomicUsize::new(0);
 static HANDLER: Once = Once::new();
 static WORK: Mutex<Work> = Mutex::new(Work { writing: None, written: Vec::new(), at_once: None });
@@ -43,8 +45,27 @@ pub(crate) fn watch() {
 fn handle() {
     HANDLER.call_once(|| {
         // Without a handler the signal ends the process, as it does others.
-        let _ = ctrlc::set_handler(pressed);
+        keep_hangup_ignored(|| ctrlc::set_handler(pressed).is_ok());
     });
+}
+
+/// Sets handlers, but none of SIGHUP where that is ignored: who started the command wants it to outlive its
+/// terminal.
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "the standard library does not say which signals are ignored")]
+fn keep_hangup_ignored(set: impl FnOnce() -> bool) {
+    // SAFETY: it takes and gives numbers, and no handler of ours is called by it.
+    let before = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+    let is_set = set();
+    if !is_set || before == libc::SIG_IGN {
+        // SAFETY: as above; this is what was there before.
+        unsafe { libc::signal(libc::SIGHUP, before) };
+    }
+}
+
+#[cfg(not(unix))]
+fn keep_hangup_ignored(set: impl FnOnce() -> bool) {
+    set();
 }
 
 /// The same, where this file is written by loops that ask [`check`].
@@ -64,12 +85,12 @@ pub(crate) fn written(path: &Path) {
     work(|work| work.written.push(path.to_path_buf()));
 }
 
-/// Whether Ctrl-C was pressed.
+/// Whether the command is to stop.
 pub(crate) fn is_asked() -> bool {
     PRESSED.load(Relaxed) > 0
 }
 
-/// Fails if Ctrl-C was pressed. What is written is not published then.
+/// Fails if the command is to stop. What is written is not published then.
 pub(crate) fn check() -> kiste::Result<()> {
     if !is_asked() {
         return Ok(());

@@ -198,7 +198,7 @@ pub(crate) fn command_line() -> clap::Command {
          are the files of Python datadings, byte for byte.\n\
          \"{LITERAL}kiste COMMAND --help{LITERAL:#}\" has details and examples.\n\
          Exit codes: 0 yes or done, 1 the answer is no (damage found, key missing), 2 wrong usage \
-         or I/O error, 130 interrupted by Ctrl-C."
+         or I/O error, 130 stopped by Ctrl-C, SIGTERM or SIGHUP."
     );
     command.help_template(template).after_help(after).subcommand_required(true)
 }

@@ -36,7 +36,11 @@ fn spawn(dir: &TempDir, args: &[&str]) -> Child {
 }
 
 fn signal(child: &Child) {
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    send(child, "-INT");
+}
+
+fn send(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
 }
 
@@ -258,6 +262,70 @@ fn a_second_signal_ends_at_once() {
     run(&dir, ["info", "x.msgpack"]).fails(2, "was never finished");
     run(&dir, ["repair", "x.msgpack", "--undo"]).exits(0);
     assert_eq!(names(&dir), [""; 0]);
+}
+
+/// A scheduler that wants the machine back, and a terminal that goes away: the command stops as at Ctrl-C.
+#[test]
+fn other_signals_stop_it_too() {
+    let dir = scratch();
+    lines(&dir);
+    let (whole, parted) = (&["convert", "many.jsonl", "x.msgpack"][..], "y.msgpack");
+    run(&dir, ["convert", "many.jsonl", parted, "--part", "1/1"]).exits(0);
+    for name in ["-TERM", "-HUP"] {
+        for (args, at) in [(whole, "x.msgpack"), (&["commit", parted], parted)] {
+            let mut child = spawn(&dir, args);
+            let staged = dir.path().join(format!("{at}.partial/data"));
+            wait_for("output", || has_bytes(&staged, 10 << 20));
+            send(&child, name);
+            drop(child.stdin.take());
+            let run_ = Run::from(child.wait_with_output().unwrap()).exits(130);
+            let said = run_.err.starts_with(&format!("kiste: {at}: interrupted; kept "));
+            assert!(said && run_.err.lines().count() == 1, "{name}: {run_:#?}");
+            assert!(!dir.path().join(at).exists());
+        }
+        run(&dir, ["verify", parted]).exits(2);
+        run(&dir, ["repair", "x.msgpack", "--undo"]).exits(0);
+    }
+    run(&dir, ["commit", parted]).exits(0);
+    run(&dir, ["verify", parted]).exits(0);
+}
+
+/// The second one ends it at once, whichever it is.
+#[test]
+fn a_second_signal_of_another_kind_ends_at_once() {
+    use std::io::{BufRead, BufReader};
+
+    let dir = scratch();
+    let mut child = spawn(&dir, &["convert", "--from", "jsonl", "-", "x.msgpack"]);
+    child.stdin.as_mut().unwrap().write_all(b"{\"key\": \"a\"}\n").unwrap();
+    wait_for("a writer", || dir.path().join("x.msgpack.partial/journal").exists());
+    send(&child, "-TERM");
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "stopping; Ctrl-C again ends at once\n");
+    send(&child, "-HUP");
+    line.clear();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "kiste: ended at once\n");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+/// Under `nohup` a command outlives its terminal.
+#[test]
+fn a_hangup_that_is_ignored_stays_so() {
+    let dir = scratch();
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" convert --from jsonl - x.msgpack"]);
+    command.arg(env!("CARGO_BIN_EXE_kiste")).current_dir(dir.path());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"{\"key\": \"a\"}\n").unwrap();
+    wait_for("a writer", || dir.path().join("x.msgpack.partial/journal").exists());
+    send(&child, "-HUP");
+    drop(child.stdin.take());
+    Run::from(child.wait_with_output().unwrap()).exits(0);
+    assert_eq!(run(&dir, ["ls", "x.msgpack"]).quietly().out, "a\n");
 }
 
 /// The signal that ends a producer ends its output too, which is no end of the data.

@@ -220,7 +220,8 @@ class Lab:
         if run.code == 1 and not had_old and "choose" in run.err:
             run = place.run(f"repair {target} --undo")
         nothing = target not in state and not had_leftover and run.code == 2
-        if run.code != 0 and not nothing:
+        is_part = finish and run.code == 1 and "cut short" in run.err
+        if run.code != 0 and not nothing and not is_part:
             return [f"repair {target}: exit code {run.code}: {brief(run)}"]
         return []
 
@@ -280,6 +281,8 @@ class Lab:
         if problems:
             return problems
         run = place.run(self.scenario.act)
+        if run.code == 2 and "no parts to join" in run.err and now == new:
+            return []
         if run.code == 2 and "exist" in run.err:
             # Half of a folder, or the new one already: the message says that it is in the way.
             for name in os.listdir(place.tree):

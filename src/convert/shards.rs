@@ -442,7 +442,7 @@ impl Conversion {
                 writer.finish()
             });
             let stats = filled
-                .map_err(|error| self.stopped_shards(error, part, progress.shards.len()))
+                .map_err(|error| self.stopped_shards(unskipped(error), part, progress.shards.len()))
                 .map_err(stopped)?;
             let (samples, bytes) = (stats.samples, stats.bytes);
             let (md5, keys) = (stats.md5.map(|md5| hex(&md5)), range_of_keys(&home.open(&path)?)?);
@@ -745,7 +745,7 @@ impl Conversion {
             is_here: first.0 >= old,
         };
         let error = keys.told(&key, &earlier, Some(&one), &other).error;
-        Err(error.at(other_path).with_index(second.1 as u64))
+        Err(unskipped(error.at(other_path).with_index(second.1 as u64)))
     }
 
     fn check_known(&self, manifest: &Manifest) -> Result<()> {
@@ -806,6 +806,14 @@ fn range_of_keys(reader: &DatasetReader) -> Result<Option<(String, String)>> {
         }
     }
     Ok(range.filter(|(first, last)| first.len().max(last.len()) <= MAX_KEY))
+}
+
+/// Shards that are complete stay, so a sample that is read twice cannot be skipped.
+fn unskipped(error: Error) -> Error {
+    match error.remedy() {
+        Some(Remedy::SkipDuplicates) => error.advise("leave out one of the sources that have it"),
+        _ => error,
+    }
 }
 
 /// For the end of a pass whose writers are finished.

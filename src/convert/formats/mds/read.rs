@@ -35,8 +35,9 @@ const MAX_INDEX: u64 = 256 << 20;
 /// The columns are the fields. NumPy numbers and arrays stay what they are, except that float64
 /// becomes a plain float, as Python packs it. Images, and lists of them, are the bytes of files: those
 /// of `pil`, which are raw pixels, become PNG of the same pixels. The pixels of a mode that PNG does not
-/// have stay as they are, and `str_decimal` becomes a string; both are [counted](Input::remarks). Pickles are never run: a data set with a column of them is refused unless the
-/// column is [left out](Self::without). A key is the name of the shard without its ending, a slash and the
+/// have stay as they are, and `str_decimal` becomes a string; both are [counted](Input::remarks).
+/// Pickles are never run: a data set with a column of them is refused unless the column is
+/// [left out](Self::without). A key is the name of the shard without its ending, a slash and the
 /// number of the sample in it; or a [column](Self::key).
 ///
 /// If both exist, the uncompressed shard is preferred to the compressed one, and behind a URL the

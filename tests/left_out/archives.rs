@@ -96,7 +96,8 @@ fn concatenated_archives_are_read_whole() {
     // The last file of one archive and the first of the next are not one sample, whatever their names.
     let same = [archive(&["a"]), entry(b'0', "a.cls", b"1"), vec![0; 2 * BLOCK]].concat();
     let error = converted(&same, BadInput::Stop).unwrap_err();
-    assert_eq!(error.kind(), kiste::ErrorKind::DuplicateKey, "{error}");
+    assert_eq!(error.kind(), kiste::ErrorKind::Damaged, "{error}");
+    assert!(error.to_string().contains("key \"a\": expected all files of a sample"), "{error}");
 }
 
 /// Any size of units finds the same in archives that were concatenated.

@@ -44,6 +44,10 @@ pub struct Version {
     pub next_segment: u64,
     /// Where the chunks are: one, or one for each field.
     pub columns: Vec<Column>,
+    /// This version's number, if an axis lost chunks and others got new numbers in one commit, by a writer
+    /// that tells the two apart. Early ones, which did not, left it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renumbered: Option<u64>,
     /// Members that this version of the crate does not know; they are preserved.
     #[serde(flatten)]
     pub others: Map<String, Value>,
@@ -130,6 +134,7 @@ impl Version {
             attributes: Map::new(),
             next_segment: 1,
             columns: columns.iter().map(column).collect(),
+            renumbered: None,
             others: Map::new(),
         }
     }

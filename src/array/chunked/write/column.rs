@@ -19,9 +19,9 @@ use crate::array::chunked::write::directory::NewFile;
 use crate::array::chunked::write::in_place::InPlace;
 use crate::array::chunked::write::numbers::{Numbers, too_many_superchunks};
 use crate::array::chunked::write::proposal::NewChunk;
+use crate::array::chunked::write::renumbering::{NewNumber, OldNumber, Renumbering};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{self, Codec, Params, Scratch, Shuffle};
-use crate::format::chunked::Numbering;
 use crate::format::chunked::segment::{Entry, HASH, Place};
 use crate::format::chunked::superchunk::Content;
 
@@ -30,6 +30,9 @@ const BLOCK: usize = 128 << 10;
 const MOST_SPLITS: usize = 16;
 
 type Digest = [u8; HASH];
+
+/// A chunk that may have changed: its number, the one that it had in the base, and its content.
+pub(super) type Change<'a> = (NewNumber, Option<OldNumber>, NewChunk<'a>);
 
 /// The chunks of one column, on their way to files.
 pub(super) struct ColumnWriter<'a> {
@@ -41,15 +44,16 @@ pub(super) struct ColumnWriter<'a> {
     superchunk: usize,
     /// Only where chunks are overwritten in place. Equal chunks share a slot in all other arrays.
     in_place: Option<InPlace>,
-    /// The changes to the table, by chunk number.
-    entries: BTreeMap<u64, Entry>,
+    /// The changes to the table; `None` is fill.
+    entries: BTreeMap<NewNumber, Option<Place>>,
     /// The chunks that were added, by hash, and how many bytes they take.
     new: HashMap<Digest, (Place, u64), RandomState>,
     /// Chunks of the superchunk that is not full yet: each with what follows it in the file.
-    pending: Vec<(u64, Vec<u8>)>,
+    pending: Vec<(NewNumber, Vec<u8>)>,
     next: u64,
     chunks: i64,
-    cbytes: i64,
+    /// `None` where that is not known, as a file of the base is damaged.
+    cbytes: Option<i64>,
     has_files: bool,
     /// Buffers that threads keep from one chunk to the next, one for each that has worked.
     workers: Mutex<Vec<Worker>>,
@@ -68,7 +72,7 @@ struct Worker {
 
 /// A chunk of one column that changed: its number, where it was, and what it is now.
 struct Changed {
-    number: u64,
+    number: NewNumber,
     before: Option<Place>,
     /// `None` is fill.
     hash: Option<Digest>,
@@ -106,22 +110,22 @@ impl<'a> ColumnWriter<'a> {
             pending: Vec::new(),
             next,
             chunks: 0,
-            cbytes: 0,
+            cbytes: Some(0),
             has_files: false,
             workers: Mutex::default(),
         })
     }
 
     /// Takes changed chunks: those that are new become pending, all get their entries.
-    pub(super) fn add(&mut self, batch: &[(u64, Option<u64>, NewChunk<'_>)]) -> Result<()> {
+    pub(super) fn add(&mut self, batch: &[Change<'_>]) -> Result<()> {
         if batch.is_empty() {
             return Ok(());
         }
         let base = self.base;
         let table = base.table(self.column)?;
         let seen = Mutex::default();
-        let compare = |(number, before, new): &(u64, Option<u64>, NewChunk<'_>)| {
-            let before = before.and_then(|before| table.find(before));
+        let compare = |(number, before, new): &Change<'_>| {
+            let before = before.and_then(|before| table.find(before.get()));
             self.compare(*number, before, new, table, &seen).transpose()
         };
         let changed: std::result::Result<Vec<Changed>, _> =
@@ -138,7 +142,7 @@ impl<'a> ColumnWriter<'a> {
             };
             let found = match (self.new.get(&hash), known) {
                 (Some(found), _) => *found,
-                (None, Some(place)) => (place, self.len_of(&place)),
+                (None, Some(place)) => (place, self.len_of(&place).unwrap_or(0)),
                 (None, None) => {
                     let chunk = packed.remove(&hash).expect("who saw the hash first packed it");
                     self.place(number, before, hash, chunk)?
@@ -160,7 +164,8 @@ impl<'a> ColumnWriter<'a> {
         let pending = &mut self.pending;
         while pending.len() >= self.superchunk || (all && !pending.is_empty()) {
             let count = pending.len().min(self.superchunk);
-            let chunks = pending.drain(..count).collect();
+            let chunks = pending.drain(..count).map(|(number, chunk)| (number.get(), chunk));
+            let chunks = chunks.collect();
             let content = &self.content;
             let (base, column) = (self.base, self.column);
             let made = base.run(|| numbers.superchunk(&base.files, column, content, chunks));
@@ -189,8 +194,8 @@ impl<'a> ColumnWriter<'a> {
     }
 
     /// The changes to the table, ascending.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.values()
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
+        self.entries.iter().map(|(number, place)| number.entry(*place))
     }
 
     /// How many more chunks are stored than in the base.
@@ -198,9 +203,15 @@ impl<'a> ColumnWriter<'a> {
         self.chunks
     }
 
-    /// How many more bytes they take.
-    pub(super) fn added_bytes(&self) -> i64 {
+    /// How many more bytes they take; `None` where it is not known how many those took that they replace.
+    pub(super) fn added_bytes(&self) -> Option<i64> {
         self.cbytes
+    }
+
+    /// The bytes of the chunks in a table, as far as they are known.
+    pub(super) fn bytes_of(&self, table: &Table) -> u64 {
+        let places = table.stored().into_iter().filter_map(|entry| entry.place);
+        places.map(|place| self.len_of(&place).unwrap_or(0)).sum()
     }
 
     /// Whether superchunks were written.
@@ -217,7 +228,7 @@ impl<'a> ColumnWriter<'a> {
     /// it is in the CPU's cache.
     fn compare(
         &self,
-        number: u64,
+        number: NewNumber,
         before: Option<Place>,
         new: &NewChunk<'_>,
         table: &Table,
@@ -317,14 +328,14 @@ impl<'a> ColumnWriter<'a> {
     /// Finds a place for a chunk: its own slot, if that may be overwritten, or a new one.
     fn place(
         &mut self,
-        number: u64,
+        number: NewNumber,
         before: Option<Place>,
         hash: Digest,
         chunk: Vec<u8>,
     ) -> Result<(Place, u64)> {
         let len = chunk.len() as u64;
         if let (Some(before), Some(_)) = (before, &self.in_place) {
-            let slot_len = self.len_of(&before);
+            let slot_len = self.len_of(&before).unwrap_or(0);
             if let Some(in_place) = &mut self.in_place {
                 if in_place.fits(self.base, &self.content, &before, len, slot_len) {
                     let place = Place { hash, ..before };
@@ -342,38 +353,44 @@ impl<'a> ColumnWriter<'a> {
     }
 
     /// Records where a chunk is now.
-    fn note(&mut self, number: u64, before: Option<Place>, now: Option<(Place, u64)>) {
+    fn note(&mut self, number: NewNumber, before: Option<Place>, now: Option<(Place, u64)>) {
         if let Some(place) = before {
-            self.chunks -= 1;
-            self.cbytes -= self.len_of(&place) as i64;
+            self.uncount(&place);
         }
         if let Some((_, len)) = now {
             self.chunks += 1;
-            self.cbytes += len as i64;
+            self.cbytes = self.cbytes.map(|bytes| bytes + len as i64);
         }
-        let place = now.map(|(place, _)| place);
-        self.entries.insert(number, Entry { chunk: number, place });
+        self.entries.insert(number, now.map(|(place, _)| place));
     }
 
-    /// The bytes that a chunk of the base takes; 0 if that is unknown because the file is damaged:
-    /// the sum is for people, and a commit is a way to replace what is damaged.
-    fn len_of(&self, place: &Place) -> u64 {
-        self.superchunk(place).and_then(|file| file.slot_len(place.slot)).unwrap_or(0)
+    /// A chunk of the base is not one of the new version.
+    fn uncount(&mut self, place: &Place) {
+        self.chunks -= 1;
+        let len = self.len_of(place);
+        self.cbytes = self.cbytes.zip(len).map(|(bytes, len)| bytes - len as i64);
+    }
+
+    /// The bytes that a chunk takes; `None` if that is unknown because the file is damaged: a commit is a
+    /// way to replace what is damaged.
+    fn len_of(&self, place: &Place) -> Option<u64> {
+        self.superchunk(place).and_then(|file| file.slot_len(place.slot))
     }
 
     /// Makes chunks outside the new grid fill, so that they do not come back when the array grows.
-    pub(super) fn drop_outside(&mut self, grid: &[u64], numbering: &Numbering) -> Result<()> {
-        let core = self.base;
-        if core.grid.counts().iter().zip(grid).all(|(old, new)| *old as u64 <= *new) {
+    pub(super) fn drop_outside(&mut self, numbers: &Renumbering<'_>) -> Result<()> {
+        if !numbers.shrinks() {
             return Ok(());
         }
-        for entry in core.table(self.column)?.stored() {
-            if !core.numbering.is_within(entry.chunk, grid) {
-                self.note(entry.chunk, entry.place, None);
-                if *numbering != core.numbering {
-                    // The table is rewritten, without it.
-                    self.entries.remove(&entry.chunk);
-                }
+        for entry in self.base.table(self.column)?.stored() {
+            if numbers.kept(&entry).is_some() {
+                continue;
+            }
+            if let Some(place) = entry.place {
+                self.uncount(&place);
+            }
+            if let Some(number) = numbers.cut_off(&entry) {
+                self.entries.insert(number, None);
             }
         }
         Ok(())

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 
 use crate::array::chunked::at::now_after;
 use crate::array::chunked::version::OpenVersion;
-use crate::array::chunked::write::column::ColumnWriter;
+use crate::array::chunked::write::column::{Change, ColumnWriter};
 use crate::array::chunked::write::directory::{Directory, NewFile};
 use crate::array::chunked::write::numbers::Numbers;
 use crate::array::chunked::write::proposal::{Changes, Proposal};
+use crate::array::chunked::write::renumbering::Renumbering;
 use crate::array::chunked::write::table::write_table;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::chunked::{Numbering, Version, grid_of, names, parse_time};
+use crate::format::chunked::{Version, names, parse_time};
 
 /// Bytes of changes that are hashed and compressed at a time, while the files of the batch before are
 /// written; more where there are many threads.
@@ -37,11 +38,8 @@ pub(super) fn write_version(
         return Err(Error::new(ErrorKind::Limit, message).at(dir));
     }
     let shape: Vec<u64> = shape.iter().map(|n| *n as u64).collect();
-    let grid = grid_of(&shape, &base.version.storage.chunkshape);
-    let numbering = Numbering::of_grid(&grid, Some(&base.numbering));
-    let numbering = numbering.map_err(|e| Error::new(ErrorKind::Limit, e.to_string()))?;
-    let shrinks = || grid.iter().zip(base.grid.counts()).any(|(new, old)| *new < *old as u64);
-    match changes.is_some() || numbering != base.numbering || shrinks() {
+    let renumbering = Renumbering::of(base, &shape)?;
+    match changes.is_some() || !renumbering.is_same() || renumbering.shrinks() {
         true => directory.expect_own_dirs(base)?,
         // Only the version's file is written.
         false => directory.expect_own_meta()?,
@@ -54,20 +52,25 @@ pub(super) fn write_version(
     version.message = message.to_owned();
     version.attributes = attributes;
     version.shape = shape;
-    version.extents = numbering.extents().to_vec();
+    version.extents = renumbering.extents();
+    let both = !renumbering.is_same() && renumbering.shrinks();
+    version.renumbered = both.then_some(version.version);
 
     let mut columns = (0..base.columns.len())
         .map(|column| ColumnWriter::new(base, column, numbers.next_superchunk(column)))
         .collect::<Result<Vec<_>>>()?;
     if let Some(changes) = changes {
-        write_chunks(directory, numbers, base, changes, &numbering, &mut columns, made)?;
+        write_chunks(directory, numbers, base, changes, &renumbering, &mut columns, made)?;
     }
     for (column, noted) in columns.iter_mut().zip(&mut version.columns) {
-        column.drop_outside(&grid, &numbering)?;
-        noted.segments = write_table(directory, numbers, column, &grid, &numbering, made)?;
+        column.drop_outside(&renumbering)?;
+        noted.segments = write_table(directory, numbers, column, &renumbering, made)?;
         // Saturating, as a damaged version may record any numbers, and these are for people.
         noted.chunks = noted.chunks.saturating_add_signed(column.added_chunks());
-        noted.cbytes = noted.cbytes.saturating_add_signed(column.added_bytes());
+        noted.cbytes = match column.added_bytes() {
+            Some(added) => noted.cbytes.saturating_add_signed(added),
+            None => column.bytes_of(&directory.files.table(base.version.version, &noted.segments)?),
+        };
     }
     numbers.record(&mut version);
     // New files last before anything is overwritten, and before a version names them.
@@ -84,23 +87,20 @@ fn write_chunks(
     numbers: &mut Numbers,
     base: &OpenVersion,
     mut changes: Changes<'_>,
-    numbering: &Numbering,
+    renumbering: &Renumbering<'_>,
     columns: &mut [ColumnWriter<'_>],
     made: &mut Vec<PathBuf>,
 ) -> Result<()> {
-    let old_grid: Vec<u64> = base.grid.counts().iter().map(|n| *n as u64).collect();
     let batch_bytes = BATCH.max(BATCH_PER_THREAD * base.run(rayon::current_num_threads));
-    let mut batch = Vec::new();
+    let mut batch: Vec<Change<'_>> = Vec::new();
     let mut size = 0;
     let mut ready: Vec<NewFile> = Vec::new();
     loop {
         let next = changes.next().transpose()?;
         let done = next.is_none();
         if let Some((at, new)) = next {
-            let inside = at.iter().zip(&old_grid).all(|(i, n)| i < n);
-            let before = inside.then(|| base.numbering.number(&at));
             size += new.len();
-            batch.push((numbering.number(&at), before, new));
+            batch.push((renumbering.new_number(&at), renumbering.old_number(&at), new));
         }
         if size >= batch_bytes || done {
             while_written(directory, &ready, made, || {

@@ -6,7 +6,7 @@
 //!           chunks: hashed, compared, compressed ◀───┘            (column, in_place)
 //!               │
 //!               ▼
-//!  superchunks ──▶ table segment ──▶ version ──▶ summaries        (commit, table, store)
+//!  superchunks ──▶ table segment ──▶ version ──▶ summaries        (commit, renumbering, table, store)
 //!                                       │
 //!  files that no version needs ◀────────┘                         (gc, compact)
 //! ```
@@ -19,6 +19,7 @@ mod ownership;
 mod directory;
 mod numbers;
 mod array_chunks;
+mod renumbering;
 mod proposal;
 mod in_place;
 mod column;

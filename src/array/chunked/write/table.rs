@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use crate::array::chunked::write::column::ColumnWriter;
 use crate::array::chunked::write::directory::Directory;
 use crate::array::chunked::write::numbers::Numbers;
+use crate::array::chunked::write::renumbering::Renumbering;
 use crate::error::Result;
+use crate::format::chunked::names;
 use crate::format::chunked::segment::{self, Entry};
-use crate::format::chunked::{Numbering, names};
 
 /// Writes the changes to a column's table as a segment, merged with earlier segments as the format
 /// prescribes. Returns the segments of the new table.
@@ -15,17 +16,16 @@ pub(super) fn write_table(
     directory: &Directory,
     numbers: &mut Numbers,
     column: &ColumnWriter<'_>,
-    grid: &[u64],
-    numbering: &Numbering,
+    renumbering: &Renumbering<'_>,
     made: &mut Vec<PathBuf>,
 ) -> Result<Vec<(u64, u64)>> {
     let base = column.base();
     let mut segments = base.version.columns[column.number()].segments.clone();
-    let new: Vec<Entry> = column.entries().copied().collect();
-    let entries = if *numbering != base.numbering {
+    let new: Vec<Entry> = column.entries().collect();
+    let entries = if !renumbering.is_same() {
         let table = base.table(column.number())?;
         segments.clear();
-        let renumbered = renumber(table.stored(), &base.numbering, grid, numbering);
+        let renumbered = renumbered(&table.stored(), renumbering);
         segment::merge(renumbered, new, true)
     } else if new.is_empty() {
         return Ok(segments);
@@ -55,14 +55,10 @@ pub(super) fn write_table(
     Ok(segments)
 }
 
-/// The entries of a table under the numbers of another numbering, without those outside the grid.
-fn renumber(stored: Vec<Entry>, old: &Numbering, grid: &[u64], new: &Numbering) -> Vec<Entry> {
-    let renumber = |entry: Entry| {
-        let at = old.coordinates(entry.chunk);
-        let inside = at.iter().zip(grid).all(|(i, n)| i < n);
-        inside.then(|| Entry { chunk: new.number(&at), ..entry })
-    };
-    let mut entries: Vec<Entry> = stored.into_iter().filter_map(renumber).collect();
+/// The entries of a table under their new numbers, without those of chunks that are cut off.
+fn renumbered(stored: &[Entry], renumbering: &Renumbering<'_>) -> Vec<Entry> {
+    let kept = |old: &Entry| Some(renumbering.kept(old)?.entry(old.place));
+    let mut entries: Vec<Entry> = stored.iter().filter_map(kept).collect();
     entries.sort_unstable_by_key(|entry| entry.chunk);
     entries
 }

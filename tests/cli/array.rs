@@ -580,3 +580,14 @@ fn what_is_no_array_is_not_sent_to_import() {
         assert!(failed.err.contains(hint), "{failed:?}");
     }
 }
+
+#[test]
+fn a_file_of_an_array_with_room_is_no_container_and_said_to_be_ours() {
+    let dir = scratch();
+    let create = ["array", "create", "x", "--dtype", "<i4", "--shape", "100", "--unversioned"];
+    run(&dir, create.into_iter().chain(["--room", "20"])).exits(0);
+    run(&dir, ["array", "put", "x", "--value", "3"]).exits(0);
+    let told = run(&dir, ["blpk", "info", "x/data/__1__.bin"]).exits(1);
+    assert!(told.err.contains("131 (a file of an array with spare room"), "{told:?}");
+    assert!(!told.err.contains("no release"), "{told:?}");
+}

@@ -9,6 +9,9 @@ use super::checksum::Checksum;
 pub(crate) const MAGIC: [u8; 4] = *b"blpk";
 /// The version that is written.
 pub(crate) const VERSION: u8 = 3;
+/// The version of a container with unused bytes between its chunks, which is no container to bloscpack: see the
+/// FORMAT of [`format::chunked`](crate::format::chunked).
+pub(crate) const WITH_ROOM: u8 = VERSION | 0x80;
 /// Bytes of a header of version 2 or 3.
 pub(crate) const HEADER: usize = 32;
 /// Bytes of a header of version 1.
@@ -81,11 +84,19 @@ impl Header {
             None => Err(cut(bytes, HEADER)),
             Some(1) => parse_v1(bytes.first_chunk().ok_or_else(|| cut(bytes, HEADER_V1))?),
             Some(2 | 3) => parse_v2_v3(bytes.first_chunk().ok_or_else(|| cut(bytes, HEADER))?),
-            Some(other) => Err(FormatError::new(
-                4,
-                "a bloscpack version from 1 to 3",
-                format!("{other} (perhaps of a Blaze or carray draft, which no release wrote)"),
-            )),
+            Some(other) => {
+                let what = match *other {
+                    WITH_ROOM => {
+                        "a file of an array with spare room, of which bloscpack knows nothing"
+                    }
+                    _ => "perhaps of a Blaze or carray draft, which no release wrote",
+                };
+                Err(FormatError::new(
+                    4,
+                    "a bloscpack version from 1 to 3",
+                    format!("{other} ({what})"),
+                ))
+            }
         }
     }
 

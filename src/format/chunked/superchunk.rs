@@ -18,7 +18,7 @@ use crate::format::bloscpack::{
 
 /// The version byte of a container with unused bytes between its chunks: so that no
 /// reader of bloscpack walks into them.
-pub const ROOMY: u8 = header::VERSION | 0x80;
+pub const ROOMY: u8 = header::WITH_ROOM;
 /// The first chunk begins at a multiple of this.
 pub const ALIGNMENT: usize = 64;
 /// How many bytes [`Superchunk::head_len`] needs.

@@ -1,10 +1,13 @@
 //! Two writers, and readers while one of them commits and removes.
 
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use kiste::ErrorKind;
 use kiste::array::{ArrayOptions, ArrayStore, ChunkedArray, Keep};
-use kiste::storage::MemoryStorage;
+use kiste::storage::{Lock, MemoryStorage, Sink, Source, Stat, Storage};
 use kiste::value::DType;
 
 use super::{options, root, sample};
@@ -128,4 +131,191 @@ fn versions_that_come_or_go_without_the_lock_are_noticed() {
     let error = first.resize(&[16], "longer").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Replaced, "{error}");
     assert!(!path.join("meta/versions/__3__").exists());
+}
+
+type Deed = Box<dyn FnMut() + Send>;
+
+/// A storage in which something else happens before some of the calls.
+struct Meanwhile {
+    inner: MemoryStorage,
+    /// Counts calls, and says before which ones the deed is done.
+    state: Mutex<(u64, Box<dyn Fn(u64) -> bool + Send>, Deed)>,
+}
+
+impl Meanwhile {
+    fn call(&self) -> &MemoryStorage {
+        let mut state = self.state.lock().unwrap();
+        let (calls, when, deed) = &mut *state;
+        if when(*calls) {
+            deed();
+        }
+        *calls += 1;
+        &self.inner
+    }
+}
+
+impl fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meanwhile")
+    }
+}
+
+impl Storage for Meanwhile {
+    fn open(&self, path: &Path) -> kiste::Result<Source> {
+        self.call().open(path)
+    }
+
+    fn stat(&self, path: &Path) -> kiste::Result<Option<Stat>> {
+        self.call().stat(path)
+    }
+
+    fn create(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
+        self.inner.create(path)
+    }
+
+    fn reopen(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
+        self.inner.reopen(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> kiste::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> kiste::Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn create_dir(&self, path: &Path) -> kiste::Result<()> {
+        self.inner.create_dir(path)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> kiste::Result<()> {
+        self.inner.create_dir_all(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> kiste::Result<()> {
+        self.inner.remove_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> kiste::Result<Vec<PathBuf>> {
+        self.call().list(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> kiste::Result<()> {
+        self.inner.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> kiste::Result<Option<Lock>> {
+        self.inner.lock(path)
+    }
+
+    fn lock_file(&self, path: &Path) -> kiste::Result<Option<Lock>> {
+        self.inner.lock_file(path)
+    }
+}
+
+/// What a writer may do while an array is verified.
+fn deeds() -> Vec<(&'static str, fn(&mut ArrayStore, u64))> {
+    fn commit(store: &mut ArrayStore, n: u64) {
+        let mut staged = store.stage().unwrap();
+        staged.set_scalar((n as usize % 10, ..), n as i32).unwrap();
+        staged.attrs_mut().insert("n".into(), n.into());
+        store.commit(&mut staged, "meanwhile").unwrap();
+    }
+    vec![
+        ("commit", commit),
+        ("remove", |store, n| {
+            commit(store, n);
+            store.gc(&Keep::Newest(1)).unwrap();
+        }),
+        ("remove some and compact", |store, n| {
+            commit(store, n);
+            store.gc(&Keep::Newest(3)).unwrap();
+        }),
+        ("compact", |store, _| drop(store.gc(&Keep::All).unwrap())),
+        ("shorter and wider", |store, n| {
+            let wide = store.array().shape()[1];
+            store.resize(&[5, wide + 7], "wider").unwrap();
+            store.resize(&[10, wide], "longer").unwrap();
+            commit(store, n);
+            store.gc(&Keep::Newest(2)).unwrap();
+        }),
+    ]
+}
+
+/// At each moment, and at several.
+#[test]
+fn what_a_writer_does_while_an_array_is_verified_is_no_damage() {
+    for versioned in [true, false] {
+        for (name, deed) in deeds() {
+            for every in [u64::MAX, 7] {
+                let mut first = 0;
+                while verified_meanwhile(versioned, deed, first, every, name) {
+                    first += 1;
+                }
+                assert!(first > 10, "{name} {first}");
+            }
+        }
+    }
+}
+
+/// Verifies while this is done before the call of this number, and again and again. Returns whether there are
+/// so many calls.
+fn verified_meanwhile(
+    versioned: bool,
+    deed: fn(&mut ArrayStore, u64),
+    first: u64,
+    every: u64,
+    name: &str,
+) -> bool {
+    let inner = MemoryStorage::new();
+    let create = options(&inner).chunk_shape([4, 3]).superchunk(2).versioned(versioned);
+    let mut store = create.create(root(), DType::of::<i32>(), &[10, 7]).unwrap();
+    for n in 0..5_u64 {
+        let mut staged = store.stage().unwrap();
+        staged.set_scalar((n as usize.., n as usize), n as i32 + 50).unwrap();
+        store.commit(&mut staged, "before").unwrap();
+    }
+    let (done, mut n) = (Arc::new(AtomicBool::new(false)), 0);
+    let happened = done.clone();
+    let act: Deed = Box::new(move || {
+        n += 1;
+        deed(&mut store, n);
+        done.store(true, Ordering::Relaxed);
+    });
+    let when = move |call: u64| {
+        call == first || (every != u64::MAX && call > first && (call - first) % every == 0)
+    };
+    let state = Mutex::new((0, Box::new(when) as _, act));
+    let storage = Arc::new(Meanwhile { inner: inner.clone(), state });
+    let reader = options(&inner).storage(storage).threads(1);
+    let report = reader.open(root()).and_then(|array| array.verify());
+    let happened = happened.load(Ordering::Relaxed);
+    let what = format!("{name} before call {first}, versioned {versioned}, every {every}");
+    match report {
+        Ok(report) => {
+            assert_eq!((&report.problems, &report.unused), (&vec![], &vec![]), "{what}");
+            assert!(report.versions > 0, "{what}");
+        }
+        // As often as that something is replaced, nothing can be said.
+        Err(error) => {
+            assert!(happened && every != u64::MAX, "{what}: {error}");
+            assert_eq!(error.kind(), ErrorKind::Replaced, "{what}: {error}");
+        }
+    }
+    happened
+}
+
+/// New files of a commit that is not made yet.
+#[test]
+fn files_of_a_writer_at_work_are_told_from_what_a_crash_left() {
+    let storage = MemoryStorage::new();
+    let store = sample(&storage);
+    let file = storage.get(root().join("data/__1__.bin")).unwrap();
+    storage.put(root().join("data/__99__.bin"), file);
+    let report = super::open(&storage).verify().unwrap();
+    assert_eq!((report.unused.len(), report.writer), (1, true), "{report:?}");
+    drop(store);
+    let report = super::open(&storage).verify().unwrap();
+    assert_eq!((report.unused.len(), report.writer), (1, false), "{report:?}");
 }

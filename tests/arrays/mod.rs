@@ -13,6 +13,7 @@ mod kill;
 mod layout;
 #[cfg(unix)]
 mod links;
+mod lost;
 mod model;
 mod numbers;
 mod parts;
@@ -65,6 +66,19 @@ pub(crate) fn resized<T: Copy>(array: &ArrayD<T>, shape: &[usize], fill: T) -> A
     let old = array.slice_each_axis(part);
     new.slice_each_axis_mut(part).assign(&old);
     new
+}
+
+/// Copies a directory.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+        }
+    }
 }
 
 /// Appends to the plain array.

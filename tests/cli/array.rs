@@ -591,3 +591,30 @@ fn a_file_of_an_array_with_room_is_no_container_and_said_to_be_ours() {
     assert!(told.err.contains("131 (a file of an array with spare room"), "{told:?}");
     assert!(!told.err.contains("no release"), "{told:?}");
 }
+
+#[test]
+fn verify_says_what_may_have_been_lost_and_what_a_writer_is_at() {
+    let dir = scratch();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/kiste-0.1.0-bc0d5446");
+    crate::arrays::copy(&golden.join("lost-chunk"), &dir.path().join("x"));
+    let lost = run(&dir, ["array", "verify", "x"]).exits(1);
+    let line = "x/data/__2__.bin: chunk [1, 0]: written to slot 0 for version 3, which has something else there";
+    assert!(lost.out.starts_with(line), "{lost:?}");
+    run(&dir, ["array", "gc", "x"]).exits(0);
+    let doubt = run(&dir, ["array", "verify", "x"]).exits(0);
+    assert!(
+        doubt.out.contains("x/meta/versions/__3__: chunk [1, 0]: as in version 2, or lost"),
+        "{doubt:?}"
+    );
+    assert!(doubt.out.contains("x: good: 4 versions, 1 chunk compared, 2 in doubt\n"), "{doubt:?}");
+    let json = run(&dir, ["array", "verify", "x", "--json"]).exits(0).json();
+    assert_eq!(json[0]["doubts"][1]["chunk"], serde_json::json!([1, 0]));
+
+    fs::write(dir.path().join("x/data/__9__.bin"), "new").unwrap();
+    let left = run(&dir, ["array", "verify", "x"]).exits(0);
+    assert!(left.err.contains("1 file no version needs: \"kiste array gc x\""), "{left:?}");
+    let store = kiste::array::ArrayStore::open(dir.path().join("x")).unwrap();
+    let busy = run(&dir, ["array", "verify", "x"]).exits(0);
+    assert!(busy.err.contains("1 file no version names: a program is writing"), "{busy:?}");
+    drop(store);
+}

@@ -11,7 +11,10 @@ use crate::output::Output;
 
 /// Check arrays in all their versions
 ///
-/// Every stored chunk is decompressed and compared with its hash. Prints one line for each problem.
+/// Every stored chunk is decompressed and compared with its hash, and every table with what its version
+/// records. Prints one line for each problem, and for each chunk that an early kiste may have lost
+/// (the guide to arrays says which). Versions that another program commits or removes meanwhile
+/// are left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -34,13 +37,21 @@ impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let mut reports = Vec::new();
         let exit = output.for_each(&self.names, |name| {
+            let array = open(name, At::Newest)?;
             let report = {
                 let _progress = output.progress(format!("verifying {}", name.display()), None);
-                open(name, At::Newest)?.verify().explained(name)?
+                array.verify().explained(name)?
             };
             let good = report.problems.is_empty();
             if !self.json {
                 print(name, &report, output)?;
+            }
+            if !good && report.writer && array.info().room > 0 {
+                output.hint(format_args!(
+                    "a program is writing to {}: chunks that it overwrites in place look damaged \
+                     until it is done",
+                    quoted(name)
+                ));
             }
             let mut report = serde_json::to_value(&report)?;
             report["array"] = json!(name);
@@ -57,7 +68,7 @@ impl Args {
 
 fn print(name: &Path, report: &Report, output: &Output) -> Outcome<()> {
     let mut out = output.stdout();
-    for problem in &report.problems {
+    for problem in report.problems.iter().chain(&report.doubts) {
         writeln!(out, "{problem}")?;
     }
     let verdict = match report.problems.len() as u64 {
@@ -66,7 +77,11 @@ fn print(name: &Path, report: &Report, output: &Output) -> Outcome<()> {
     };
     let versions = units::counted(report.versions, "version");
     let chunks = units::counted(report.chunks, "chunk");
-    writeln!(out, "{}: {verdict}: {versions}, {chunks} compared", name.display())?;
+    let doubts = match report.doubts.len() as u64 {
+        0 => String::new(),
+        doubts => format!(", {} in doubt", units::count(doubts)),
+    };
+    writeln!(out, "{}: {verdict}: {versions}, {chunks} compared{doubts}", name.display())?;
     out.flush()?;
     let files = |files: &[PathBuf]| units::counted(files.len() as u64, "file");
     if !report.stale.is_empty() {
@@ -78,7 +93,12 @@ fn print(name: &Path, report: &Report, output: &Output) -> Outcome<()> {
     }
     if !report.unused.is_empty() {
         let (unused, shell) = (files(&report.unused), quoted(name));
-        output.hint(format_args!("{unused} no version needs: \"kiste array gc {shell}\""));
+        output.hint(match report.writer {
+            true => format!(
+                "{unused} no version names: a program is writing to the array, and may commit them"
+            ),
+            false => format!("{unused} no version needs: \"kiste array gc {shell}\""),
+        });
     }
     Ok(())
 }

@@ -176,6 +176,21 @@ impl ChunkedArray {
 
     /// Checks every file of every version, and finds everything that was changed, truncated or
     /// lost.
+    ///
+    /// A writer may be at work: what it commits, moves or removes meanwhile is no problem. (In an array
+    /// with [room](crate::array::ArrayOptions::room) chunks are overwritten in place, and look damaged
+    /// until that is done.)
+    ///
+    /// Early writers could lose chunks in commits that made an array shorter along one axis and longer along
+    /// another. Such a loss is a problem where a version contradicts its own counts of chunks and bytes, or
+    /// where a chunk that was written is in none of them: found if no version was removed yet, or if its file
+    /// has nothing else. Otherwise the chunks that may have been lost are [`doubts`](Report::doubts) while the
+    /// version before is there. Without it, and with counts that agree, a loss cannot be told.
+    ///
+    /// # Errors
+    ///
+    /// Those of listing directories. [`Replaced`](ErrorKind::Replaced) if a writer replaces or moves everything
+    /// again and again.
     pub fn verify(&self) -> Result<Report> {
         verify::verify(&self.core)
     }

@@ -3,6 +3,7 @@
 //! Chunks are found only by their offsets, so these are checked: an offset must lie between its
 //! neighbours, a chunk is followed by its checksum, and the chunk table has its hash.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use base64::Engine;
@@ -173,12 +174,7 @@ impl BlockDigests {
             blocks: Option<Vec<String>>,
         }
         let wrong = |found: String| FormatError::new(START as u64, "checksums of blocks", found);
-        let metadata = Metadata::parse(head, header::HEADER)?;
-        // Ours is not compressed, and another could become any size.
-        if metadata.header().codec != MetadataCodec::None {
-            return Ok(None);
-        }
-        let text = metadata.text()?;
+        let Some(text) = plain_text(head)? else { return Ok(None) };
         let about: About = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
         let Some(blocks) = about.blocks else { return Ok(None) };
         let decoded: Result<Vec<Vec<u8>>, _> =
@@ -190,6 +186,27 @@ impl BlockDigests {
     pub(crate) fn of(&self, slot: u32) -> Option<&[u8]> {
         self.0.get(slot as usize).map(|digests| &digests[..]).filter(|digests| !digests.is_empty())
     }
+}
+
+/// The metadata of a superchunk that begins like this. `None` where they are compressed: ours are not, and
+/// others could become any size.
+fn plain_text(head: &[u8]) -> Result<Option<Cow<'_, str>>, FormatError> {
+    let metadata = Metadata::parse(head, header::HEADER)?;
+    match metadata.header().codec {
+        MetadataCodec::None => metadata.text().map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The number of the chunk in each slot of a superchunk that begins like this, as it was when the
+/// superchunk was written; `None` where that cannot be read.
+pub(crate) fn recorded_chunks(head: &[u8]) -> Option<Vec<u64>> {
+    #[derive(Deserialize)]
+    struct About {
+        chunks: Vec<u64>,
+    }
+    let about: About = serde_json::from_str(&plain_text(head).ok()??).ok()?;
+    Some(about.chunks)
 }
 
 /// Whether what comes before the blocks of a chunk has the checksum that is recorded for the slot.

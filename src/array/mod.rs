@@ -35,6 +35,7 @@
 //! is re-exported here, so that a program can use the version that its kiste uses; a new major
 //! version of `ndarray` is a new major version of this crate.
 
+mod on_disk;
 mod selection;
 mod target;
 mod grid;

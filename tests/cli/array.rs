@@ -581,6 +581,53 @@ fn what_is_no_array_is_not_sent_to_import() {
     }
 }
 
+/// Arrays are on disks. A URL is no name of a directory.
+#[test]
+fn urls_are_refused_by_all_commands_for_arrays() {
+    let dir = scratch();
+    run(&dir, ["array", "create", "x", "--dtype", "<i4", "--shape", "5"]).exits(0);
+    run(&dir, ["array", "export", "x", "x.npy"]).quietly();
+    let before = names(dir.path());
+    let url = "https://me:secret@example.invalid/x";
+    let selected = format!("{url}[:2]");
+    let to = |ending: &str| format!("{url}.{ending}");
+    let (npy, blp, bcolz) = (to("npy"), to("blp"), to("bcolz"));
+    let commands: &[&[&str]] = &[
+        &["array", "create", url, "--dtype", "i4", "--shape", "3"],
+        &["array", "import", "x.npy", url],
+        &["array", "import", &npy, "y"],
+        &["array", "import", &blp, "y"],
+        &["array", "import", &bcolz, "y"],
+        &["array", "info", url],
+        &["array", "get", &selected],
+        &["array", "export", url, "y.npy"],
+        &["array", "export", "x", &npy],
+        &["array", "export", "x", &blp],
+        &["array", "export", "x", &bcolz],
+        &["array", "put", &selected, "--value", "1"],
+        &["array", "put", "x", "--npy", &npy],
+        &["array", "append", url, "--npy", "x.npy"],
+        &["array", "resize", url, "7"],
+        &["array", "attrs", url],
+        &["array", "attrs", url, "a=1"],
+        &["array", "log", url],
+        &["array", "diff", url, "-1"],
+        &["array", "checkout", url, "1"],
+        &["array", "gc", url, "--keep", "1"],
+        &["array", "verify", url],
+        &["blpk", "info", &blp],
+        &["blpk", "compress", "x.npy", &blp],
+        &["blpk", "decompress", &blp, "y.npy"],
+    ];
+    for command in commands {
+        let refused =
+            run(&dir, command.iter().copied()).fails(2, "expected a path on a disk, found a URL");
+        assert!(refused.err.contains("hint: "), "{refused:?}");
+        assert!(!refused.err.contains("secret"), "{refused:?}");
+    }
+    assert_eq!(names(dir.path()), before);
+}
+
 #[test]
 fn a_file_of_an_array_with_room_is_no_container_and_said_to_be_ours() {
     let dir = scratch();

@@ -56,6 +56,9 @@ pub(super) fn explain_written(path: &Path, error: Error) -> Failure {
 
 /// Adds hints about arrays: the general ones are about datasets.
 pub(super) fn explain(path: &Path, error: Error) -> Failure {
+    if [Some(path), error.path()].into_iter().flatten().any(kiste::storage::is_url) {
+        return error.into();
+    }
     let (shown, name, place) = (path.display(), quoted(path), ArrayPlace::of(path));
     if error.kind() == ErrorKind::NotFound && place == ArrayPlace::Nothing {
         return Failure::trouble(format_args!("{shown}: no such directory"));

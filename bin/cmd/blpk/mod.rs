@@ -96,6 +96,13 @@ impl Job<'_> {
     /// Refuses an output that cannot be written, before any work is done.
     fn check_output(&self, input: &Path, path: &Path) -> Outcome<()> {
         let shown = path.display();
+        if kiste::storage::is_url(path) {
+            let shown = kiste::storage::shown(path);
+            let message = format!("{}: expected a path on a disk, found a URL", shown.display());
+            return Err(
+                Failure::trouble(message).hint("write it to a disk, and copy it from there")
+            );
+        }
         let Ok(found) = path.metadata() else { return Ok(()) };
         if !found.is_file() {
             let message = format!("{shown}: expected a regular file to replace, or nothing");
@@ -177,6 +184,9 @@ fn is_stdio(path: &Path) -> bool {
 /// A failure on a container, and what to do about it.
 fn at(path: &Path) -> impl Fn(kiste::Error) -> Failure + '_ {
     move |error| {
+        if kiste::storage::is_url(path) {
+            return error.into();
+        }
         let kind = error.kind();
         let failure = Failure::from(error.at(path)).without_hint();
         let name = quoted(path);

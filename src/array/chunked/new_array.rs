@@ -17,6 +17,7 @@ pub(crate) struct NewArray<'a> {
 impl<'a> NewArray<'a> {
     /// A directory that no other process has. Missing parents are created.
     pub(crate) fn create(options: &'a ArrayOptions, to: &Path) -> Result<NewArray<'a>> {
+        options.expect_place(to)?;
         let storage = &*options.storage;
         refuse_existing(storage, to)?;
         create_parents(storage, to)?;
@@ -61,6 +62,7 @@ impl ArrayOptions {
         shape: &[usize],
     ) -> Result<VersionInfo> {
         let path = path.as_ref();
+        self.expect_place(path)?;
         match self.storage.lstat(path)? {
             Some(_) => Ok(self.create(path, dtype, shape)?.array().version_info()),
             None => self.create_new(path, dtype, shape),

@@ -11,6 +11,7 @@ use crate::array::chunked::options::ArrayOptions;
 use crate::array::chunked::read::ChunkedArray;
 use crate::array::chunked::version::threads_of;
 use crate::array::chunked::write::{self, ArrayStore};
+use crate::array::on_disk::expect_on_disk;
 use crate::array::rows::Rows;
 use crate::error::{ErrorKind, Result};
 use crate::value::DType;
@@ -23,6 +24,7 @@ impl ArrayOptions {
 
     /// Opens a version for reading.
     pub fn open_at(&self, path: impl AsRef<Path>, at: At) -> Result<ChunkedArray> {
+        self.expect_place(path.as_ref())?;
         let files = Arc::new(Files::of(self, path.as_ref()));
         // An array that is not versioned may lose the version between listing and reading it.
         let mut tries = 3;
@@ -38,6 +40,7 @@ impl ArrayOptions {
     /// Opens an array for writing. There is one writer at a time; for a second one the error is
     /// [`ErrorKind::Locked`].
     pub fn open_store(&self, path: impl AsRef<Path>) -> Result<ArrayStore> {
+        self.expect_place(path.as_ref())?;
         write::open::open(self, path.as_ref())
     }
 
@@ -48,7 +51,13 @@ impl ArrayOptions {
         dtype: DType,
         shape: &[usize],
     ) -> Result<ArrayStore> {
+        self.expect_place(path.as_ref())?;
         write::open::create(self, path.as_ref(), dtype, shape)
+    }
+
+    /// Fails for a URL, unless there is a storage for it.
+    pub(crate) fn expect_place(&self, path: &Path) -> Result<()> {
+        if self.on_disk { expect_on_disk(path) } else { Ok(()) }
     }
 
     /// Creates an array from all rows of another one, with these attributes, as version 1. The rows may
@@ -77,6 +86,7 @@ impl ArrayOptions {
         attributes: Map<String, Value>,
         message: &str,
     ) -> Result<ArrayStore> {
+        self.expect_place(path.as_ref())?;
         write::open::create_from(self, path.as_ref(), rows, attributes, message)
     }
 }

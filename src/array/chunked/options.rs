@@ -54,13 +54,15 @@ pub enum Check {
 #[must_use = "options do nothing until an array is opened or created with them"]
 pub struct ArrayOptions {
     pub(crate) storage: Arc<dyn Storage>,
+    /// Whether that is the local file system, which has no URLs.
+    pub(crate) on_disk: bool,
     pub(super) check: Check,
     pub(super) cache: usize,
     pub(super) threads: Option<usize>,
     pub(super) durable: bool,
     pub(super) compact: bool,
     pub(super) chunk_shape: Option<Vec<usize>>,
-    pub(super) expected_len: Option<u64>,
+    pub(crate) expected_len: Option<u64>,
     pub(super) codec: Codec,
     pub(super) level: u8,
     pub(super) shuffle: Shuffle,
@@ -75,6 +77,7 @@ impl Default for ArrayOptions {
     fn default() -> ArrayOptions {
         ArrayOptions {
             storage: Arc::new(LocalStorage::mapped()),
+            on_disk: true,
             check: Check::default(),
             cache: CACHE,
             threads: None,
@@ -97,7 +100,7 @@ impl Default for ArrayOptions {
 impl ArrayOptions {
     /// Where the files are. Default: the local file system, memory-mapped.
     pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
-        self.storage = storage;
+        (self.storage, self.on_disk) = (storage, false);
         self
     }
 

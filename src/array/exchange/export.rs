@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::{ArrayFormat, PIECE, each_piece, refuse_existing, write_npy};
 use crate::array::bcolz::BcolzOptions;
 use crate::array::chunked::ChunkedArray;
+use crate::array::on_disk::expect_on_disk;
 use crate::array::packed::PackOptions;
 use crate::array::rows::{Pieces, Rows};
 use crate::error::{Error, Result};
@@ -93,6 +94,7 @@ impl ArrayExport {
     /// [`Unsupported`](crate::ErrorKind::Unsupported) for elements that the format cannot hold.
     pub fn write(&self, rows: &dyn Rows, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
+        expect_on_disk(path)?;
         match self.format {
             ArrayFormat::Bcolz => {
                 let options = BcolzOptions::default().attrs(self.attributes.clone());

@@ -7,14 +7,15 @@ use serde_json::{Map, Value};
 use super::{ArrayFormat, NpyRows, RowsProgress};
 use crate::array::bcolz::Bcolz;
 use crate::array::chunked::{ArrayOptions, NewArray, VersionInfo};
+use crate::array::on_disk::expect_on_disk;
 use crate::array::packed::PackedArray;
 use crate::array::rows::Rows;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Makes chunked arrays of `.npy`, `.npz` and `.blp` files and of bcolz directories.
 ///
-/// An array appears once all of it is written, with one version. Attributes and fill value of a bcolz
-/// array are kept.
+/// An array appears once all of it is written, with one version. Attributes, fill value and the expected
+/// number of rows of a bcolz array are kept.
 ///
 /// ```
 /// use kiste::array::{ArrayExport, ArrayFormat, ArrayImport, ArrayOptions, ChunkedArray};
@@ -86,6 +87,8 @@ impl ArrayImport {
     ) -> Result<Vec<Imported>> {
         let job = Job { import: self, from: from.as_ref(), progress: &progress };
         let to = to.as_ref();
+        expect_on_disk(job.from)?;
+        self.options.expect_place(to)?;
         let format = self.format.or_else(|| ArrayFormat::of_input(job.from)).ok_or_else(|| {
             let message = "expected a .npy, .npz or .blp file, or a bcolz directory";
             Error::new(ErrorKind::Unsupported, message).at(job.from)

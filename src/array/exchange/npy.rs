@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::each_piece;
+use crate::array::on_disk::expect_on_disk;
 use crate::array::rows::Rows;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::numpy::npy;
@@ -45,6 +46,7 @@ impl NpyRows<'static> {
     /// from a pipe if it holds Python objects.
     pub fn open(path: impl AsRef<Path>) -> Result<NpyRows<'static>> {
         let path = path.as_ref();
+        expect_on_disk(path)?;
         let at = |error| Error::io(path, error);
         if !std::fs::metadata(path).map_err(at)?.is_file() {
             return NpyRows::from_reader(path, File::open(path).map_err(at)?);

@@ -19,6 +19,7 @@ use crate::value::{DType, Element, NdArray, Order};
 use super::pack::PackOptions;
 use super::recover::before_append;
 use super::workers::{PARALLEL, with_buffer, with_scratch};
+use crate::array::on_disk::expect_on_disk;
 use crate::array::rows::Rows;
 use crate::array::selection::invalid;
 
@@ -69,6 +70,7 @@ impl AsRef<[u8]> for Backing<'_> {
 impl PackedArray<'static> {
     /// Opens a file.
     pub fn open(path: impl AsRef<Path>) -> Result<PackedArray<'static>> {
+        expect_on_disk(path.as_ref())?;
         PackedArray::open_in(&LocalStorage::mapped(), path)
     }
 

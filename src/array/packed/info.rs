@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::recover::check;
 use super::stream::PackedReader;
+use crate::array::on_disk::expect_on_disk;
 use crate::error::Result;
 use crate::format::bloscpack::{Container, Header, MetadataCodec, MetadataHeader};
 use crate::format::{FormatError, blosc, numpy};
@@ -153,6 +154,7 @@ impl ContainerInfo {
     /// [`Interrupted`](crate::ErrorKind::Interrupted) if an append to it was interrupted.
     pub fn of(path: impl AsRef<Path>) -> Result<ContainerInfo> {
         let path = path.as_ref();
+        expect_on_disk(path)?;
         let failed = |error: FormatError| crate::error::Error::from(error).at(path);
         let storage = LocalStorage::mapped();
         check(&storage, path)?;

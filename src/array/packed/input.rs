@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use crate::array::on_disk::expect_on_disk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{LocalStorage, Source, Storage};
 
@@ -50,6 +51,7 @@ impl NamedInput {
         let (from, len): (Box<dyn Read + Send>, _) = if path == Path::new("-") {
             (Box::new(io::stdin()), None)
         } else {
+            expect_on_disk(path)?;
             let at = |error| Error::io(path, error);
             let file = File::open(path).map_err(at)?;
             let metadata = file.metadata().map_err(at)?;

@@ -75,6 +75,17 @@ impl Bcolz {
         }
     }
 
+    /// How many rows were expected, if that is recorded; of the columns of a table the most.
+    pub(crate) fn expected_len(&self) -> Option<u64> {
+        let rows = match self {
+            Bcolz::Array(array) => array.expectedlen(),
+            Bcolz::Table(table) => {
+                table.columns().map(|(_, column)| column.expectedlen()).max().unwrap_or(0)
+            }
+        };
+        Some(rows).filter(|rows| *rows > 0)
+    }
+
     fn as_rows(&self) -> &dyn Rows {
         match self {
             Bcolz::Array(array) => array,

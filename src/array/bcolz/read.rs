@@ -159,6 +159,11 @@ impl BcolzArray {
         self.len() * self.row_bytes()
     }
 
+    /// How many rows were expected; 0 where that is not recorded.
+    pub(crate) fn expectedlen(&self) -> u64 {
+        self.meta.expectedlen
+    }
+
     /// The attributes, as JSON.
     pub fn attrs(&self) -> &Map<String, Value> {
         &self.attrs

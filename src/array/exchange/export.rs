@@ -37,13 +37,14 @@ pub struct ArrayExport {
     member: String,
     attributes: Map<String, Value>,
     fill: Option<Vec<u8>>,
+    expected_len: Option<u64>,
 }
 
 impl ArrayExport {
     /// Writes this format.
     pub fn new(format: ArrayFormat) -> ArrayExport {
         let (member, attributes) = ("arr_0".to_owned(), Map::new());
-        ArrayExport { format, overwrite: false, member, attributes, fill: None }
+        ArrayExport { format, overwrite: false, member, attributes, fill: None, expected_len: None }
     }
 
     /// Whether an existing file is replaced; a directory is not. Default: no.
@@ -58,11 +59,12 @@ impl ArrayExport {
         self
     }
 
-    /// Attributes and fill value of an array, as which elements of this type are exported. Only bcolz
-    /// keeps them. A fill value that the type cannot hold is left out, as every element may have one
+    /// Attributes, expected number of rows and fill value of an array, as which elements of this type are
+    /// exported. Only bcolz keeps them. A fill value that the type cannot hold is left out, as every element may have one
     /// that it can; and so is one that bcolz does not have.
     pub fn of(self, array: &ChunkedArray, dtype: &DType, casting: Casting) -> Result<ArrayExport> {
-        let export = self.attributes(array.attrs().clone());
+        let mut export = self.attributes(array.attrs().clone());
+        export.expected_len = array.info().expected_len;
         let own = array.dtype();
         if own.has_objects() || matches!(own.kind(), DTypeKind::Complex | DTypeKind::TimeDelta) {
             return Ok(export);
@@ -100,6 +102,12 @@ impl ArrayExport {
                 let options = BcolzOptions::default().attrs(self.attributes.clone());
                 let options = match &self.fill {
                     Some(fill) => options.fill(fill.clone()),
+                    None => options,
+                };
+                // More rows than were expected choose the chunks themselves.
+                let len = rows.shape().first().map_or(0, |rows| *rows as u64);
+                let options = match self.expected_len.filter(|expected| *expected > len) {
+                    Some(expected) => options.expectedlen(expected),
                     None => options,
                 };
                 return options.write(path, rows);

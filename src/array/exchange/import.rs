@@ -138,6 +138,9 @@ impl Job<'_> {
         if let Some(fill) = extras.fill {
             options = options.fill_bytes(fill);
         }
+        if let (None, Some(rows)) = (options.expected_len, extras.expected_len) {
+            options = options.expected_len(rows);
+        }
         let store = options.create_from(at, &rows, extras.attributes, &message)?;
         Ok(store.array().version_info())
     }
@@ -204,11 +207,13 @@ impl Job<'_> {
 struct Extras {
     attributes: Map<String, Value>,
     fill: Option<Vec<u8>>,
+    /// How many rows were expected.
+    expected_len: Option<u64>,
 }
 
 impl Extras {
     /// Those of a bcolz directory. The columns of a table have a fill value each, and attributes of
-    /// their own, which have no counterpart here.
+    /// their own, which have no counterpart here; of the rows that they expect the largest number counts.
     fn of(bcolz: &Bcolz) -> Extras {
         let attributes = bcolz.attrs().clone();
         let fill = match bcolz {
@@ -216,7 +221,7 @@ impl Extras {
             Bcolz::Table(_) => None,
         };
         let fill = fill.filter(|fill| fill.len() == bcolz.dtype().item_size());
-        Extras { attributes, fill }
+        Extras { attributes, fill, expected_len: bcolz.expected_len() }
     }
 }
 

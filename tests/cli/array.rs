@@ -593,3 +593,118 @@ fn bcolz_takes_the_expected_rows_along() {
     assert_eq!(info("y")["expected_len"], 1_000_000);
     assert_eq!(info("y")["chunk_shape"], info("x")["chunk_shape"]);
 }
+
+#[test]
+fn fields_of_structures_are_read_and_written() {
+    let dir = scratch();
+    let structure = "[('id', '<i8'), ('name', '|S4'), ('at', [('x', '<f4'), ('y', '<f4')])]";
+    run(&dir, ["array", "create", "x", "--dtype", structure, "--shape", "3"]).exits(0);
+    run(&dir, ["array", "put", "x['id']", "--value", "7"]).exits(0);
+    run(&dir, ["array", "put", "x[\"id\"][1:]", "--value", "8"]).exits(0);
+    run(&dir, ["array", "put", "x['name'][[0, 2]]", "--value", "ab"]).exits(0);
+    save(&dir, "y.npy", &arr1(&[1_i16, 2, 3]));
+    run(&dir, ["array", "put", "x['at.y'][::-1]", "--npy", "y.npy"]).exits(0);
+    assert_eq!(get(&dir, &["x['id']"]), "[7 8 8]\n");
+    assert_eq!(get(&dir, &["x['id'][1]"]), "8\n");
+    assert_eq!(get(&dir, &["x['at.y']"]), "[3. 2. 1.]\n");
+    let json = run(&dir, ["array", "get", "x", "--json"]).quietly().json();
+    assert_eq!(json[2], serde_json::json!([8, "ab", [0.0, 1.0]]));
+    run(&dir, ["array", "export", "x['id'][:2]", "id.npy"]).quietly();
+    let ids = fs::read(dir.path().join("id.npy")).unwrap();
+    let ids = npy::decode(&ids).unwrap();
+    assert_eq!(ids.to_ndarray::<i64>().unwrap(), arr1(&[7_i64, 8]).into_dyn());
+    let no = run(&dir, ["array", "get", "x['no']"]).exits(2);
+    assert!(
+        no.err.contains("expected one of the fields [\"id\", \"name\", \"at\"], found \"no\""),
+        "{no:?}"
+    );
+    run(&dir, ["array", "put", "x['no']", "--value", "1"]).exits(2);
+    run(&dir, ["array", "get", "x['id'"]).exits(2);
+    let wrong = run(&dir, ["array", "get", "x['id', 3]"]).exits(2);
+    assert!(wrong.err.contains("expected a field in quotes"), "{wrong:?}");
+}
+
+/// Arrays are on disks. A URL is no name of a directory.
+#[test]
+fn urls_are_refused_by_all_commands_for_arrays() {
+    let dir = scratch();
+    run(&dir, ["array", "create", "x", "--dtype", "<i4", "--shape", "5"]).exits(0);
+    run(&dir, ["array", "export", "x", "x.npy"]).quietly();
+    let before = names(dir.path());
+    let url = "https://me:secret@example.invalid/x";
+    let selected = format!("{url}[:2]");
+    let to = |ending: &str| format!("{url}.{ending}");
+    let (npy, blp, bcolz) = (to("npy"), to("blp"), to("bcolz"));
+    let commands: &[&[&str]] = &[
+        &["array", "create", url, "--dtype", "i4", "--shape", "3"],
+        &["array", "import", "x.npy", url],
+        &["array", "import", &npy, "y"],
+        &["array", "import", &blp, "y"],
+        &["array", "import", &bcolz, "y"],
+        &["array", "info", url],
+        &["array", "get", &selected],
+        &["array", "export", url, "y.npy"],
+        &["array", "export", "x", &npy],
+        &["array", "export", "x", &blp],
+        &["array", "export", "x", &bcolz],
+        &["array", "put", &selected, "--value", "1"],
+        &["array", "put", "x", "--npy", &npy],
+        &["array", "append", url, "--npy", "x.npy"],
+        &["array", "resize", url, "7"],
+        &["array", "attrs", url],
+        &["array", "attrs", url, "a=1"],
+        &["array", "log", url],
+        &["array", "diff", url, "-1"],
+        &["array", "checkout", url, "1"],
+        &["array", "gc", url, "--keep", "1"],
+        &["array", "verify", url],
+        &["blpk", "info", &blp],
+        &["blpk", "compress", "x.npy", &blp],
+        &["blpk", "decompress", &blp, "y.npy"],
+    ];
+    for command in commands {
+        let refused =
+            run(&dir, command.iter().copied()).fails(2, "expected a path on a disk, found a URL");
+        assert!(refused.err.contains("hint: "), "{refused:?}");
+        assert!(!refused.err.contains("secret"), "{refused:?}");
+    }
+    assert_eq!(names(dir.path()), before);
+}
+
+#[test]
+fn a_file_of_an_array_with_room_is_no_container_and_said_to_be_ours() {
+    let dir = scratch();
+    let create = ["array", "create", "x", "--dtype", "<i4", "--shape", "100", "--unversioned"];
+    run(&dir, create.into_iter().chain(["--room", "20"])).exits(0);
+    run(&dir, ["array", "put", "x", "--value", "3"]).exits(0);
+    let told = run(&dir, ["blpk", "info", "x/data/__1__.bin"]).exits(1);
+    assert!(told.err.contains("131 (a file of an array with spare room"), "{told:?}");
+    assert!(!told.err.contains("no release"), "{told:?}");
+}
+
+#[test]
+fn verify_says_what_may_have_been_lost_and_what_a_writer_is_at() {
+    let dir = scratch();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/kiste-0.1.0-bc0d5446");
+    crate::arrays::copy(&golden.join("lost-chunk"), &dir.path().join("x"));
+    let lost = run(&dir, ["array", "verify", "x"]).exits(1);
+    let line = "x/data/__2__.bin: chunk [1, 0]: written to slot 0 for version 3, which has something else there";
+    assert!(lost.out.starts_with(line), "{lost:?}");
+    run(&dir, ["array", "gc", "x"]).exits(0);
+    let doubt = run(&dir, ["array", "verify", "x"]).exits(0);
+    assert!(
+        doubt.out.contains("x/meta/versions/__3__: chunk [1, 0]: as in version 2, or lost"),
+        "{doubt:?}"
+    );
+    assert!(doubt.out.contains("x: good: 4 versions, 1 chunk compared, 2 in doubt\n"), "{doubt:?}");
+    let json = run(&dir, ["array", "verify", "x", "--json"]).exits(0).json();
+    assert_eq!(json[0]["doubts"][1]["chunk"], serde_json::json!([1, 0]));
+
+    fs::write(dir.path().join("x/data/__9__.bin"), "new").unwrap();
+    let left = run(&dir, ["array", "verify", "x"]).exits(0);
+    assert!(left.err.contains("1 file no version needs: \"kiste array gc x\""), "{left:?}");
+    let store = kiste::array::ArrayStore::open(dir.path().join("x")).unwrap();
+    let busy = run(&dir, ["array", "verify", "x"]).exits(0);
+    assert!(busy.err.contains("1 file no version names: a program is writing"), "{busy:?}");
+    drop(store);
+}

@@ -24,7 +24,7 @@ impl Conversion {
         (self.dtype.clone().unwrap_or_else(|| dtype.clone()), casting)
     }
 
-    /// A part of an array, in the requested type.
+    /// A part of an array or of its field, in the requested type.
     pub(super) fn part(&self, array: &ChunkedArray, target: &ArrayTarget) -> Outcome<ArrayPart> {
         let (dtype, casting) = self.of(array.dtype());
         let part = array.part(target.selection.clone());

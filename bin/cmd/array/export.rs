@@ -4,7 +4,7 @@ use clap::builder::TypedValueParser;
 use kiste::array::{ArrayExport, ArrayFormat, ArrayTarget, RowsProgress};
 
 use super::chosen::Conversion;
-use super::target::{Explained, Moment};
+use super::target::{Explained, Moment, explain};
 use crate::cmd::named;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
@@ -17,7 +17,7 @@ use crate::{file, interrupt};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Array, or a part of it: 'x[:100]'
+    /// Array, or a part of it: 'x[:100]', 'x["field"]'
     #[arg(value_name = "NAME[...]")]
     target: ArrayTarget,
     /// File to write; a directory for bcolz
@@ -54,7 +54,8 @@ impl Args {
             );
             return Err(Failure::trouble(message).hint("give the format with --to"));
         };
-        let array = self.moment.open(&self.target.path)?;
+        let path = &self.target.path;
+        let array = self.target.array(&self.moment.open(path)?).explained(path)?;
         let part = self.conversion.part(&array, &self.target)?;
         interrupt::writing(&self.dst);
         let progress = output.progress_rows(format!("writing {}", self.dst.display()), None);
@@ -62,9 +63,10 @@ impl Args {
         let export = ArrayExport::new(format).overwrite(self.force).member(self.member.clone());
         let (dtype, casting) = self.conversion.of(array.dtype());
         let export = export.of(&array, &dtype, casting)?;
-        export.write(&rows, &self.dst).explained(match format {
-            ArrayFormat::Npy | ArrayFormat::Npz => &self.target.path,
-            _ => &self.dst,
+        export.write(&rows, &self.dst).map_err(|error| match format {
+            ArrayFormat::Npy | ArrayFormat::Npz => explain(path, error),
+            _ if error.path().is_some_and(|at| at.starts_with(path)) => explain(path, error),
+            _ => explain(&self.dst, error),
         })?;
         Ok(Exit::Yes)
     }

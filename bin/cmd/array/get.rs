@@ -16,7 +16,7 @@ use crate::output::Output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Array, or a part of it: 'x[0:10, ::2]'
+    /// Array, or a part of it: 'x[0:10, ::2]', 'x["field"][0:10]'
     #[arg(value_name = "NAME[...]")]
     target: ArrayTarget,
     #[command(flatten)]
@@ -40,12 +40,13 @@ Examples:
   kiste array get 'x[0:10, ::2]' --npy - > part.npy
   kiste array get 'x[:100]' --dtype '<f2' --npy half.npy
   kiste array get 'x[-1]' --at -1 --json | jq 'max'
+  kiste array get 'people[\"age\"][:10]'
   kiste array get 'x[[4, 0, 2]]' --at 2026-01-31T12:00:00Z";
 
 impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let path = &self.target.path;
-        let array = self.moment.open(path)?;
+        let array = self.target.array(&self.moment.open(path)?).explained(path)?;
         let part = self.conversion.part(&array, &self.target)?;
         match &self.npy {
             Some(file) if file == Path::new("-") => {

@@ -27,7 +27,8 @@ mod export;
 /// that they share are stored once. There is one writer at a time, and readers are not affected.
 ///
 /// NAME[...] is a part of an array, written as in NumPy: 'x[0:10, ::2]', 'x[-1]', 'x[..., 0]',
-/// 'x[[4, 0, 2]]'. Quote it, so that the shell does not expand the brackets.
+/// 'x[[4, 0, 2]]'. Of an array of structures 'x["id"]' and 'x["id"][0:10]' are a field, for get, export
+/// and put. Quote it, so that the shell does not expand the brackets.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

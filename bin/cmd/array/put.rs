@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use kiste::array::{ArrayTarget, RowsProgress};
+use kiste::array::{ArrayTarget, Rows, RowsProgress};
 use kiste::value::NdArray;
 
 use super::target::{Explained, committed, open_npy, open_store};
@@ -12,14 +12,15 @@ use crate::output::Output;
 ///
 /// The value is broadcast if it is smaller than the part, as NumPy does, and converted to the type
 /// of the array if NumPy allows it (same_kind). It is read and written piece by piece, as one
-/// version, so it may be larger than memory; with lists of positions it is read as a whole.
+/// version, so it may be larger than memory; with lists of positions, and for a field of a structured
+/// type, it is read as a whole.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "\
     kiste array put [OPTIONS] <NAME[...]> --npy <FILE>
        kiste array put [OPTIONS] <NAME[...]> --value <VALUE>")]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(super) struct Args {
-    /// Array, or a part of it: 'x[0:10, 5]'
+    /// Array, or a part of it: 'x[0:10, 5]', 'x["field"][0:10]'
     #[arg(value_name = "NAME[...]")]
     target: ArrayTarget,
     /// Read the elements from this .npy file; - is standard input
@@ -52,7 +53,15 @@ impl Args {
                 let progress = output.progress_rows(doing, None);
                 let hear = |row, of| progress.reaches_of(row, of);
                 let rows = &RowsProgress::new(&rows, hear);
-                store.put_rows(selection, rows, &self.message).explained(path)?
+                match &self.target.field {
+                    Some(field) => {
+                        let count = rows.shape().first().copied().unwrap_or(1);
+                        let value = rows.read_rows(0..count)?;
+                        store.put_field(field, selection, &value, &self.message)
+                    }
+                    None => store.put_rows(selection, rows, &self.message),
+                }
+                .explained(path)?
             }
             (None, value) => {
                 let _progress = output.progress(doing, None);
@@ -61,8 +70,13 @@ impl Args {
                     path.display()
                 ));
                 let text = value.as_deref().unwrap_or_default();
-                let value = NdArray::parse(store.array().dtype(), text)?;
-                store.put(selection, &value, &self.message).explained(path)?
+                let array = self.target.array(store.array()).explained(path)?;
+                let value = NdArray::parse(array.dtype(), text)?;
+                match &self.target.field {
+                    Some(field) => store.put_field(field, selection, &value, &self.message),
+                    None => store.put(selection, &value, &self.message),
+                }
+                .explained(path)?
             }
         };
         committed(output, path, &version);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::array::chunked::at::At;
+use crate::array::chunked::columns;
 use crate::array::chunked::files::Files;
 use crate::array::chunked::info::VersionInfo;
 use crate::array::chunked::options::ArrayOptions;
@@ -28,10 +29,11 @@ use crate::array::chunked::write::staged_version::StagedVersion;
 use crate::array::grid::ChunkGrid;
 use crate::array::rows::Rows;
 use crate::array::selection::Selection;
+use crate::array::staged::StagedArray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::chunked::{Version, names};
 use crate::storage::Lock;
-use crate::value::NdArray;
+use crate::value::{Casting, NdArray};
 
 /// The writer of a chunked array. There is one at a time; readers are not affected.
 ///
@@ -203,6 +205,42 @@ impl ArrayStore {
         message: &str,
     ) -> Result<VersionInfo> {
         self.assign(&selection.into(), RowSource::Rows(rows), message)
+    }
+
+    /// As [`put`](Self::put), of one field of a structured type, named as for
+    /// [`ChunkedArray::column`]. The other fields of what is selected are read, and stay as they are: the
+    /// selection is held in memory.
+    pub fn put_field(
+        &mut self,
+        field: &str,
+        selection: impl Into<Selection>,
+        value: &NdArray<'_>,
+        message: &str,
+    ) -> Result<VersionInfo> {
+        self.expect_newest(self.newest.version())?;
+        let (selection, base) = (selection.into(), self.newest.clone());
+        let (dtype, offset) = columns::find(base.dtype(), field)?;
+        let there = base.read(selection.clone())?;
+        // Of the shape of the selection and the type of the field, as NumPy would assign it.
+        let chunk: Vec<usize> = there.shape().iter().map(|len| *len.max(&1)).collect();
+        let zero = vec![0; dtype.item_size()];
+        let cast = match *value.dtype() == dtype {
+            true => None,
+            false => Some(value.astype(&dtype, Casting::SameKind)?),
+        };
+        let mut values = StagedArray::new(there.shape(), &chunk, dtype, &zero)?;
+        values.write(Selection::all(), cast.as_ref().unwrap_or(value))?;
+        let (item, shape) = (base.dtype().item_size(), there.shape().to_vec());
+        let mut bytes = there.c_bytes().into_owned();
+        columns::put_in(
+            values.read(Selection::all())?.bytes(),
+            item,
+            offset,
+            zero.len(),
+            &mut bytes,
+        );
+        let patched = NdArray::new(base.dtype().clone(), shape, bytes)?;
+        self.put(selection, &patched, message)
     }
 
     fn assign(

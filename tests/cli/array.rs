@@ -671,6 +671,47 @@ fn urls_are_refused_by_all_commands_for_arrays() {
     assert_eq!(names(dir.path()), before);
 }
 
+/// A hint leads on, and not back to where it came from.
+#[test]
+fn hints_about_containers_do_not_go_in_a_circle() {
+    let dir = scratch();
+    fs::write(dir.path().join("other.blp"), "something else").unwrap();
+    fs::write(dir.path().join("bad.blp"), [&b"blpk"[..], &[3; 100]].concat()).unwrap();
+    let other = run(&dir, ["array", "import", "other.blp", "y"]).fails(1, "the magic \"blpk\"");
+    assert!(other.err.contains("hint: if it is of another format, --from names that"), "{other:?}");
+    let bad = run(&dir, ["array", "import", "bad.blp", "y"]).fails(1, "bad.blp: byte ");
+    assert!(!bad.err.contains("hint"), "{bad:?}");
+    for file in ["other.blp", "bad.blp"] {
+        let verified = run(&dir, ["array", "verify", file]).fails(2, "found a file");
+        let hint = format!("\"kiste blpk info --verify {file}\" checks it");
+        assert!(verified.err.contains(&hint), "{verified:?}");
+        run(&dir, ["blpk", "info", "--verify", file]).fails(1, file);
+    }
+    // Where the array is damaged, and not the container that it is exported to.
+    run(&dir, ["array", "create", "d", "--dtype", "<i4", "--shape", "100"]).exits(0);
+    run(&dir, ["array", "put", "d", "--value", "5"]).exits(0);
+    let file = dir.path().join("d/data/__1__.bin");
+    let mut bytes = fs::read(&file).unwrap();
+    let at = bytes.len() - 10;
+    bytes[at] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    for format in ["npy", "npz", "blp", "bcolz"] {
+        let out = format!("out.{format}");
+        if format != "bcolz" {
+            fs::write(dir.path().join(&out), "").unwrap();
+        }
+        let failed =
+            run(&dir, ["array", "export", "d", &out, "--force"]).fails(1, "d/data/__1__.bin: ");
+        assert!(failed.err.contains("hint: try: kiste array verify d\n"), "{failed:?}");
+    }
+    // The same of a directory of bcolz.
+    run(&dir, ["array", "create", "x", "--dtype", "<i4", "--shape", "5"]).exits(0);
+    run(&dir, ["array", "export", "x", "x.bcolz"]).quietly();
+    fs::write(dir.path().join("x.bcolz/meta/sizes"), "{}").unwrap();
+    let damaged = run(&dir, ["array", "import", "x.bcolz", "y"]).exits(1);
+    assert!(!damaged.err.contains("array verify"), "{damaged:?}");
+}
+
 #[test]
 fn a_file_of_an_array_with_room_is_no_container_and_said_to_be_ours() {
     let dir = scratch();

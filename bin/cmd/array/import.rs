@@ -1,4 +1,5 @@
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use kiste::ErrorKind;
 use kiste::array::{ArrayFormat, ArrayImport, Imported};
@@ -64,6 +65,10 @@ impl Args {
         let made = import.run(src, &self.name, |row, of| progress.reaches_of(row, of));
         drop(progress);
         let made = made.map_err(|error| match format {
+            ArrayFormat::Blp if error.kind() == ErrorKind::Damaged && !is_container(src) => {
+                let failure = Failure::from(error).without_hint();
+                failure.hint("if it is of another format, --from names that")
+            }
             ArrayFormat::Blp | ArrayFormat::Bcolz if error.path() == Some(src) => {
                 explain(src, error)
             }
@@ -78,4 +83,11 @@ impl Args {
         }
         Ok(Exit::Yes)
     }
+}
+
+/// Whether a file begins as a container of bloscpack.
+fn is_container(path: &Path) -> bool {
+    let mut start = [0; 4];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == *b"blpk"
 }

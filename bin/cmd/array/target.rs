@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kiste::array::{ArrayPlace, ArrayStore, At, ChunkedArray, NpyRows, VersionInfo};
+use kiste::array::{ArrayFormat, ArrayPlace, ArrayStore, At, ChunkedArray, NpyRows, VersionInfo};
 use kiste::text;
 use kiste::{Error, ErrorKind};
 
@@ -68,9 +68,7 @@ pub(super) fn explain(path: &Path, error: Error) -> Failure {
             ArrayPlace::Dataset => {
                 ("a dataset", format!("\"kiste info {name}\" says what is in it"))
             }
-            ArrayPlace::Exchange(_) => {
-                ("a file", format!("\"kiste array import {name} NAME\" makes an array of it"))
-            }
+            ArrayPlace::Exchange(format) => ("a file", exchange_hint(format, &name)),
             ArrayPlace::File => {
                 let hint = "\"kiste array import\" makes arrays of .npy, .npz and .blp files";
                 ("a file", hint.to_owned())
@@ -86,7 +84,7 @@ pub(super) fn explain(path: &Path, error: Error) -> Failure {
     let hint = match (error.kind(), place) {
         // The path may be an input of the command.
         (ErrorKind::Damaged, _) if error.path().is_some_and(|at| !is_within(at, path)) => None,
-        (ErrorKind::Damaged, _) => Some(format!("try: kiste array verify {name}")),
+        (ErrorKind::Damaged, ArrayPlace::Array) => Some(format!("try: kiste array verify {name}")),
         (ErrorKind::NotFound, ArrayPlace::Uncommitted) => {
             Some(format!("nothing was committed to it; to create it again: rm -r {name}"))
         }
@@ -101,6 +99,17 @@ pub(super) fn explain(path: &Path, error: Error) -> Failure {
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,
+    }
+}
+
+/// What to do with a file where an array is expected.
+fn exchange_hint(format: ArrayFormat, name: &str) -> String {
+    match format {
+        ArrayFormat::Blp => format!(
+            "\"kiste array import {name} NAME\" makes an array of it, \"kiste blpk info --verify {name}\" \
+             checks it"
+        ),
+        _ => format!("\"kiste array import {name} NAME\" makes an array of it"),
     }
 }
 

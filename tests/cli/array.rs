@@ -624,6 +624,22 @@ fn fields_of_structures_are_read_and_written() {
     assert!(wrong.err.contains("expected a field in quotes"), "{wrong:?}");
 }
 
+/// The filters of the proposals for bcolz and Blaze: `filters: [shuffle, truncate]`.
+#[test]
+fn no_filter_changes_values() {
+    let dir = scratch();
+    for shuffle in ["truncate", "shuffle,truncate"] {
+        let create =
+            ["array", "create", "x", "--dtype", "f8", "--shape", "3", "--shuffle", shuffle];
+        let refused = run(&dir, create).exits(2);
+        assert!(
+            refused.err.contains("values are stored as they are, round them before"),
+            "{refused:?}"
+        );
+    }
+    assert!(names(dir.path()).is_empty());
+}
+
 /// Arrays are on disks. A URL is no name of a directory.
 #[test]
 fn urls_are_refused_by_all_commands_for_arrays() {

@@ -90,7 +90,12 @@ impl Layout {
 
 fn parse_shuffle(text: &str) -> Result<Shuffle, String> {
     let known = Shuffle::ALL.into_iter().find(|shuffle| shuffle.name() == text);
-    known.ok_or_else(|| "expected none, byte or bit".to_owned())
+    known.ok_or_else(|| match text.contains("truncate") {
+        // The filter of proposals for bcolz and Blaze.
+        true => "expected none, byte or bit: values are stored as they are, round them before"
+            .to_owned(),
+        false => "expected none, byte or bit".to_owned(),
+    })
 }
 
 impl Args {

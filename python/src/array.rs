@@ -719,6 +719,63 @@ impl StagedVersion {
         self.dtype.clone_ref(py)
     }
 
+    /// Elements of a chunk along each axis.
+    #[getter]
+    fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let chunks = self.with(py, |staged| Ok(staged.array().chunk_shape().to_vec()))?;
+        PyTuple::new(py, chunks)
+    }
+
+    /// How many axes it has.
+    #[getter]
+    fn ndim(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |staged| Ok(staged.shape().len()))
+    }
+
+    /// How many elements it has.
+    #[getter]
+    fn size(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |staged| Ok(staged.array().len()))
+    }
+
+    /// Bytes of all elements, uncompressed.
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |staged| Ok(staged.array().nbytes()))
+    }
+
+    /// Reads all chunks into memory, so that nothing is read from the disk later.
+    fn load(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, array::StagedVersion::load)
+    }
+
+    /// What reading this selection would copy from where to where, in the words of versioned-hdf5. Nothing is read.
+    fn plan_get(&self, py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<String> {
+        let selected = Selected::parse(item)?;
+        self.with(py, |staged| Ok(staged.array().plan_get(selected.selection)?.to_string()))
+    }
+
+    /// The same of assigning to this selection. Nothing is changed.
+    fn plan_set(&self, py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<String> {
+        let selected = Selected::parse(item)?;
+        self.with(py, |staged| Ok(staged.array().plan_set(selected.selection)?.to_string()))
+    }
+
+    /// The same of `resize`.
+    fn plan_resize(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<String> {
+        self.with(py, |staged| Ok(staged.array().plan_resize(&shape)?.to_string()))
+    }
+
+    /// The same of `load`.
+    fn plan_load(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |staged| Ok(staged.array().plan_load()?.to_string()))
+    }
+
+    /// Where each chunk of the array is now, and which ones a commit would write.
+    fn plan_changes(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |staged| Ok(staged.array().plan_changes().to_string()))
+    }
+
     /// Whether there is anything to commit but attributes.
     #[getter]
     fn has_changes(&self, py: Python<'_>) -> PyResult<bool> {

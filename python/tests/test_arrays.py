@@ -105,7 +105,7 @@ def test_random_operations_are_those_of_numpy(tmp_path, seed):
             target.append(rows)
             model = np.concatenate([model, rows]).astype(dtype)
         elif kind == 1:
-            smaller = tuple(int(max(0, size + rng.integers(-2, 3))) for size in model.shape)
+            smaller = tuple(int(np.clip(size + rng.integers(-4, 7), 0, 12)) for size in model.shape)
             target.resize(smaller)
             grown = np.zeros(smaller, dtype)
             common = tuple(slice(min(a, b)) for a, b in zip(model.shape, smaller))
@@ -340,3 +340,50 @@ def test_a_packed_array_of_a_sample(tmp_path):
             ki.PackedArray(wrong)
     with pytest.raises(TypeError):
         ki.PackedArray([1, 2])
+
+
+def test_staged_changes_describe_themselves(tmp_path):
+    """A staged version has what other arrays have, and says what it would move."""
+    with ki.ArrayStore.create(tmp_path / "x", (5, 4), "int16", chunks=(2, 4)) as store:
+        store[...] = np.arange(20).reshape(5, 4)
+        staged = store.stage()
+        assert (staged.ndim, staged.size, staged.nbytes, staged.chunks) == (2, 20, 40, (2, 4))
+        assert "out = np.empty((2, 4))" in staged.plan_get(np.s_[1:3])
+        assert staged.plan_set(0).startswith("SetItemPlan") and not staged.has_changes
+        staged[0] = 7
+        staged.resize((7, 4))
+        assert (staged.size, staged.nbytes) == (28, 56)
+        assert staged.plan_resize((9, 4)).startswith("ResizePlan")
+        assert "# changed" in staged.plan_changes()
+        assert "transfers" in staged.plan_load()
+        staged.load()
+        assert "transfers" not in staged.plan_load()
+        with pytest.raises(IndexError):
+            staged.plan_get(99)
+        store.commit(staged, "sevens")
+        assert store[0].tolist() == [7] * 4 and store.shape == (7, 4)
+
+
+def test_one_commit_resizes_axes_both_ways(tmp_path):
+    """Chunks are lost along one axis, and outgrow their numbers along another."""
+    with ki.ArrayStore.create(tmp_path / "x", (5, 4), "i4", chunks=(1, 5)) as store:
+        store[:] = 93
+        with store.stage("two") as staged:
+            staged.resize((2, 11))
+            staged[:] = 69
+        assert (store[...] == 69).all() and store.array.verify() == []
+
+
+def test_urls_are_refused(tmp_path, monkeypatch):
+    """The local file system would take a URL for a directory."""
+    monkeypatch.chdir(tmp_path)
+    url = "s3://bucket/x"
+    for make in [
+        lambda: ki.ArrayStore.create(url, 3, "i4"),
+        lambda: ki.ArrayStore.open(url),
+        lambda: ki.ChunkedArray(url),
+        lambda: ki.PackedArray.open(url),
+    ]:
+        with pytest.raises(ki.Error, match="found a URL"):
+            make()
+    assert list(tmp_path.iterdir()) == []

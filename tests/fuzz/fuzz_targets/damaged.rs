@@ -208,7 +208,8 @@ fuzz_target!(|input: Input| {
     let data = now.get(&PathBuf::from(DATA));
     // What is missing is made to fit what is there, whatever that is.
     let _ = IndexOptions::default().durable(false).storage(shared.clone()).build(DATA);
-    let anew = IndexOptions::default().durable(false).force(true).digests(input.digests);
+    let anew = IndexOptions::default().durable(false).force(true).trust_data(true);
+    let anew = anew.digests(input.digests);
     match anew.lookup(input.lookup).storage(shared.clone()).build(DATA) {
         Ok(_) => {
             let report =

@@ -47,6 +47,13 @@ struct Doubt {
     problem: Problem,
 }
 
+/// What is in a slot, and the number of the chunk for which it was written.
+struct Written {
+    slot: (u32, u32),
+    chunk: u64,
+    hash: [u8; HASH],
+}
+
 /// What the tables of a column say, and the superchunks that they name.
 #[derive(Default)]
 struct ColumnSeen {
@@ -58,8 +65,6 @@ struct ColumnSeen {
     slots: BTreeMap<u32, Option<Slots>>,
     /// Slots where a version has the chunk for which they were written.
     confirmed: HashSet<(u32, u32)>,
-    /// Whether the table of a version could not be read.
-    is_partial: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -122,7 +127,6 @@ impl<'a> Pass<'a> {
                     table.stored()
                 }
                 Err(e) => {
-                    self.columns[column].is_partial = true;
                     self.problem(&e, &[number]);
                     continue;
                 }
@@ -347,48 +351,52 @@ impl<'a> Pass<'a> {
     fn lost_chunks(&mut self) {
         let Some(history) = self.seen.whole_history() else { return };
         for column in 0..self.columns.len() {
-            if self.columns[column].is_partial {
-                continue;
+            let mut lost = self.unconfirmed(column);
+            for version in &history {
+                let segments = version.columns.get(column).map(|column| &column.segments[..]);
+                let table = segments.map(|segments| self.fresh.table(version.version, segments));
+                // Without a table nothing can be told.
+                let Some(Ok(table)) = table else { return };
+                lost.retain(|written| {
+                    table.find(written.chunk).is_none_or(|place| place.hash != written.hash)
+                });
             }
-            let mut lost = Vec::new();
-            for (superchunk, slots) in &self.columns[column].slots {
-                let numbers = slots.iter().flat_map(|slots| &slots.chunks).copied();
-                for (slot, chunk) in (0..).zip(numbers) {
-                    if !self.columns[column].confirmed.contains(&(*superchunk, slot)) {
-                        lost.extend(self.lost_chunk(&history, column, (*superchunk, slot), chunk));
-                    }
-                }
-            }
-            self.report.problems.extend(lost);
+            let problems: Vec<Problem> = lost
+                .iter()
+                .filter_map(|written| self.lost_chunk(&history, column, written))
+                .collect();
+            self.report.problems.extend(problems);
         }
     }
 
-    /// The problem with a slot that was written for a chunk of this number, if no version has this content
-    /// there.
+    /// The slots where no version has the chunk for which they were written.
+    fn unconfirmed(&self, column: usize) -> Vec<Written> {
+        let seen = &self.columns[column];
+        let slots = seen.slots.iter().flat_map(|(superchunk, slots)| {
+            let chunks = slots.iter().flat_map(|slots| &slots.chunks).copied();
+            (0..).zip(chunks).map(move |(slot, chunk)| ((*superchunk, slot), chunk))
+        });
+        let unconfirmed = slots.filter(|(slot, _)| !seen.confirmed.contains(slot));
+        let read = |(slot, chunk)| Some(Written { slot, chunk, hash: self.hash_of(column, slot)? });
+        unconfirmed.filter_map(read).collect()
+    }
+
+    /// The problem with a slot whose content no version has at its chunk.
     fn lost_chunk(
         &self,
         history: &[&Version],
         column: usize,
-        (superchunk, slot): (u32, u32),
-        chunk: u64,
+        written: &Written,
     ) -> Option<Problem> {
-        let hash = self.hash_of(column, (superchunk, slot))?;
-        let has = |version: &&Version| {
-            let table = self.fresh.table(version.version, &version.columns.get(column)?.segments);
-            let found = table.ok()?.find(chunk);
-            Some(found.is_some_and(|place| place.hash == hash))
-        };
-        if history.iter().any(|version| has(version) != Some(false)) {
-            return None;
-        }
+        let (superchunk, _) = written.slot;
         let wrote = |version: &&&Version| u64::from(superchunk) < version.columns[column].next;
         let version = history.iter().find(wrote)?;
         let numbering = version.numbering().ok()?;
-        if !numbering.is_within(chunk, &version.grid()) {
+        if !numbering.is_within(written.chunk, &version.grid()) {
             return None;
         }
         let (number, path) = (version.version, version.columns[column].path.clone());
-        Some(self.lost(number, path, (superchunk, slot), numbering.coordinates(chunk)))
+        Some(self.lost(number, path, written.slot, numbering.coordinates(written.chunk)))
     }
 
     /// The hash of what is in a slot.

@@ -1,5 +1,6 @@
 //! How a command ends: exit codes, and errors with a hint of what to do.
 
+use kiste::storage::Shown;
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
@@ -330,6 +331,7 @@ fn is_url(path: &Path) -> bool {
 
 /// A path as it can be pasted into a shell.
 pub(crate) fn quoted(path: &Path) -> String {
+    let path = &Shown::of(path).into_path();
     let text = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
     if let Cow::Owned(_) = escaped(&text) {

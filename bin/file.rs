@@ -1,5 +1,6 @@
 //! Files that are written whole or not at all.
 
+use kiste::storage::Shown;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::output::Output;
 pub(crate) fn write(path: &Path, bytes: &[u8], force: bool) -> Outcome<()> {
     check_is_name(path)?;
     if !force && path.symlink_metadata().is_ok() {
-        let message = format!("{}: the file exists already", path.display());
+        let message = format!("{}: the file exists already", Shown::of(&path));
         return Err(Failure::trouble(message).hint("--force replaces it"));
     }
     let mut file = ReplaceFile::create(path)?;
@@ -45,7 +46,7 @@ pub(crate) fn check_is_data(path: &Path) -> Outcome<()> {
     kiste::dataset::check_data_path(path).map_err(|error| {
         let data = SideFile::data_of(path);
         match data != path && data.is_file() {
-            true => Failure::from(error).hint(format!("the data file is {}", data.display())),
+            true => Failure::from(error).hint(format!("the data file is {}", Shown::of(&data))),
             false => error.into(),
         }
     })
@@ -80,7 +81,7 @@ pub(crate) fn storage() -> Arc<dyn Storage> {
 
 /// How a name is printed: a URL without what is secret in it.
 pub(crate) fn shown(path: &Path) -> String {
-    kiste::storage::shown(path).display().to_string()
+    Shown::of(path).to_string()
 }
 
 /// Where the files of a dataset are, and its name there: for a URL the URL without what is secret in
@@ -102,7 +103,7 @@ pub(crate) fn open(path: &Path, output: &Output) -> Outcome<kiste::DatasetReader
     let (storage, place) = locate(path)?;
     let reader = kiste::DatasetReader::options().storage(storage).open(place)?;
     if reader.is_walked() {
-        let name = path.display();
+        let name = Shown::of(&path);
         let read = "there is no .offsets, so all of the data was read to open it";
         output.warn(format_args!("{name}: {read}"));
         output.hint(format_args!("\"kiste index {}\" makes it", quoted(path)));

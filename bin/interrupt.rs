@@ -6,6 +6,7 @@
 //! Commands that only read are not concerned: the signal ends them, which a shell reports as 128 and its
 //! number.
 
+use kiste::storage::Shown;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -98,7 +99,7 @@ pub(crate) fn check() -> kiste::Result<()> {
     work(|work| {
         let stays = match &work.written[..] {
             [] => String::from("nothing was written; the same command starts over"),
-            [path] => format!("{} stays; --force starts over", path.display()),
+            [path] => format!("{} stays; --force starts over", Shown::of(&path)),
             paths => format!("{} others stay; --force starts over", paths.len()),
         };
         let error = Error::new(ErrorKind::Cancelled, format!("interrupted; {stays}"));

@@ -18,7 +18,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
-use kiste::text::{escaped, escaped_json, is_unprintable};
+use kiste::text::{escaped, escaped_json, is_unprintable, shown_text};
 
 use crate::printable::{Paint, paint, printable};
 use crate::progress::{Progress, Show, Showing, Unit};
@@ -258,8 +258,10 @@ impl Write for Stdout {
 /// What the parser of the command line says of a wrong usage. It quotes arguments as they are.
 pub(crate) fn tell_usage(told: &clap::Error) {
     let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
-    let flawed: Vec<String> = args.filter(|arg| arg.contains(is_unprintable)).collect();
-    if !told.use_stderr() || flawed.is_empty() {
+    let args: Vec<String> = args.collect();
+    let flawed: Vec<&String> = args.iter().filter(|arg| arg.contains(is_unprintable)).collect();
+    let has_secrets = args.iter().any(|arg| matches!(shown_text(arg), Cow::Owned(_)));
+    if !told.use_stderr() || flawed.is_empty() && !has_secrets {
         // Help and version come this way too, and go to standard output. Whether anybody reads
         // them is not for us to say.
         drop(told.print());
@@ -267,7 +269,7 @@ pub(crate) fn tell_usage(told: &clap::Error) {
     }
     // With its colours, as what looks like one in an argument goes with them.
     let mut text = told.render().ansi().to_string();
-    for arg in &flawed {
+    for arg in flawed {
         let value = arg.split_once('=').map_or("", |(_, value)| value);
         for quoted in [&arg[..], value].into_iter().filter(|quoted| quoted.contains(is_unprintable))
         {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use kiste::text::{escaped, units};
+use kiste::text::{escaped, shown_text, units};
 
 use crate::interrupt;
 use crate::say::say;

@@ -1,5 +1,6 @@
 //! What the commands share that make datasets of datasets.
 
+use kiste::storage::Shown;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -159,7 +160,7 @@ impl Making {
         let time = Duration::from_secs_f64(made.seconds);
         output.note(format_args!(
             "{}: {}, {} in {} ({}, {})",
-            made.file.display(),
+            Shown::of(&made.file),
             units::counted(made.samples, "sample"),
             units::bytes(made.bytes),
             units::duration(time),

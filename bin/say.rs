@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use kiste::text::escaped;
+use kiste::text::{escaped, shown_text};
 
 /// A line of text from a thread that does not run the command, in place of a bar that it may draw.
 pub(crate) fn say_aside(line: &str) {
@@ -10,8 +10,8 @@ pub(crate) fn say_aside(line: &str) {
     say(&format!("{clear}{}", escaped(line)));
 }
 
-/// A line that can be printed as it is.
+/// A line in which nothing has to be escaped. What is secret in URLs is left out.
 pub(crate) fn say(line: &str) {
     // In one piece, so that lines of several processes do not mix.
-    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("{}\n", shown_text(line)).as_bytes());
 }

@@ -8,10 +8,19 @@
 //! A message says what is wrong, not which command to type: that is for programs that have
 //! commands, which go by the kind.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+mod shown;
+
+pub use shown::Shown;
+#[cfg(feature = "remote")]
+pub(crate) use shown::is_signature;
+#[doc(hidden)]
+pub use shown::shown_text;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -179,7 +188,7 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Inner {
             kind,
-            message: message.into(),
+            message: clean(message.into()),
             path: None,
             index: None,
             key: None,
@@ -237,16 +246,16 @@ impl Error {
 
     /// The same error at this file: its user knows the file by another name than the storage.
     pub(crate) fn shown_at(mut self, path: impl AsRef<Path>) -> Error {
-        self.0.path = Some(path.as_ref().to_path_buf());
+        self.0.path = Some(Shown::of(path.as_ref()).into_path());
         self
     }
 
     /// The same error with this place in front of its message, and of the field.
     pub(crate) fn within(mut self, place: impl fmt::Display) -> Error {
         match (&self.0.field, self.0.place.take()) {
-            (None, _) => self.0.message = format!("{place}: {}", self.0.message),
-            (Some(_), None) => self.0.place = Some(place.to_string()),
-            (Some(_), Some(inner)) => self.0.place = Some(format!("{place}: {inner}")),
+            (None, _) => self.0.message = clean(format!("{place}: {}", self.0.message)),
+            (Some(_), None) => self.0.place = Some(clean(place.to_string())),
+            (Some(_), Some(inner)) => self.0.place = Some(clean(format!("{place}: {inner}"))),
         }
         self
     }
@@ -261,13 +270,13 @@ impl Error {
 
     /// The same error with this behind its message.
     pub(crate) fn note(mut self, note: impl fmt::Display) -> Error {
-        self.0.message = format!("{}; {note}", self.0.message);
+        self.0.message = clean(format!("{}; {note}", self.0.message));
         self
     }
 
-    /// Adds the file, unless one is known already.
+    /// Adds the file, unless one is known already. Of a URL what is secret is left out: see [`Shown`].
     pub fn at(mut self, path: impl AsRef<Path>) -> Error {
-        self.0.path.get_or_insert_with(|| path.as_ref().to_path_buf());
+        self.0.path.get_or_insert_with(|| Shown::of(path.as_ref()).into_path());
         self
     }
 
@@ -434,6 +443,15 @@ impl Error {
     pub fn step(&self) -> Option<u64> {
         self.0.step.map(|(_, step)| step)
     }
+}
+
+/// A message without what is secret in URLs.
+fn clean(message: String) -> String {
+    let shown = match shown_text(&message) {
+        Cow::Owned(shown) => Some(shown),
+        Cow::Borrowed(_) => None,
+    };
+    shown.unwrap_or(message)
 }
 
 impl fmt::Display for Error {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use kiste::stat::{ReadBench, ReadMode, ReadPass};
+use kiste::storage::Shown;
 use kiste::text::units;
 use serde::Serialize;
 
@@ -81,7 +82,7 @@ enum Mode {
 
 #[derive(Serialize)]
 struct Measured {
-    file: PathBuf,
+    file: Shown,
     mode: ReadMode,
     raw: bool,
     samples: u64,
@@ -168,7 +169,7 @@ impl Args {
             });
         }
         if self.json {
-            let Args { raw, file, .. } = self;
+            let (raw, file) = (self.raw, Shown::of(&self.file));
             output.json(&Measured { file, mode, raw, samples, bytes, passes })?;
         }
         Ok(Exit::Yes)

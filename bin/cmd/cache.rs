@@ -6,6 +6,7 @@ use kiste::text::units;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::file;
 use crate::output::Output;
 
 /// Show or empty the cache of remote files
@@ -58,7 +59,7 @@ impl Args {
         }
         let label = |text: &str| output.bold(format_args!("{text:<9}"));
         let mut out = output.stdout();
-        writeln!(out, "{}{}", label("cache"), dir.display())?;
+        writeln!(out, "{}{}", label("cache"), file::shown(&dir))?;
         if self.clear {
             let removed = units::bytes(before.bytes.saturating_sub(bytes));
             writeln!(out, "{}{removed}", label("removed"))?;

@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::fmt::Display;
 use std::fs;
 use std::io::Write;
@@ -96,7 +97,8 @@ impl Args {
         let ours = fs::read_to_string(&note).is_ok_and(|text| text.lines().next() == first_line);
         let empty = fs::read_dir(dir).map_err(at)?.next().is_none();
         if !(ours || empty || self.force) {
-            let message = format!("{}: the folder is there and is no earlier demo", dir.display());
+            let message =
+                format!("{}: the folder is there and is no earlier demo", Shown::of(&dir));
             let hint = "name another one, or --force to write to it all the same";
             return Err(Failure::trouble(message).hint(hint));
         }
@@ -118,12 +120,12 @@ impl Demo<'_> {
         let size = units::bytes(data);
 
         let (images, time) = timed(|| self.unpack())?;
-        let to = self.folder.display();
+        let to = Shown::of(&self.folder);
         let what = format!("{} PNG images to {to}/", units::count(images));
         self.tell(out, "unpacked", what, time)?;
 
         let (samples, time) = timed(|| self.convert())?;
-        let (to, count) = (self.dataset.display(), units::count(samples));
+        let (to, count) = (Shown::of(&self.dataset), units::count(samples));
         let rate = units::sample_rate(samples, time);
         let what = format!("{count} samples, {size}, to {to}, {rate}");
         self.tell(out, "converted", what, time)?;

@@ -1,6 +1,7 @@
 use kiste::DatasetReader;
 use kiste::dataset::labels_path;
 use kiste::rearrange::{Expression, Mismatch, ScalarKind};
+use kiste::storage::Shown;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
@@ -70,7 +71,7 @@ impl Args {
             let first: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
             let more = if names.len() > NAMED { " and others" } else { "" };
             let known = format!("there are {}{more}", first.join(", "));
-            Failure::trouble(format_args!("{}: {error}", path.display())).hint(known)
+            Failure::trouble(format_args!("{}: {error}", Shown::of(&path))).hint(known)
         })
     }
 }

@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::path::{Path, PathBuf};
 
 use kiste::repair::{Repair, WriteState};
@@ -52,7 +53,7 @@ impl Info {
     fn print(&self, output: &Output) -> Outcome<()> {
         let Info { info, unfinished } = self;
         let mut list = Listing::new(9, output);
-        list.line("dataset", info.file.display())?;
+        list.line("dataset", Shown::of(&info.file))?;
         list.line("samples", units::count(info.samples))?;
         let each = info.sample_bytes.as_ref().map(|SampleBytes { min, mean, max, .. }| {
             let mean = units::count(mean.round() as u64);
@@ -66,7 +67,7 @@ impl Info {
         list.lines("arrays", columns(info.arrays.iter().map(arrays).collect()))?;
         let size = |file: &FileInfo| {
             let size = file.bytes.map_or_else(|| output.red("missing"), units::bytes);
-            (file.file.display().to_string(), format!("{size:>8}"))
+            (Shown::of(&file.file).to_string(), format!("{size:>8}"))
         };
         list.lines("files", columns(info.files.iter().map(size).collect()))?;
         let yes_or = |there: bool, no: &'static str| if there { "yes" } else { no };

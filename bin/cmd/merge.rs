@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -94,7 +95,7 @@ impl Args {
         let made = made.map_err(explain)?;
         if skipped > 0 {
             let samples = units::counted(skipped, "sample");
-            let file = made.file.display();
+            let file = Shown::of(&made.file);
             output.note(format_args!("{file}: skipped {samples} whose key was there before"));
         }
         let seed = (self.strategy() != Strategy::Concat).then_some(self.seed);

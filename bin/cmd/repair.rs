@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::path::{Path, PathBuf};
 
 use kiste::convert::{check_dataset_name, settle_quarantine};
@@ -62,7 +63,7 @@ short, if -o could not save everything, or if it saved data that does not match 
 /// What was done, as JSON.
 #[derive(Serialize)]
 struct Done<'a> {
-    file: &'a Path,
+    file: Shown,
     #[serde(flatten)]
     repaired: &'a Repaired,
 }
@@ -102,7 +103,7 @@ impl Args {
             }
             Some(found) => {
                 for foreign in &found.foreign {
-                    let foreign = foreign.display();
+                    let foreign = Shown::of(&foreign);
                     output.warn(format_args!("{foreign}: another program wrote it: it stays"));
                 }
                 if let Some(dir) = &found.elsewhere {
@@ -176,7 +177,7 @@ impl Args {
             None => output.note(format_args!("{path}: {did}: nothing is left of it")),
         }
         if self.json {
-            output.json(&Done { file: &self.file, repaired: &repaired })?;
+            output.json(&Done { file: Shown::of(&self.file), repaired: &repaired })?;
         }
         Ok(if repaired.cut_short { Exit::No } else { Exit::Yes })
     }
@@ -246,22 +247,22 @@ impl Args {
     fn salvage(&self, out: &Path, output: &Output) -> Outcome<Exit> {
         file::check_is_data(out)?;
         check_dataset_name(out)?;
-        let progress = output.progress(format!("saving {}", self.file.display()), None);
+        let progress = output.progress(format!("saving {}", Shown::of(&self.file)), None);
         interrupt::ends_with(format!(
             "{0}: interrupted; \"kiste repair {1} --undo\" removes what was written",
-            out.display(),
+            Shown::of(&out),
             quoted(out)
         ));
         let options = Writer::options().overwrite(self.force);
         let saved = Repair::of(&self.file).writer(options).salvage(out)?;
         drop(progress);
-        let source = saved.source.display();
+        let source = Shown::of(&saved.source);
         for loss in &saved.lost {
             output.note(format_args!("{source}: {loss}"));
         }
         let samples = units::counted(saved.samples, "sample");
         let (bytes, lost) = (units::bytes(saved.bytes), units::bytes(saved.lost_bytes()));
-        output.note(format_args!("{}: saved {samples}, {bytes}; lost {lost}", out.display()));
+        output.note(format_args!("{}: saved {samples}, {bytes}; lost {lost}", Shown::of(&out)));
         match saved.proof {
             Proof::Doubtful => output.warn(format_args!(
                 "{source}: does not match its MD5, and there are no checksums (.crc) to say where: \
@@ -273,7 +274,7 @@ impl Args {
             _ => {}
         }
         if let Some(report) = &saved.report {
-            output.note(format_args!("{}: what was lost, and the old digests", report.display()));
+            output.note(format_args!("{}: what was lost, and the old digests", Shown::of(&report)));
         }
         if self.json {
             output.json(&saved)?;

@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -157,13 +158,13 @@ impl Args {
             (Some(part), Some(1)) => {
                 shuffle.scatter(part, monitor)?;
                 monitor.clear();
-                output.note(format_args!("{}: part {part} of pass 1 is finished", out.display()));
+                output.note(format_args!("{}: part {part} of pass 1 is finished", Shown::of(&out)));
                 return Ok(Exit::Yes);
             }
             (Some(part), _) => {
                 making.apply(shuffle.conversion()?).run_part(part, monitor)?;
                 monitor.clear();
-                output.note(format_args!("{}: part {part} of pass 2 is finished", out.display()));
+                output.note(format_args!("{}: part {part} of pass 2 is finished", Shown::of(&out)));
                 return Ok(Exit::Yes);
             }
             (None, _) => {}

@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -70,7 +71,7 @@ impl Args {
 
 fn print(report: &StatReport, output: &Output) -> Outcome<()> {
     let mut out = output.stdout();
-    let title = output.bold(format_args!("{}:", report.file.display()));
+    let title = output.bold(format_args!("{}:", Shown::of(&report.file)));
     writeln!(out, "{title} {}", report.heading())?;
     for section in report.sections() {
         writeln!(out)?;

@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -84,7 +85,7 @@ impl Args {
     /// The dataset by the name that is shown, and what is wrong with it.
     fn verify(&self, path: &Path, output: &Output) -> Outcome<(PathBuf, VerifyReport)> {
         let (storage, path) = file::locate(path)?;
-        let doing = format!("verifying {}", path.display());
+        let doing = format!("verifying {}", Shown::of(&path));
         let progress = output.progress_bytes(doing, None);
         let verify = Verify::of(&path).storage(storage).deep(self.deep);
         let report = verify.run_with(&|done, of| progress.reaches_of(done, of))?;
@@ -105,7 +106,7 @@ fn print(path: &Path, report: &VerifyReport, output: &Output, out: &mut Stdout) 
     };
     let digests = format!("{digests}{checksums}");
     let depth = if report.deep { ", every sample decoded" } else { "" };
-    let path = path.display();
+    let path = Shown::of(&path);
     let verdict = match report.problems.len() as u64 {
         0 => output.green("good"),
         problems => output.red(units::counted(problems, "problem")),
@@ -119,7 +120,7 @@ const LISTED: u64 = 10;
 
 /// What could not be checked, and what to do about problems.
 fn warn(path: &Path, report: &VerifyReport, output: &Output) {
-    let name = path.display();
+    let name = Shown::of(&path);
     if report.being_written {
         output.note(format_args!(
             "{name}: another program is writing to it: this is about the dataset as it was before"
@@ -128,7 +129,7 @@ fn warn(path: &Path, report: &VerifyReport, output: &Output) {
     if let Some(leftover) = &report.leftover {
         output.note(format_args!(
             "{}: left by a writer that died, and of no use: \"kiste repair {shell_path}\" removes it",
-            leftover.display()
+            Shown::of(&leftover)
         ));
     }
     let md5 = SideFile::Md5.path(path);

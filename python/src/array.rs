@@ -1,5 +1,6 @@
 //! [`ChunkedArray`], [`ArrayStore`] and [`StagedVersion`]: arrays in directories, with versions.
 
+use kiste::storage::Shown;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -218,7 +219,7 @@ impl ChunkedArray {
         let array = self.array.clone();
         let report = pool::run(py, move || array.verify())?.map_err(raise)?;
         let said =
-            |problem: &array::Problem| format!("{}: {}", problem.file.display(), problem.message);
+            |problem: &array::Problem| format!("{}: {}", Shown::of(&problem.file), problem.message);
         Ok(report.problems.iter().map(said).collect())
     }
 

@@ -1,5 +1,6 @@
 //! [`merge`]: several datasets as one.
 
+use kiste::storage::Shown;
 use std::path::{Path, PathBuf};
 
 use kiste::dataset::{labels_path, read_labels};
@@ -132,7 +133,7 @@ fn merged_labels(
         } else if *first.get_or_insert_with(|| names.clone()) != names {
             let message = format!(
                 "expected the labels of {}, found others, so a number does not mean the same",
-                sources[0].path.display()
+                Shown::of(&sources[0].path)
             );
             return Err(Error::new(ErrorKind::Invalid, message).at(labels_path(&source.path)));
         }
@@ -147,7 +148,7 @@ fn merged_labels(
 fn twice(sources: &[Source], input: usize, index: usize, next: &[usize]) -> kiste::Result<Error> {
     let key = sources[input].reader.key(index)?.into_owned();
     let place =
-        |source: &Source, index: usize| format!("{}: sample {index}", source.path.display());
+        |source: &Source, index: usize| format!("{}: sample {index}", Shown::of(&source.path));
     // Where it was written from: another source, or the same one under another name.
     let mut others = sources.iter().enumerate().filter(|(other, _)| *other != input);
     let first = others.find_map(|(other, source)| {

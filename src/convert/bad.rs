@@ -1,5 +1,6 @@
 //! [`BadInput`]: what happens to input that is bad, and what is counted meanwhile.
 
+use crate::error::Shown;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl;
 use crate::note::required;
 use crate::regular::open_regular;
-use crate::storage::{LocalStorage, Storage};
+use crate::storage::{self, LocalStorage, Storage};
 
 /// What happens to samples that are damaged, or that the output cannot hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -188,7 +189,7 @@ impl Quarantine {
     pub(super) fn add(&mut self, error: &Error) -> Result<u64> {
         let mut fields: Vec<(Value, Value)> = Vec::new();
         if let Some(path) = error.path() {
-            fields.push(("file".into(), path.display().to_string().into()));
+            fields.push(("file".into(), Shown::of(&path).to_string().into()));
         }
         if let Some(key) = error.key() {
             fields.push(("sample".into(), key.into()));

@@ -14,7 +14,7 @@ use super::leftover::{check_leftover, create_anew};
 use crate::error::{Error, ErrorKind, Result};
 use crate::note::{self, required};
 use crate::regular;
-use crate::storage::{LocalStorage, Lock, Storage, is_unreachable};
+use crate::storage::{Chance, LocalStorage, Lock, Storage, chance};
 
 /// Bytes read and written at a time.
 const CHUNK: usize = 256 << 10;
@@ -165,7 +165,7 @@ impl Fetch {
         let agent = self.agent();
         let (mut failures, mut most, mut reached) = (0, file.len, false);
         loop {
-            let end = match self.attempt(&agent, file, progress) {
+            let end = match self.attempt(&agent, file, reached, progress) {
                 Ok(end) => end,
                 Err(error) => End::Fail(error),
             };
@@ -211,6 +211,7 @@ impl Fetch {
         &self,
         agent: &Agent,
         file: &mut Partial,
+        reached: bool,
         progress: &mut dyn FnMut(u64),
     ) -> Result<End> {
         let mut request = agent.get(&self.url);
@@ -222,7 +223,7 @@ impl Fetch {
         }
         let response = match request.call() {
             Ok(response) => response,
-            Err(error) => return Ok(self.failed(error)),
+            Err(error) => return Ok(self.failed(&error, reached)),
         };
         match response.status() {
             StatusCode::OK => {
@@ -283,7 +284,7 @@ impl Fetch {
                 Ok(0) => break,
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Ok(self.failed(error.into())),
+                Err(error) => return Ok(self.failed(&error.into(), true)),
             };
             if total.is_some_and(|total| file.len + read as u64 > total) {
                 let total = total.unwrap_or_default();
@@ -347,27 +348,21 @@ impl Fetch {
         End::Retry(error, seconds.map(Duration::from_secs))
     }
 
-    /// A request that failed, before or during the response.
-    fn failed(&self, error: ureq::Error) -> End {
-        use ureq::Error::{
-            BadUri, ConnectionFailed, HostNotFound, Http, Io, Protocol, RedirectFailed, Timeout,
-            TooManyRedirects,
-        };
-        let is_unreachable = is_unreachable(&error);
-        let message = match &error {
-            Timeout(_) if is_unreachable => format!("no connection within {:?}", self.connect),
-            Timeout(_) => format!("nothing came for {:?}", self.stall),
+    /// A request that failed, before or during the response; `answered` if there was one before.
+    fn failed(&self, error: &ureq::Error, answered: bool) -> End {
+        let chance = chance(error, answered);
+        let message = match error {
+            ureq::Error::Timeout(_) if chance == Chance::Unreachable => {
+                format!("no connection within {:?}", self.connect)
+            }
+            ureq::Error::Timeout(_) => format!("nothing came for {:?}", self.stall),
             error => error.to_string(),
         };
         let told = self.error(ErrorKind::Io, &message);
-        match error {
-            // An invalid address stays invalid.
-            BadUri(_) | Http(_) | RedirectFailed | TooManyRedirects => End::Fail(told),
-            _ if is_unreachable => End::Unreachable(told),
-            Io(_) | Timeout(_) | HostNotFound | ConnectionFailed | Protocol(_) => {
-                End::Retry(told, None)
-            }
-            _ => End::Fail(told),
+        match chance {
+            Chance::Unreachable => End::Unreachable(told),
+            Chance::Passing => End::Retry(told, None),
+            Chance::Never => End::Fail(told),
         }
     }
 

@@ -1,5 +1,6 @@
 //! [`Monitor`]: progress, warnings and cancellation, to be drawn or logged.
 
+use crate::error::Shown;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -189,35 +190,39 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Notice::Complete(path) => {
-                write!(f, "{}: complete already, nothing to resume", path.display())
+                write!(f, "{}: complete already, nothing to resume", Shown::of(&path))
             }
             Notice::Resumes { path, samples } => {
-                write!(f, "{}: resuming after {}", path.display(), counted(*samples, "sample"))
+                write!(f, "{}: resuming after {}", Shown::of(&path), counted(*samples, "sample"))
             }
             Notice::PartFinished { path, part } => {
-                write!(f, "{}: part {part} is finished already", path.display())
+                write!(f, "{}: part {part} is finished already", Shown::of(&path))
             }
-            Notice::Joined(path) => write!(f, "{}: was joined before", path.display()),
+            Notice::Joined(path) => write!(f, "{}: was joined before", Shown::of(&path)),
             Notice::OtherEnding(path) => {
-                write!(f, "{}: the ending names no format, so a dataset is written", path.display())
+                write!(
+                    f,
+                    "{}: the ending names no format, so a dataset is written",
+                    Shown::of(&path)
+                )
             }
             Notice::LabelsLost => f.write_str(
                 "the names of the labels are lost, as this format has no place for them",
             ),
-            Notice::FieldChanges { path, change } => write!(f, "{}: {change}", path.display()),
-            Notice::ValuesChanged { path, changed } => write!(f, "{}: {changed}", path.display()),
+            Notice::FieldChanges { path, change } => write!(f, "{}: {change}", Shown::of(&path)),
+            Notice::ValuesChanged { path, changed } => write!(f, "{}: {changed}", Shown::of(&path)),
             Notice::Remarked(remark) => remark.fmt(f),
             Notice::KeyBecomesField(path) => {
-                write!(f, "{}: the key becomes a field \"key\"", path.display())
+                write!(f, "{}: the key becomes a field \"key\"", Shown::of(&path))
             }
             Notice::KeysReplaced => f.write_str("the keys of the source are replaced, not kept"),
             Notice::MoreFieldsChange => f.write_str("more fields change; a dry run lists all"),
             Notice::OneColumn { path, delimiter } => {
-                let path = path.display();
+                let path = Shown::of(&path);
                 write!(f, "{path}: has one column, whose values may be separated by {delimiter:?}")
             }
             Notice::ScatterElsewhere(dir) => {
-                let dir = dir.display();
+                let dir = Shown::of(&dir);
                 write!(f, "{dir}: not found on this machine: remove it where the shuffle wrote it")
             }
             Notice::UnusedListKeys { keys, first } => {

@@ -56,6 +56,7 @@
 //! A key counts as absent only when two files agree on it, or one of them was compared with
 //! its MD5: see [`DatasetReader::contains_key`](crate::DatasetReader::contains_key).
 
+use crate::error::Shown;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
@@ -417,7 +418,7 @@ impl Location {
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(path) = &self.path {
-            write!(f, "{}: ", path.display())?;
+            write!(f, "{}: ", Shown::of(&path))?;
         }
         write!(f, "sample {}", self.index)?;
         match &self.range {

@@ -1,5 +1,6 @@
 //! [`Merge`]: several datasets into one.
 
+use crate::error::Shown;
 use std::path::Path;
 
 use super::{FEW, MergedLabels, copy_one, interleave};
@@ -204,7 +205,7 @@ impl MergePlan<'_> {
 /// The error about a sample whose key was written before.
 fn twice(inputs: &[DatasetReader], input: usize, index: usize, next: &[usize]) -> Result<Error> {
     let place = |reader: &DatasetReader, index: usize| {
-        format!("{}: sample {index}", reader.path().display())
+        format!("{}: sample {index}", Shown::of(&reader.path()))
     };
     let reader = &inputs[input];
     let key = reader.key(index)?;
@@ -231,7 +232,7 @@ fn twice(inputs: &[DatasetReader], input: usize, index: usize, next: &[usize]) -
 /// How the labels of two datasets differ.
 fn difference(a: &Path, names: Option<&[String]>, b: &Path, others: Option<&[String]>) -> String {
     let (file, other) = (labels_path(a), labels_path(b));
-    let (file, other) = (file.display(), other.display());
+    let (file, other) = (Shown::of(&file), Shown::of(&other));
     let meaning = "so a number does not mean the same";
     match (names, others) {
         (Some(names), Some(others)) => {

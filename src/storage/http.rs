@@ -2,23 +2,55 @@
 
 use std::io;
 
-/// Whether a request failed because no server answers at its address, rather than in what a server
-/// said: trying many more times only makes a person wait who has mistyped a name or is offline.
-pub(crate) fn is_unreachable(error: &ureq::Error) -> bool {
+/// What may become of a request that was not answered if it is sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Chance {
+    /// No server answers at its address, rather than in what a server said: trying many more times
+    /// only makes a person wait who has mistyped a name or is offline.
+    Unreachable,
+    /// What was in the way may pass.
+    Passing,
+    /// It would fail as well.
+    Never,
+}
+
+/// That of a request which failed like this. `answered` says whether the server has answered before:
+/// then its answers are HTTP, and what is none is the rest of one that was cut or too long.
+pub(crate) fn chance(error: &ureq::Error, answered: bool) -> Chance {
     match error {
-        ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => true,
-        ureq::Error::Timeout(during) => {
-            matches!(during, ureq::Timeout::Resolve | ureq::Timeout::Connect)
+        ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => Chance::Unreachable,
+        ureq::Error::Timeout(ureq::Timeout::Resolve | ureq::Timeout::Connect) => {
+            Chance::Unreachable
         }
-        ureq::Error::Io(error) => matches!(
-            error.kind(),
-            io::ErrorKind::ConnectionRefused
-                | io::ErrorKind::HostUnreachable
-                | io::ErrorKind::NetworkDown
-                | io::ErrorKind::NetworkUnreachable
-        ),
-        _ => false,
+        ureq::Error::Timeout(_) => Chance::Passing,
+        ureq::Error::Io(error) => chance_of_io(error, answered),
+        ureq::Error::Protocol(_) if answered => Chance::Passing,
+        // Certificates, addresses, redirects, and answers that are no HTTP.
+        _ => Chance::Never,
     }
+}
+
+fn chance_of_io(error: &io::Error, answered: bool) -> Chance {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::HostUnreachable
+        | io::ErrorKind::NetworkDown
+        | io::ErrorKind::NetworkUnreachable => Chance::Unreachable,
+        // All that TLS says of a server: a certificate that is not its own or has expired, a version
+        // that it does not speak, or that it speaks no TLS at all.
+        io::ErrorKind::InvalidData if !answered || is_certificate(error) => Chance::Never,
+        _ if is_unknown_host(error) => Chance::Unreachable,
+        _ => Chance::Passing,
+    }
+}
+
+fn is_certificate(error: &io::Error) -> bool {
+    error.to_string().contains("certificate")
+}
+
+/// Whether no address was found. The system's kinds of errors have none for it.
+fn is_unknown_host(error: &io::Error) -> bool {
+    error.to_string().starts_with("failed to lookup address information")
 }
 
 #[cfg(test)]
@@ -26,21 +58,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_answers_is_reachable() {
+    fn each_failure_has_its_chance() {
+        use Chance::{Never, Passing, Unreachable};
         let io = |kind| ureq::Error::Io(io::Error::from(kind));
         for unreachable in [
             ureq::Error::HostNotFound,
             ureq::Error::Timeout(ureq::Timeout::Connect),
             io(io::ErrorKind::ConnectionRefused),
         ] {
-            assert!(is_unreachable(&unreachable), "{unreachable}");
-        }
-        for reachable in [
-            ureq::Error::Timeout(ureq::Timeout::RecvBody),
-            ureq::Error::StatusCode(503),
-            io(io::ErrorKind::ConnectionReset),
-        ] {
-            assert!(!is_unreachable(&reachable), "{reachable}");
+            assert_eq!(chance(&error, false), first, "{error}");
+            assert_eq!(chance(&error, true), later, "{error}");
         }
     }
 }

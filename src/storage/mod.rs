@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
+pub use crate::error::Shown;
 use crate::error::{Error, ErrorKind, Result};
 
 pub(crate) mod ahead;
@@ -39,7 +40,7 @@ mod scratch_dir;
 #[cfg(feature = "arrays")]
 pub(crate) use cached::CachedFile;
 #[cfg(any(feature = "download", feature = "remote"))]
-pub(crate) use http::is_unreachable;
+pub(crate) use http::{Chance, chance};
 pub use local::LocalStorage;
 pub use memory::{LoggedRead, MemoryStorage};
 pub use mmap::Map;
@@ -437,26 +438,9 @@ pub fn is_url(path: impl AsRef<Path>) -> bool {
     scheme(path.as_ref()).is_some_and(|scheme| !scheme.eq_ignore_ascii_case("file"))
 }
 
-/// A name as it may be shown: of a URL without user, password and query.
-///
-/// ```
-/// use std::path::Path;
-///
-/// let shown = kiste::storage::shown(Path::new("https://me:secret@host/a.msgpack?signature=1"));
-/// assert_eq!(shown, Path::new("https://host/a.msgpack"));
-/// assert_eq!(kiste::storage::shown(Path::new("a?b@c")), Path::new("a?b@c"));
-/// ```
+/// A name as it may be shown: [`Shown`] as a path.
 pub fn shown(path: &Path) -> PathBuf {
-    let url = path.to_str().and_then(|path| path.split_once("://"));
-    let (Some((scheme, rest)), true) = (url, is_url(path)) else { return path.to_path_buf() };
-    // In names of objects, and before the host of Azure, these mean nothing secret.
-    if !scheme.to_ascii_lowercase().starts_with("http") {
-        return path.to_path_buf();
-    }
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let (host, name) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    PathBuf::from(format!("{scheme}://{host}{name}"))
+    Shown::of(path).into_path()
 }
 
 /// The scheme of a URL.

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+pub use crate::error::shown_text;
+
 pub mod braces;
 pub mod units;
 

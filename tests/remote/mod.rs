@@ -7,6 +7,7 @@ mod server;
 
 mod rounds;
 mod trouble;
+mod lies;
 mod versions;
 mod secrets;
 mod loading;

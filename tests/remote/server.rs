@@ -35,6 +35,22 @@ pub(crate) enum Fault {
     Lost,
     /// What was asked for is done after this many milliseconds.
     Late(u64),
+    /// A `Content-Length` that is made up.
+    Length(u64),
+    /// A `Content-Range` of the right first byte, and a last byte and a size of the object that are made up.
+    Range(u64, u64),
+    /// The right bytes under another tag for each answer.
+    Retagged,
+    /// A body that has no end: the right headers without a length.
+    Endless,
+    /// A byte, and then one more each time that this many milliseconds have passed.
+    Slow(u64),
+    /// To another address, with this status.
+    Redirect(u16, &'static str),
+    /// These bytes in place of an answer.
+    Raw(&'static [u8]),
+    /// A refusal that repeats what was asked for: path, query and headers.
+    Echo(u16),
 }
 
 /// A request, and what was sent for it.
@@ -324,7 +340,13 @@ impl State {
                 thread::sleep(Duration::from_millis(millis));
             }
             let goes_on = match (request.method.as_str(), fault) {
-                ("GET", _) | (_, Some(Fault::Status(..) | Fault::Hang | Fault::Stall)) => {
+                (_, Some(Fault::Raw(bytes))) => {
+                    self.log.lock().unwrap().push(request.clone());
+                    let _ = stream.write_all(bytes);
+                    false
+                }
+                ("GET", _)
+                | (_, Some(Fault::Status(..) | Fault::Hang | Fault::Stall | Fault::Echo(_))) => {
                     self.answer(&mut stream, &mut request, fault)
                 }
                 _ => self.change(&mut stream, &mut request, fault),
@@ -463,6 +485,16 @@ impl State {
                 let code = "<Error><Code>SlowDown</Code><Message>Please reduce your rate</Message></Error>";
                 body.extend_from_slice(code.as_bytes());
             }
+            (_, Some(Fault::Redirect(status, to))) => {
+                request.status = status;
+                headers.push(format!("Location: {to}"));
+            }
+            (_, Some(Fault::Echo(status))) => {
+                request.status = status;
+                let asked = format!("{}?{} {:?}", request.path, request.query, request.headers);
+                let code = format!("<Error><Code>No</Code><Message>{asked}</Message></Error>");
+                body.extend_from_slice(code.as_bytes());
+            }
             (_, Some(Fault::Hang)) => {
                 request.status = 0;
                 self.log.lock().unwrap().push(request.clone());
@@ -474,7 +506,13 @@ impl State {
             }
             (Some(object), _) => {
                 let asked = request.header("if-match").filter(|_| fault != Some(Fault::AnyVersion));
-                headers.extend(object.tag.iter().map(|tag| format!("ETag: {tag}")));
+                let tag = match fault {
+                    Some(Fault::Retagged) => {
+                        Some(format!("\"r{}\"", self.versions.fetch_add(1, SeqCst)))
+                    }
+                    _ => object.tag.clone(),
+                };
+                headers.extend(tag.iter().map(|tag| format!("ETag: {tag}")));
                 let number = object.tag.as_deref().and_then(generation);
                 headers.extend(number.map(|number| format!("x-goog-generation: {number}")));
                 headers.push(format!("Last-Modified: {}", object.modified));
@@ -482,7 +520,9 @@ impl State {
                 let len = object.bytes.len() as u64;
                 let range = range.filter(|_| fault != Some(Fault::Whole));
                 let found = range.map(|range| resolve(&range, len));
-                if asked.is_some_and(|tag| Some(tag) != object.tag.as_deref()) {
+                if fault != Some(Fault::Retagged)
+                    && asked.is_some_and(|tag| Some(tag) != object.tag.as_deref())
+                {
                     request.status = 412;
                 } else {
                     match found {
@@ -503,6 +543,10 @@ impl State {
                         Some(Some(range)) => {
                             request.status = 206;
                             let (first, last) = (range.start, range.end - 1);
+                            let (last, len) = match fault {
+                                Some(Fault::Range(last, len)) => (last, len),
+                                _ => (last, len),
+                            };
                             headers.push(format!("Content-Range: bytes {first}-{last}/{len}"));
                             let bytes = &object.bytes[range.start as usize..range.end as usize];
                             body.extend_from_slice(bytes);
@@ -511,7 +555,10 @@ impl State {
                 }
             }
         }
-        let length = body.len();
+        let length = match fault {
+            Some(Fault::Length(length)) => length,
+            _ => body.len() as u64,
+        };
         match fault {
             Some(Fault::Cut(kept)) => body.truncate(kept),
             Some(Fault::Stall) => body.clear(),
@@ -521,16 +568,35 @@ impl State {
         request.sent = body.len() as u64;
         self.log.lock().unwrap().push(request.clone());
         let status = request.status;
-        let mut head = format!("HTTP/1.1 {status} Status\r\nContent-Length: {length}\r\n");
+        let mut head = format!("HTTP/1.1 {status} Status\r\n");
+        if fault != Some(Fault::Endless) {
+            head += &format!("Content-Length: {length}\r\n");
+        }
         headers.iter().for_each(|header| head += &format!("{header}\r\n"));
         head += "\r\n";
+        if let Some(Fault::Slow(millis)) = fault {
+            let pause = Duration::from_millis(millis);
+            let _ = stream.write_all(head.as_bytes());
+            for byte in body.chunks(1) {
+                thread::sleep(pause);
+                if self.stop.load(SeqCst) || stream.write_all(byte).is_err() {
+                    return false;
+                }
+            }
+            return true;
+        }
         let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+        if fault == Some(Fault::Endless) {
+            let more = [7; 64 << 10];
+            while !self.stop.load(SeqCst) && stream.write_all(&more).is_ok() {}
+            return false;
+        }
         if fault == Some(Fault::Stall) {
             // Until the client gives up.
             let _ = stream.read(&mut [0]);
             return false;
         }
-        sent.is_ok() && body.len() == length
+        sent.is_ok() && body.len() as u64 == length
     }
 }
 

@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::path::PathBuf;
 
 use kiste::array::RowsProgress;
@@ -33,7 +34,7 @@ impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let mut store = open_store(&self.name)?;
         interrupt::writing(&self.name);
-        let doing = format!("appending to {}", self.name.display());
+        let doing = format!("appending to {}", Shown::of(&self.name));
         let rows = open_npy(&self.npy)?;
         let progress = output.progress_rows(doing, None);
         let rows = RowsProgress::new(&rows, |row, of| progress.reaches_of(row, of));

@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
@@ -71,7 +72,7 @@ impl Args {
     }
 
     fn absent(&self, key: &str) -> Failure {
-        Failure::no(format_args!("{}: there is no attribute {key:?}", self.name.display()))
+        Failure::no(format_args!("{}: there is no attribute {key:?}", Shown::of(&self.name)))
     }
 }
 

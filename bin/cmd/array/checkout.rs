@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::path::PathBuf;
 
 use kiste::array::At;
@@ -34,7 +35,7 @@ impl Args {
         let mut staged = store.stage_at(self.at).explained(&self.name)?;
         let base = staged.base().version();
         if base == store.array().version() {
-            let name = self.name.display();
+            let name = Shown::of(&self.name);
             output.note(format_args!("{name}: version {base} is already the newest"));
             return Ok(Exit::Yes);
         }

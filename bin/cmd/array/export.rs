@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
@@ -50,7 +51,7 @@ impl Args {
         let Some(format) = self.to.or_else(|| ArrayFormat::of_path(&self.dst)) else {
             let message = format!(
                 "{}: expected a name ending in .npy, .npz, .blp or .bcolz",
-                self.dst.display()
+                Shown::of(&self.dst)
             );
             return Err(Failure::trouble(message).hint("give the format with --to"));
         };
@@ -58,7 +59,7 @@ impl Args {
         let array = self.target.array(&self.moment.open(path)?).explained(path)?;
         let part = self.conversion.part(&array, &self.target)?;
         interrupt::writing(&self.dst);
-        let progress = output.progress_rows(format!("writing {}", self.dst.display()), None);
+        let progress = output.progress_rows(format!("writing {}", Shown::of(&self.dst)), None);
         let rows = RowsProgress::new(&part, |row, of| progress.reaches_of(row, of));
         let export = ArrayExport::new(format).overwrite(self.force).member(self.member.clone());
         let (dtype, casting) = self.conversion.of(array.dtype());

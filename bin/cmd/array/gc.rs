@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -60,7 +61,7 @@ impl Args {
         let removed = store.gc(&keep).explained(&self.name)?;
         let versions = units::counted(removed.versions.len() as u64, "version");
         let (files, bytes) = (units::counted(removed.files, "file"), units::bytes(removed.bytes));
-        let name = self.name.display();
+        let name = Shown::of(&self.name);
         output.note(format_args!("{name}: removed {versions}, {files}, {bytes}"));
         Ok(Exit::Yes)
     }

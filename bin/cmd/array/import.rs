@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -49,7 +50,7 @@ impl Args {
         let Some(format) = self.from.or_else(|| ArrayFormat::of_input(src)) else {
             let message = format!(
                 "{}: expected a .npy, .npz or .blp file, or a bcolz directory",
-                src.display()
+                Shown::of(&src)
             );
             return Err(Failure::trouble(message).hint("give the format with --from"));
         };
@@ -61,7 +62,7 @@ impl Args {
             import = import.member(member);
         }
         interrupt::writing(&self.name);
-        let progress = output.progress_rows(format!("importing {}", src.display()), None);
+        let progress = output.progress_rows(format!("importing {}", Shown::of(&src)), None);
         let made = import.run(src, &self.name, |row, of| progress.reaches_of(row, of));
         drop(progress);
         let made = made.map_err(|error| match format {

@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::path::PathBuf;
 
 use kiste::array::{ArrayAbout, VersionInfo};
@@ -43,7 +44,7 @@ fn print(about: &ArrayAbout, output: &Output) -> Outcome<()> {
     let mut list = Listing::new(11, output);
     let mut line = |label: &str, text: String| list.line(label, text);
     let VersionInfo { number, parent, time, message, .. } = &info.version;
-    line("array", info.path.display().to_string())?;
+    line("array", Shown::of(&info.path).to_string())?;
     let of = units::counted(about.versions, "version");
     let from = if *parent == 0 { String::new() } else { format!(", made from {parent}") };
     let message = message.escape_debug();

@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::path::PathBuf;
 
 use kiste::array::{ArrayTarget, Rows, RowsProgress};
@@ -44,7 +45,7 @@ impl Args {
     pub(super) fn run(self, output: &Output) -> Outcome<Exit> {
         let path = &self.target.path;
         let mut store = open_store(path)?;
-        let doing = format!("writing to {}", path.display());
+        let doing = format!("writing to {}", Shown::of(&path));
         let selection = self.target.selection.clone();
         let version = match (&self.npy, &self.value) {
             (Some(npy), _) => {
@@ -67,7 +68,7 @@ impl Args {
                 let _progress = output.progress(doing, None);
                 interrupt::ends_with(format!(
                     "{}: interrupted; it stays at its newest version; the same command starts over",
-                    path.display()
+                    Shown::of(&path)
                 ));
                 let text = value.as_deref().unwrap_or_default();
                 let array = self.target.array(store.array()).explained(path)?;

@@ -1,5 +1,6 @@
 //! Arrays that are named on the command line: opened, and errors about them explained.
 
+use kiste::storage::Shown;
 use std::path::Path;
 
 use kiste::array::{ArrayFormat, ArrayPlace, ArrayStore, At, ChunkedArray, NpyRows, VersionInfo};
@@ -59,7 +60,7 @@ pub(super) fn explain(path: &Path, error: Error) -> Failure {
     if [Some(path), error.path()].into_iter().flatten().any(kiste::storage::is_url) {
         return error.into();
     }
-    let (shown, name, place) = (path.display(), quoted(path), ArrayPlace::of(path));
+    let (shown, name, place) = (Shown::of(&path), quoted(path), ArrayPlace::of(path));
     if error.kind() == ErrorKind::NotFound && place == ArrayPlace::Nothing {
         return Failure::trouble(format_args!("{shown}: no such directory"));
     }
@@ -135,7 +136,7 @@ pub(super) fn committed(output: &Output, path: &Path, version: &VersionInfo) {
     let number = version.number;
     output.note(format_args!(
         "{}: version {number}, shape {}",
-        path.display(),
+        Shown::of(&path),
         text::shape(&shape)
     ));
 }

@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -39,7 +40,7 @@ impl Args {
         let exit = output.for_each(&self.names, |name| {
             let array = open(name, At::Newest)?;
             let report = {
-                let _progress = output.progress(format!("verifying {}", name.display()), None);
+                let _progress = output.progress(format!("verifying {}", Shown::of(&name)), None);
                 array.verify().explained(name)?
             };
             let good = report.problems.is_empty();
@@ -54,7 +55,7 @@ impl Args {
                 ));
             }
             let mut report = serde_json::to_value(&report)?;
-            report["array"] = json!(name);
+            report["array"] = json!(Shown::of(name));
             report["good"] = good.into();
             reports.push(report);
             Ok(if good { Exit::Yes } else { Exit::No })
@@ -81,7 +82,7 @@ fn print(name: &Path, report: &Report, output: &Output) -> Outcome<()> {
         0 => String::new(),
         doubts => format!(", {} in doubt", units::count(doubts)),
     };
-    writeln!(out, "{}: {verdict}: {versions}, {chunks} compared{doubts}", name.display())?;
+    writeln!(out, "{}: {verdict}: {versions}, {chunks} compared{doubts}", Shown::of(&name))?;
     out.flush()?;
     let files = |files: &[PathBuf]| units::counted(files.len() as u64, "file");
     if !report.stale.is_empty() {

@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -56,7 +57,7 @@ impl Args {
         let start = Instant::now();
         check_extension(&self.original, self.no_check_extension)?;
         if is_same(&self.original, &self.new) {
-            let message = format!("{}: both the container and the file", self.new.display());
+            let message = format!("{}: both the container and the file", Shown::of(&self.new));
             return Err(Failure::trouble(message));
         }
         let size = || self.original.metadata().map(|metadata| metadata.len());
@@ -67,7 +68,7 @@ impl Args {
         let options = self.options(job)?;
         interrupt::ends_with(format!(
             "{}: interrupted; appending an empty file restores it: kiste blpk append {} /dev/null",
-            self.original.display(),
+            Shown::of(&self.original),
             quoted(&self.original)
         ));
         let storage = LocalStorage::mapped();
@@ -80,7 +81,7 @@ impl Args {
         let after = size().map_err(io)?;
         job.say(format_args!(
             "{}: {} bytes more, {} in all, {} before, in {}",
-            self.original.display(),
+            Shown::of(&self.original),
             units::count(bytes.len() as u64),
             units::count(after),
             units::count(before),

@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -83,7 +84,7 @@ impl Args {
         let raw = self.pack(job, &target, metadata.as_deref())?;
         let packed = target.metadata().map_err(|error| Failure::io(&target, error))?.len();
         let ratio = raw as f64 / packed.max(1) as f64;
-        let (from, to, time) = (self.input.display(), target.display(), start.elapsed());
+        let (from, to, time) = (Shown::of(&self.input), Shown::of(&target), start.elapsed());
         job.say(format_args!(
             "{from} -> {to}: {} bytes in {} bytes, {ratio:.2} times smaller, in {} ({})",
             units::count(raw),

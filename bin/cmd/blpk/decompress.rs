@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -73,7 +74,7 @@ impl Args {
             out.finish()?;
             copied
         };
-        let (from, to, time) = (self.input.display(), target.display(), start.elapsed());
+        let (from, to, time) = (Shown::of(&self.input), Shown::of(&target), start.elapsed());
         job.say(format_args!(
             "{from} -> {to}: {} bytes in {} ({})",
             units::count(copied),
@@ -114,6 +115,6 @@ pub(super) fn check_extension(path: &Path, any: bool) -> Outcome<PathBuf> {
     if any || is_container {
         return Ok(path.with_extension(""));
     }
-    let message = format!("{}: expected a name that ends in .blp", path.display());
+    let message = format!("{}: expected a name that ends in .blp", Shown::of(&path));
     Err(Failure::trouble(message).hint("-e accepts any name"))
 }

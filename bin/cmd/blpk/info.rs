@@ -1,3 +1,4 @@
+use kiste::storage::Shown;
 use std::path::PathBuf;
 
 use kiste::array::{
@@ -40,7 +41,7 @@ impl Args {
         let path = &self.file;
         // Something else, such as a pipe, cannot be mapped.
         if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
-            let message = format!("{}: expected a regular file", path.display());
+            let message = format!("{}: expected a regular file", Shown::of(&path));
             let hint = format!("save it first: cat {} > copy.blp", quoted(path));
             return Err(Failure::trouble(message).hint(hint));
         }
@@ -60,7 +61,7 @@ impl Args {
 fn print(info: &ContainerInfo, output: &Output) -> Outcome<()> {
     let mut list = Listing::new(10, output);
     let mut line = |name: &str, text: String| list.line(name, text);
-    line("container", info.file.display().to_string())?;
+    line("container", Shown::of(&info.file).to_string())?;
     let nbytes = info.nbytes.map_or("unknown".to_owned(), units::count);
     let ratio = info.ratio.map_or(String::new(), |ratio| format!(", {ratio:.2} times smaller"));
     line("bytes", format!("{nbytes} in {}{ratio}", units::count(info.bytes)))?;

@@ -1,5 +1,6 @@
 //! `kiste blpk`: the command of bloscpack, with `.npy` as input and output.
 
+use kiste::storage::Shown;
 use std::path::Path;
 
 use clap::Subcommand;
@@ -95,10 +96,9 @@ impl Job<'_> {
 
     /// Refuses an output that cannot be written, before any work is done.
     fn check_output(&self, input: &Path, path: &Path) -> Outcome<()> {
-        let shown = path.display();
+        let shown = Shown::of(&path);
         if kiste::storage::is_url(path) {
-            let shown = kiste::storage::shown(path);
-            let message = format!("{}: expected a path on a disk, found a URL", shown.display());
+            let message = format!("{shown}: expected a path on a disk, found a URL");
             return Err(
                 Failure::trouble(message).hint("write it to a disk, and copy it from there")
             );
@@ -172,7 +172,7 @@ fn codecs() -> impl TypedValueParser<Value = Codec> {
 /// Opens a file, a pipe or standard input, and shows how far it is read.
 fn open(path: &Path, doing: &str, output: &Output) -> Outcome<NamedInput> {
     let input = NamedInput::open(path)?;
-    let progress = output.progress_bytes(format!("{doing} {}", path.display()), input.len());
+    let progress = output.progress_bytes(format!("{doing} {}", Shown::of(&path)), input.len());
     Ok(input.progress(move |position| progress.reaches(position)))
 }
 

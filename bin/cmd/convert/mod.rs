@@ -4,6 +4,7 @@ mod format;
 pub(super) mod print;
 mod reading;
 
+use kiste::storage::Shown;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -325,7 +326,7 @@ impl Running {
         };
         let report = conversion.run_part(part, monitor)?;
         monitor.clear();
-        let name = format!("{}: part {part}", conversion.output().display());
+        let name = format!("{}: part {part}", Shown::of(&conversion.output()));
         Ok(Ok(print::part(&report, &name, output)))
     }
 

@@ -1,5 +1,6 @@
 //! What a conversion did, in words and as JSON.
 
+use kiste::storage::Shown;
 use std::io::Write;
 use std::path::Path;
 
@@ -54,15 +55,15 @@ fn dataset_line(made: &WrittenOutput, report: &Report, output: &Output) {
         true => String::new(),
         false => format!(", {} now", units::count(made.samples)),
     };
-    output.note(format_args!("{}: {samples}{total}, {bytes}{pace}", made.path.display()));
+    output.note(format_args!("{}: {samples}{total}, {bytes}{pace}", Shown::of(&made.path)));
 }
 
 fn export_line(made: &WrittenOutput, output: &Output) {
     let samples = units::counted(made.samples, "sample");
     let files = match &made.files[..] {
-        [one] => one.display().to_string(),
+        [one] => Shown::of(&one).to_string(),
         all => {
-            format!("{}: {}", made.path.display(), units::counted(all.len() as u64, "shard"))
+            format!("{}: {}", Shown::of(&made.path), units::counted(all.len() as u64, "shard"))
         }
     };
     output.note(format_args!("{files}: {samples}"));
@@ -76,17 +77,17 @@ fn remarks(report: &Report, output: &Output) {
     }
     if report.skipped_duplicates > 0 {
         let samples = units::counted(report.skipped_duplicates, "sample");
-        let path = last.path.display();
+        let path = Shown::of(&last.path);
         output.note(format_args!("{path}: skipped {samples} whose key was there before"));
     }
     if report.different_duplicates > 0 {
         let samples = units::counted(report.different_duplicates, "skipped sample");
-        let path = last.path.display();
+        let path = Shown::of(&last.path);
         output.warn(format_args!("{path}: at least {samples} differed from the one that stays"));
     }
     bad_samples(report, report.quarantine.as_deref(), output);
     if report.is_empty() {
-        output.warn(format_args!("{}: the input has no samples", last.path.display()));
+        output.warn(format_args!("{}: the input has no samples", Shown::of(&last.path)));
     }
     if report.skipped_files > 0 {
         let files = units::counted(report.skipped_files, "file");
@@ -107,7 +108,7 @@ fn bad_samples(report: &Report, quarantine: Option<&Path>, output: &Output) {
         left_out += &format!(" ({} not damaged but unsupported)", bad.unsupported);
     }
     match quarantine {
-        Some(path) => output.warn(format_args!("left out {left_out}: see {}", path.display())),
+        Some(path) => output.warn(format_args!("left out {left_out}: see {}", Shown::of(&path))),
         None => output.warn(format_args!("left out {left_out}")),
     }
     for place in &bad.first {
@@ -125,7 +126,7 @@ fn bad_samples(report: &Report, quarantine: Option<&Path>, output: &Output) {
 
 /// How many arrays were stored differently, what that did to their size, and why others were not.
 fn arrays(tally: &ArrayTally, path: &Path, output: &Output) {
-    let path = path.display();
+    let path = Shown::of(&path);
     let arrays = units::counted(tally.recoded, "array");
     let (before, after) = (units::bytes(tally.bytes_before), units::bytes(tally.bytes_after));
     let (ratio, verb) = match tally.ratio() {

@@ -1,5 +1,6 @@
 //! The files of a data set: found, fetched, and compared with their digests.
 
+use kiste::storage::Shown;
 use std::path::Path;
 
 #[cfg(feature = "download")]
@@ -37,7 +38,7 @@ fn fetch(opening: &Opening<'_>, files: &[&File], output: &Output) -> Outcome<()>
         let path = opening.dir.join(file.path);
         interrupt::ends_with(format!(
             "{}: interrupted; what has arrived is kept; the same command resumes the download",
-            path.display()
+            Shown::of(&path)
         ));
         let progress = output.progress_bytes(format!("fetching {}", file.path), file.size);
         let fetched = file.fetch(opening.dir, |bytes| progress.set(bytes));
@@ -58,7 +59,7 @@ fn fetch(_: &Opening<'_>, _: &[&File], _: &Output) -> Outcome<()> {
 
 /// The error for files that are not there and cannot be fetched.
 fn missing(opening: &Opening<'_>, missing: &[&File]) -> Failure {
-    let dir = opening.dir.display();
+    let dir = Shown::of(&opening.dir);
     if !opening.dir.exists() {
         let message = format!("{dir}: there is no such folder");
         return Failure::trouble(message).hint(where_to_get(opening.dataset, missing));

@@ -1,5 +1,6 @@
 //! One array: its files opened as they are needed.
 
+use crate::error::Shown;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -462,7 +463,7 @@ impl Rows for BcolzArray {
 
 impl fmt::Debug for BcolzArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (root, chunks) = (self.root.display(), self.layout.chunks());
+        let (root, chunks) = (Shown::of(&self.root), self.layout.chunks());
         write!(f, "BcolzArray({root}: {}, {:?}, {chunks} chunks)", self.dtype(), self.shape())
     }
 }

@@ -1,5 +1,6 @@
 //! A table: columns of the same length.
 
+use crate::error::Shown;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -188,6 +189,6 @@ impl Rows for BcolzTable {
 
 impl fmt::Debug for BcolzTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BcolzTable({}: {}, {} rows)", self.root.display(), self.dtype, self.len())
+        write!(f, "BcolzTable({}: {}, {} rows)", Shown::of(&self.root), self.dtype, self.len())
     }
 }

@@ -1,5 +1,6 @@
 //! What can be known about an array and its versions without reading elements.
 
+use crate::error::Shown;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -94,7 +95,7 @@ impl fmt::Display for ArrayInfo {
         let stored = sum(self.columns.iter().map(|(_, stored, _)| *stored));
         let (codec, level, shuffle) = &self.compression;
         let shuffle = ["none", "bytes", "bits"].get(usize::from(*shuffle)).unwrap_or(&"?");
-        writeln!(f, "array      {}", self.path.display())?;
+        writeln!(f, "array      {}", Shown::of(&self.path))?;
         writeln!(f, "version    {number} of {time}, from {parent}: {message}")?;
         writeln!(f, "dtype      {}", self.dtype)?;
         writeln!(f, "shape      {:?}", self.shape)?;

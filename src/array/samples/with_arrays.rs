@@ -1,5 +1,6 @@
 //! [`WithArrays`]: samples that reference rows of arrays, with the rows in their place.
 
+use crate::error::Shown;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
@@ -204,7 +205,11 @@ impl<R: Reader> WithArrays<R> {
             let array = reference.array.clone();
             self.pack(reference, &mut out).map_err(|error| {
                 let message = format!("field {}: array {array:?}: {error}", shown(name));
-                Error::new(error.kind(), message).with_source(error)
+                let told = Error::new(error.kind(), message);
+                match error.remedy().cloned() {
+                    Some(remedy) => told.with_remedy(remedy).with_source(error),
+                    None => told.with_source(error),
+                }
             })?;
         }
         Ok(Some(out))
@@ -265,6 +270,6 @@ impl<R: Reader> Reader for WithArrays<R> {
 
 impl<R: fmt::Debug> fmt::Debug for WithArrays<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WithArrays({:?}, arrays in {})", self.reader, self.source.dir.display())
+        write!(f, "WithArrays({:?}, arrays in {})", self.reader, Shown::of(&self.source.dir))
     }
 }

@@ -1,5 +1,6 @@
 //! Where staged chunks go when memory runs out.
 
+use crate::error::Shown;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -148,7 +149,7 @@ impl BaseSlab for Spilled {
 
 impl fmt::Debug for Spilled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Spilled({} slots in {})", self.chunks.len(), self.path.display())
+        write!(f, "Spilled({} slots in {})", self.chunks.len(), Shown::of(&self.path))
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`DatasetReader`]: lazy, each side file opened on first need.
 
+use crate::error::Shown;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Range, RangeBounds};
@@ -781,6 +782,6 @@ impl Reader for DatasetReader {
 
 impl fmt::Debug for DatasetReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DatasetReader({}, {} samples)", self.path().display(), self.len())
+        write!(f, "DatasetReader({}, {} samples)", Shown::of(&self.path()), self.len())
     }
 }

@@ -1,5 +1,6 @@
 //! What is wrong with a dataset.
 
+use crate::error::Shown;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ impl VerifyProblem {
 
 impl std::fmt::Display for VerifyProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: ", self.file.display())?;
+        write!(f, "{}: ", Shown::of(&self.file))?;
         if let Some(index) = self.index {
             write!(f, "sample {index}: ")?;
         }
@@ -182,7 +183,7 @@ impl VerifyReport {
         }
         for ((file, kind), count) in &counts {
             if let Some(more @ 1..) = count.checked_sub(listed) {
-                let (file, more) = (file.display(), units::count(more));
+                let (file, more) = (Shown::of(&file), units::count(more));
                 lines.push(format!("{file}: and {more} more of this kind: {kind}"));
             }
         }

@@ -1,5 +1,6 @@
 //! A dataset of many files: each shard by itself, then against the manifest, then all keys.
 
+use crate::error::Shown;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -125,7 +126,7 @@ fn compare(
 ) -> Result<Vec<VerifyProblem>> {
     let mut problems = Vec::new();
     let mut differs = |what: &str, expected: String, found: String| {
-        let shown = manifest.display();
+        let shown = Shown::of(&manifest);
         let message = format!("expected {what} {expected}, as {shown} says, found {found}");
         problems.push(VerifyProblem::new(shard, message));
     };
@@ -169,7 +170,7 @@ fn check_keys(
             if &*key < first.as_str() || last.as_str() < &*key {
                 let message = format!(
                     "expected a key from {first:?} to {last:?}, as {} says",
-                    path.display()
+                    Shown::of(&path)
                 );
                 let problem = VerifyProblem::new(reader.path(), message);
                 return Ok(Some(problem.index(index).key(key.as_bytes())));

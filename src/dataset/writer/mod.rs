@@ -16,6 +16,7 @@
 //! alongside packing and writing, on a thread of its own. It is the limit for large samples: see
 //! [`WriterOptions::digests`].
 
+use crate::error::Shown;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -652,7 +653,7 @@ impl Writer {
         let dir = staging::dir_of(&self.path);
         let nothing = "nothing was published";
         if matches!(staging.complete(&journal), Ok(Some(_))) {
-            let note = format_args!("{nothing}, and the samples stay in {}", dir.display());
+            let note = format_args!("{nothing}, and the samples stay in {}", Shown::of(&dir));
             return error.note(note).with_remedy(Remedy::Repair);
         }
         if !keeps_part && !self.keep && staging.abort().is_ok() {
@@ -660,7 +661,7 @@ impl Writer {
         }
         error.note(format_args!(
             "{nothing}, and those samples that reached the file stay in {}",
-            dir.display()
+            Shown::of(&dir)
         ))
     }
 
@@ -711,7 +712,7 @@ impl Drop for Writer {
 
 impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Writer({}, {} samples)", self.path.display(), self.samples)
+        write!(f, "Writer({}, {} samples)", Shown::of(&self.path), self.samples)
     }
 }
 

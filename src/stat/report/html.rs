@@ -3,6 +3,7 @@
 //! Everything that comes from a dataset passes through [`escape`], and the page tells the browser to
 //! run no script and to load nothing.
 
+use crate::error::Shown;
 use std::fmt::Write as _;
 
 use base64::Engine as _;
@@ -113,7 +114,7 @@ const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inlin
 pub(super) fn page(found: &StatReport, samples: &[Sample]) -> String {
     let summary = &found.summary;
     let name = found.file.file_name().unwrap_or(found.file.as_os_str());
-    let (title, name) = (escape(found.file.display()), escape(name.to_string_lossy()));
+    let (title, name) = (escape(Shown::of(&found.file)), escape(name.to_string_lossy()));
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\

@@ -1,5 +1,6 @@
 //! [`StatReport`]: a summary to be shown, as text or as a page.
 
+use crate::error::Shown;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
@@ -111,7 +112,7 @@ impl StatReport {
 
 impl fmt::Display for StatReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}", escaped(&self.file.display().to_string()), self.heading())?;
+        writeln!(f, "{}: {}", escaped(&Shown::of(&self.file).to_string()), self.heading())?;
         self.sections()
             .iter()
             .try_for_each(|StatSection { title, text }| write!(f, "\n{title}\n{text}"))

@@ -18,11 +18,11 @@ use object_store::{
     RetryConfig, UpdateVersion,
 };
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown_text};
 
 use super::super::{in_parallel, unescape};
 use super::transport::{Connector, Exchange, Outcome};
-use super::url::{Address, Service, without_secrets};
+use super::url::{Address, Service};
 
 /// Talks to one bucket, container or server.
 pub(super) struct Client {
@@ -149,6 +149,8 @@ impl Client {
                 builder.with_url(url)
             }};
         }
+        // Who asks by https:// is not led on to a server that anyone on the way may be.
+        let is_plain = address.root.starts_with("http://");
         let mut multipart: Option<Box<dyn MultipartStore>> = None;
         let store: Box<dyn ObjectStore> = match address.service {
             Service::S3 => {
@@ -176,7 +178,7 @@ impl Client {
             Service::Http => Box::new(
                 HttpBuilder::new()
                     .with_url(url)
-                    .with_client_options(ClientOptions::new().with_allow_http(true))
+                    .with_client_options(ClientOptions::new().with_allow_http(is_plain))
                     .with_retry(retry)
                     .with_http_connector(connector)
                     .build()?,
@@ -294,7 +296,7 @@ impl Client {
                  to it, or AZURE_SKIP_SIGNATURE=true if everybody has it"
             }
             Service::Http => {
-                "put user and password into the URL, as in https://USER:PASSWORD@HOST/NAME"
+                "put user and password into the URL, in front of its host: USER:PASSWORD@HOST"
             }
         }
     }

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use object_store::PutMode;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown_text};
 
 use super::replace::random;
 use super::{Announced, Expected, FileId, Lock, OpenFile, Sink, Source, Stat, Storage, UploadNote};
@@ -38,6 +38,7 @@ mod retry;
 mod per_process;
 mod options;
 mod buffers;
+mod refusal;
 mod transport;
 mod client;
 mod cache;
@@ -56,7 +57,7 @@ use per_process::PerProcess;
 use queue::Queue;
 use transport::{Connector, Traffic};
 use upload::Upload;
-use url::{Address, Service, without_secrets};
+use url::{Address, Service};
 
 /// Bytes that are fetched of the start of an object when it is opened.
 const HEAD: u64 = 16 << 10;

@@ -32,17 +32,16 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig};
 use ureq::{Agent, SendBody};
 
 use super::super::ahead::{self, LISTEN};
-use super::super::{is_unreachable, unescape};
+use super::super::{Chance, chance, unescape};
 use super::buffers::Buffers;
 use super::options::RemoteOptions;
 use super::queue;
+use super::refusal::{beginning, element, refusal, refusal_of};
 use super::retry::{self, OF_PROCESS};
-use super::url::without_secrets;
+use crate::error::shown_text;
 
 /// The longest answer to a request without a range: a token, or a list of them.
 const LONGEST_ANSWER: u64 = 1 << 20;
-/// The most bytes of an error that are read, of which its code is shown.
-const LONGEST_REFUSAL: u64 = 16 << 10;
 
 /// What was asked for and what came, of all requests of a storage.
 #[derive(Debug, Default)]
@@ -168,6 +167,7 @@ impl HttpConnector for Connector {
         })?;
         let transport = Transport(Arc::new(Lines {
             agent: config.build().new_agent(),
+            follow: self.follow,
             options: self.options.clone(),
             traffic: self.traffic.clone(),
             authorization,
@@ -220,6 +220,8 @@ struct Transport(Arc<Lines>);
 
 struct Lines {
     agent: Agent,
+    /// Whether it goes where servers lead on to.
+    follow: bool,
     options: RemoteOptions,
     traffic: Arc<Traffic>,
     authorization: Option<HeaderValue>,
@@ -336,7 +338,7 @@ fn on_another_thread<T: Send + 'static>(
             Ok(Err(panic)) => {
                 let said = panic.downcast_ref::<&str>().copied();
                 let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-                let said = without_secrets(said.unwrap_or("without words"));
+                let said = shown_text(said.unwrap_or("without words"));
                 return Err(Left::Failed(format!("the request panicked: {said}")));
             }
             Err(RecvTimeoutError::Timeout) if !is_stopped() => {}
@@ -376,7 +378,15 @@ struct Receiving<'a, R, S> {
     body: R,
     flow: &'a Flow,
     stopped: S,
+    since: Instant,
+    received: u64,
+    /// For how long it may come slowly.
+    patience: Duration,
 }
+
+/// The fewest bytes of an answer a second, once it takes longer than one is patient: with one byte now
+/// and then a server could keep us for ever.
+const SLOWEST: u64 = 1 << 10;
 
 impl<R: Read, S: Fn() -> bool> Read for Receiving<'_, R, S> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -385,9 +395,16 @@ impl<R: Read, S: Fn() -> bool> Read for Receiving<'_, R, S> {
         }
         let read = self.body.read(buf)?;
         self.flow.note();
+        self.received += read as u64;
+        let spent = self.since.elapsed();
+        if spent > self.patience && self.received / SLOWEST < spent.as_secs().max(1) && read > 0 {
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, TOO_SLOW));
+        }
         Ok(read)
     }
 }
+
+const TOO_SLOW: &str = "fewer than 1024 bytes a second came";
 
 /// Reads into a buffer until it is full or the body ends: how many bytes came, and whether there are more.
 /// Nothing is cleared before, as `Read::read_to_end` does.
@@ -525,7 +542,7 @@ impl Lines {
         if is_busy(status) {
             let wait = text(header::RETRY_AFTER).and_then(|wait| wait.trim().parse().ok());
             let trouble = Trouble {
-                message: refusal(status, body),
+                message: refusal(request, status, body),
                 kind: HttpErrorKind::Request,
                 unreachable: false,
             };
@@ -548,7 +565,7 @@ impl Lines {
                 // answer is not read: it may be as large as the object.
                 let empty = empty
                     || status == StatusCode::RANGE_NOT_SATISFIABLE
-                        && element(&beginning(body), "ActualObjectSize").as_deref() == Some("0");
+                        && element(&beginning(body), "ActualObjectSize") == Some("0");
                 if let Some(exchange) = exchange {
                     exchange.note(|outcome| match empty {
                         true => outcome.empty = Some(tag),
@@ -560,7 +577,7 @@ impl Lines {
             (Some(range), StatusCode::PARTIAL_CONTENT) => range_len(range),
             _ if status.is_success() => Some(LONGEST_ANSWER),
             _ => {
-                let message = refusal(status, body);
+                let message = refusal(request, status, body);
                 // Of two that write at once one is to try again, as the other may fail.
                 if status == StatusCode::CONFLICT && message.contains("ConditionalRequestConflict")
                 {
@@ -585,7 +602,9 @@ impl Lines {
             });
         };
         let stopped = || self.is_stopped();
-        let mut reader = Receiving { body: body.into_reader(), flow, stopped };
+        let (since, received, patience) = (Instant::now(), 0, self.options.patience);
+        let body = body.into_reader();
+        let mut reader = Receiving { body, flow, stopped, since, received, patience };
         let (filled, received) = fill(&mut reader, &mut buffer[..room]);
         if self.is_stopped() {
             return Try::Answer(HttpResponse::from_parts(parts, Bytes::new().into()));
@@ -611,7 +630,8 @@ impl Lines {
             )),
             // S3 begins its answer to the end of an upload before it knows how that ends.
             Ok(_) if request.method == Method::POST && is_busy_inside(&buffer[..filled]) => {
-                let message = refusal_of(status, &String::from_utf8_lossy(&buffer[..filled]));
+                let message =
+                    refusal_of(request, status, &String::from_utf8_lossy(&buffer[..filled]));
                 let kind = HttpErrorKind::Request;
                 Try::Again(Trouble { message, kind, unreachable: false }, None)
             }
@@ -624,10 +644,9 @@ impl Lines {
 
     /// There is no answer.
     fn broken(&self, error: ureq::Error) -> Try {
-        use ureq::Error::{
-            ConnectionFailed, HostNotFound, Io, Protocol, RequireHttpsOnly, Timeout,
-        };
-        let unreachable = is_unreachable(&error);
+        use ureq::Error::{Io, RequireHttpsOnly, Timeout};
+        let chance = chance(&error, self.answered.load(Relaxed));
+        let unreachable = chance == Chance::Unreachable;
         let message = match &error {
             Timeout(_) if unreachable => format!("no connection within {:?}", self.options.timeout),
             Timeout(_) => self.stalled(),
@@ -645,11 +664,9 @@ impl Lines {
             _ => HttpErrorKind::Request,
         };
         let trouble = Trouble { message, kind, unreachable };
-        match error {
-            Io(_) | Timeout(_) | HostNotFound | ConnectionFailed | Protocol(_) => {
-                Try::Again(trouble, None)
-            }
-            _ => Try::Failed(trouble),
+        match chance {
+            Chance::Unreachable | Chance::Passing => Try::Again(trouble, None),
+            Chance::Never => Try::Failed(trouble),
         }
     }
 
@@ -752,6 +769,9 @@ fn range_len(range: &str) -> Option<u64> {
 /// How many bytes an answer holds: `bytes FIRST-LAST/TOTAL`.
 fn content_range_len(range: &str) -> Option<u64> {
     let (range, _) = range.trim().strip_prefix("bytes ")?.split_once('/')?;
+    // The end of it is a number as well.
+    let (_, last) = range.split_once('-')?;
+    last.parse::<u64>().ok()?.checked_add(1)?;
     range_len(&format!("bytes={range}"))
 }
 
@@ -773,6 +793,7 @@ mod tests {
         assert_eq!(range_len("bytes=0-18446744073709551615"), None);
         assert_eq!(content_range_len("bytes 5-104/1000"), Some(100));
         assert_eq!(content_range_len("bytes */0"), None);
+        assert_eq!(content_range_len("bytes 5-18446744073709551615/9"), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! From a URL to the object that it names, and to how its name is shown: without what is secret.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, is_signature};
 
 /// What speaks for the objects below a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,29 +49,6 @@ const SCHEMES: [(&str, Option<Service>); 12] = [
     ("https", Some(Service::Http)),
     ("file", None),
     ("memory", None),
-];
-
-/// The names of signatures in queries, and of what goes along with them.
-const SIGNATURES: [&str; 19] = [
-    "sig",
-    "signature",
-    "token",
-    "access_token",
-    "expires",
-    "policy",
-    "key-pair-id",
-    "awsaccesskeyid",
-    "googleaccessid",
-    "sv",
-    "se",
-    "st",
-    "sp",
-    "sr",
-    "spr",
-    "sip",
-    "skoid",
-    "ske",
-    "skt",
 ];
 
 impl Address {
@@ -126,11 +103,6 @@ impl Address {
     /// The query without what signs it or says for how long that is valid: what else is in it may choose
     /// what is at the URL.
     pub(super) fn unsigned_query(&self) -> String {
-        let is_signature = |part: &&str| {
-            let name = part.split('=').next().unwrap_or_default().to_ascii_lowercase();
-            let starts = ["x-amz-", "x-goog-", "x-oss-"];
-            starts.iter().any(|start| name.starts_with(start)) || SIGNATURES.contains(&&*name)
-        };
         let parts = self.query.as_deref().unwrap_or_default().split('&');
         parts.filter(|part| !is_signature(part)).collect::<Vec<_>>().join("&")
     }
@@ -144,29 +116,10 @@ impl Address {
     }
 }
 
-/// A message of another crate without what is secret in URLs: passwords and queries.
-pub(super) fn without_secrets(message: &str) -> String {
-    let mut shown = String::with_capacity(message.len());
-    let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ')' | '>' | '<');
-    let mut rest = message;
-    while let Some(at) = rest.find("://") {
-        let (before, url) = rest.split_at(at + 3);
-        shown.push_str(before);
-        let url_end = url.find(is_end).unwrap_or(url.len());
-        let (url, after) = url.split_at(url_end);
-        let host_end = url.find(['/', '?', '#']).unwrap_or(url.len());
-        let (host, path) = url.split_at(host_end);
-        shown.push_str(host.rsplit_once('@').map_or(host, |(_, host)| host));
-        shown.push_str(path.split(['?', '#']).next().unwrap_or_default());
-        rest = after;
-    }
-    shown.push_str(rest);
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::shown_text;
 
     #[test]
     fn urls_are_taken_apart() {
@@ -199,7 +152,7 @@ mod tests {
         assert_eq!(address.shown(), "https://host/a.msgpack");
         assert_eq!(format!("{address:?}"), "https://host/a.msgpack");
         let message = "GET http://me:pw@host:9/b?X-Amz-Signature=12 in 1s (see https://u@h?q)";
-        assert_eq!(without_secrets(message), "GET http://host:9/b in 1s (see https://h)");
+        assert_eq!(shown_text(message), "GET http://host:9/b in 1s (see https://h)");
     }
 
     #[test]

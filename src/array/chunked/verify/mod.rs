@@ -4,6 +4,7 @@
 //! what it found is kept only as far as these are still the same afterwards; where chunks were moved, they
 //! are looked at once more.
 
+use crate::error::Shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
@@ -41,7 +42,7 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.file.display())?;
+        write!(f, "{}: ", Shown::of(&self.file))?;
         if let Some((column, at)) = &self.chunk {
             let of = if column.is_empty() { "" } else { " of " };
             write!(f, "chunk {at:?}{of}{column}: ")?;

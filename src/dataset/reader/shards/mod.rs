@@ -7,6 +7,7 @@
 //! Absent on purpose: what is in a manifest, which is a format, and writing shards, which is a
 //! conversion.
 
+use crate::error::Shown;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
@@ -169,7 +170,7 @@ impl Shards {
             },
             None => (ErrorKind::NotFound, "no such file".to_owned()),
         };
-        let manifest = self.path.display();
+        let manifest = Shown::of(&self.path);
         let message = format!("expected {claimed} samples, as {manifest} says, found {found}");
         Err(Error::new(kind, message).at(path))
     }
@@ -245,11 +246,12 @@ impl Shards {
         }
         let (path, most) = (path.to_path_buf(), most_open(&options, is_remote));
         let (clock, lent) = (AtomicU64::new(0), AtomicUsize::new(0));
-        let (id, manifest) = (None, None);
+        let (id, manifest, folder) = (None, None, None);
         Ok(Shards {
             path,
             id,
             manifest,
+            folder,
             options,
             storage,
             shards,
@@ -399,7 +401,7 @@ impl Shards {
             let message = format!(
                 "expected {samples} samples and {bytes} bytes, as {} says, found {} and {}: the shard \
                  was replaced",
-                self.path.display(),
+                Shown::of(&self.path),
                 found.0,
                 found.1
             );
@@ -409,7 +411,7 @@ impl Shards {
             if *expected != found {
                 let message = format!(
                     "expected the MD5 that {} says, found another one in .md5: the shard was replaced",
-                    self.path.display()
+                    Shown::of(&self.path)
                 );
                 return Err(Error::new(ErrorKind::Replaced, message).at(&shard.path));
             }
@@ -665,6 +667,6 @@ fn most_open(options: &ReaderOptions, is_remote: bool) -> usize {
 impl fmt::Debug for Shards {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (count, len) = (self.shards.len(), self.len());
-        write!(f, "Shards({}, {count} shards, {len} samples)", self.path.display())
+        write!(f, "Shards({}, {count} shards, {len} samples)", Shown::of(&self.path))
     }
 }

@@ -206,6 +206,9 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
             "{}; --force --trust-data takes the data as it is, and forgets what says otherwise",
             salvage(path?)
         ),
+        Remedy::AllowOutside => {
+            "--allow-outside reads it, if you trust those who made the files".to_owned()
+        }
         Remedy::ResumeFiles => "--resume is for files".to_owned(),
         Remedy::NameInput(names) => format!("say what it is with --from {}", one_of(names)),
         Remedy::ReadAs(name) => {

@@ -71,11 +71,24 @@ pub(crate) fn reads_by_calls() -> bool {
     BY_CALLS.load(Relaxed)
 }
 
+/// Set once, before any command runs.
+static OUTSIDE: AtomicBool = AtomicBool::new(false);
+
+/// Says whether names in data may lead out of their folder.
+pub(crate) fn allow_outside(yes: bool) {
+    OUTSIDE.store(yes, Relaxed);
+}
+
+/// Whether names in data may lead out of their folder.
+pub(crate) fn allows_outside() -> bool {
+    OUTSIDE.load(Relaxed)
+}
+
 /// How datasets are read.
 pub(crate) fn storage() -> Arc<dyn Storage> {
     Arc::new(match reads_by_calls() {
-        true => LocalStorage::positioned(),
-        false => LocalStorage::mapped(),
+        true => LocalStorage::positioned().allow_outside(allows_outside()),
+        false => LocalStorage::mapped().allow_outside(allows_outside()),
     })
 }
 

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         }
     };
     file::read_by_calls(args.untrusted);
+    file::allow_outside(args.allow_outside);
     let output = Output::new(args.quiet, args.color, args.progress);
     let exit = args.command.run(&output).unwrap_or_else(|failure| output.fail(failure));
     #[cfg(feature = "remote")]

@@ -92,6 +92,8 @@ pub enum Remedy {
     Repair,
     /// Read files, not a stream, to resume.
     ResumeFiles,
+    /// Allow names in data to lead out of the folder of these data.
+    AllowOutside,
     /// Say what the input is: one of these formats.
     NameInput(Vec<&'static str>),
     /// Read it as this format nevertheless; the reader says where it is damaged.

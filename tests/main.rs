@@ -10,6 +10,8 @@ mod checksums;
 #[cfg(feature = "stat")]
 mod conversion;
 mod compat;
+#[cfg(all(feature = "full", unix))]
+mod confined;
 mod crash;
 mod damage;
 mod examples;

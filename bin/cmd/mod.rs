@@ -82,6 +82,10 @@ pub(crate) struct Args {
     /// program truncates meanwhile is an error and does not kill kiste
     #[arg(long, global = true, display_order = 103)]
     pub(crate) untrusted: bool,
+    /// Read the files that a list, a table, an index or a manifest names wherever they are: outside of
+    /// its folder, also by a symbolic link, or at URLs
+    #[arg(long, global = true, display_order = 104)]
+    pub(crate) allow_outside: bool,
 }
 
 /// An enum of commands, each with a module of its name, and what runs them.

@@ -443,6 +443,7 @@ def convert(
     include: str | list[str] | None = None,
     exclude: str | list[str] | None = None,
     root: Path | None = None,
+    allow_outside: bool = False,
     delimiter: str | None = None,
     header: bool | None = None,
     labels: Path | None = None,

@@ -80,6 +80,7 @@ fn with_option(
         "include" => conversion.include(several()?),
         "exclude" => conversion.exclude(several()?),
         "root" => conversion.root(value.extract::<PathBuf>()?),
+        "allow_outside" => conversion.allow_outside(yes()?),
         "delimiter" => match text()?.as_bytes() {
             [one] => conversion.delimiter(*one),
             other => {

@@ -231,6 +231,14 @@ impl Conversion {
         self
     }
 
+    /// Whether names in the sources may lead out of their folder: the files of a list, a table, an index or
+    /// a manifest. Then they may be anywhere on this machine, also by a symbolic link, and those of a
+    /// list at URLs too. For sources from people whom you trust. Default: no.
+    pub fn allow_outside(mut self, yes: bool) -> Self {
+        self.options.read.allow_outside = yes;
+        self
+    }
+
     /// Whether the first row of a list names the columns. Default: detected.
     pub fn header(mut self, yes: bool) -> Self {
         self.options.read.header = Some(yes);
@@ -496,9 +504,10 @@ impl Conversion {
     }
 
     pub(super) fn storage(&self) -> Arc<dyn Storage> {
+        let outside = self.options.read.allow_outside;
         Arc::new(match self.how.mapped {
-            true => LocalStorage::mapped(),
-            false => LocalStorage::positioned(),
+            true => LocalStorage::mapped().allow_outside(outside),
+            false => LocalStorage::positioned().allow_outside(outside),
         })
     }
 

@@ -161,6 +161,7 @@ impl Conversion {
                 (mds(paths)?.into_iter())
                     .map(|mds| {
                         let mds = within(mds, max, MdsReader::max_bytes);
+                        let mds = mds.allow_outside(options.allow_outside);
                         let mds = mds.unless_dropped(|name| !self.keeps_field(name));
                         Samples::units(with_key(mds, key, MdsReader::key))
                     })
@@ -209,6 +210,7 @@ impl Conversion {
             Format::Parquet => {
                 let table = within(ParquetReader::open_all(paths)?, max, ParquetReader::max_bytes);
                 let table = table.own_keys(!self.options.replaces_key());
+                let table = table.allow_outside(options.allow_outside);
                 let table = table.unless_dropped(|name| !self.keeps_field(name));
                 Samples::units(with_key(table, key, ParquetReader::key))
             }
@@ -218,6 +220,7 @@ impl Conversion {
                     within(ArrowIpcReader::open_all(paths)?, max, ArrowIpcReader::max_bytes);
                 let table = within(table, unit, ArrowIpcReader::unit_bytes);
                 let table = table.own_keys(!self.options.replaces_key());
+                let table = table.allow_outside(options.allow_outside);
                 Samples::units(with_key(table, key, ArrowIpcReader::key))
             }
             // Reported above, by `check_available`.
@@ -391,6 +394,7 @@ impl ReadOptions {
     fn folder_options(&self) -> FolderOptions {
         let mut options = ImageFolderReader::options().text_labels(self.text_labels);
         options = options.include(&self.include).exclude(&self.exclude);
+        options = options.allow_outside(self.allow_outside);
         if let Some(labels) = &self.labels {
             options = options.labels(Labels::file(labels));
         }

@@ -95,6 +95,8 @@ pub(super) struct ReadOptions {
     #[serde(skip_serializing_if = "is_default")]
     pub(super) root: Option<PathBuf>,
     #[serde(skip_serializing_if = "is_default")]
+    pub(super) allow_outside: bool,
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) header: Option<bool>,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) labels: Option<PathBuf>,

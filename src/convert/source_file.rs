@@ -81,24 +81,6 @@ pub(in crate::convert) fn open_source(path: &Path) -> Result<Source> {
     storage.open(&path)
 }
 
-/// The file of this name in a folder, or behind the URL of one.
-pub(in crate::convert) fn within(folder: &Path, name: &str) -> PathBuf {
-    match folder.to_str() {
-        _ if storage::is_url(name) => PathBuf::from(name),
-        Some(url) if storage::is_url(folder) => {
-            let mut name = name.to_owned();
-            // In a store names are as they are.
-            if url.starts_with("http") {
-                for (special, escaped) in [('%', "%25"), ('?', "%3F"), ('#', "%23")] {
-                    name = name.replace(special, escaped);
-                }
-            }
-            PathBuf::from(format!("{}/{name}", url.trim_end_matches('/')))
-        }
-        _ => folder.join(name),
-    }
-}
-
 /// The size of a regular file or an object; `None` for what has none or is not there.
 pub(in crate::convert) fn size_of(path: &Path) -> io::Result<Option<u64>> {
     if !storage::is_url(path) {

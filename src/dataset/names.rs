@@ -6,7 +6,7 @@ use super::files::DatasetFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::{self, MAX_BYTES, Manifest, SUFFIX};
 use crate::format::dataset::{SideFile, shards::MAX_SHARDS};
-use crate::storage::{FileId, Source, Storage, is_url};
+use crate::storage::{Confined, FileId, Source, Storage, is_url};
 use crate::text::braces::expand_braces;
 
 /// What a name stands for.
@@ -136,6 +136,11 @@ pub(crate) fn first_file(storage: &dyn Storage, path: &Path) -> Result<Option<Pa
             read.manifest.shards().first().map(|shard| shard_path(path, &shard.name))
         }
     })
+}
+
+/// Where the shards of a manifest may be.
+pub(crate) fn shards_of(storage: &dyn Storage, manifest: &Path) -> Confined {
+    Confined::next_to(manifest).allow_outside(storage.allows_outside())
 }
 
 /// The data file of a shard of this manifest.

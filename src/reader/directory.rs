@@ -10,6 +10,7 @@ use super::{Location, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
 use crate::regular::{self, open_regular};
+use crate::storage::Confined;
 
 /// Files of a directory tree, or of a list, as samples: see [`FileOptions`] for what is in them.
 ///
@@ -25,7 +26,8 @@ use crate::regular::{self, open_regular};
 ///
 /// **Keys** are paths without what comes before `{LABEL}`, if they begin with it; of several
 /// patterns, without the components that all of them begin with. The key of a listed file is its
-/// path. Two files with one key are an error.
+/// path, which must not lead out of the root ([`FileOptions::allow_outside`]). Two files with one key
+/// are an error.
 ///
 /// Files are listed when the reader is opened and read when they are asked for.
 ///
@@ -76,7 +78,8 @@ impl FileOptions {
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) for a pattern in which `{LABEL}` is only a part of a
-    /// component, a file without a label where labels are numbered and this one was not given, a
+    /// component, a path in a list that leads out of the root, a file without a label where labels are
+    /// numbered and this one was not given, a
     /// label that is not among those given, and a name that is not UTF-8;
     /// [`DuplicateKey`](ErrorKind::DuplicateKey); [`Io`](ErrorKind::Io).
     pub fn open<S: AsRef<str>>(
@@ -135,10 +138,12 @@ impl FileOptions {
 
     fn read_list(&self, list: &str, entries: &mut Vec<FileEntry>) -> Result<()> {
         let text = regular::read_to_string(list).map_err(|e| Error::io(list, e))?;
+        let folder = Confined::to(&self.root).allow_outside(self.outside);
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let mut columns = line.split(self.separator);
             let path = columns.next().unwrap_or_default();
             if self.filter.keeps(path) {
+                folder.path(path).map_err(|error| error.shown_at(list))?;
                 entries.push(FileEntry {
                     key: path.to_string(),
                     label: columns.next().map(str::to_string),

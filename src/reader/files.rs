@@ -40,6 +40,7 @@ pub struct FileOptions {
     pub(super) filter: Filter,
     pub(super) separator: char,
     pub(super) root: PathBuf,
+    pub(super) outside: bool,
     pub(super) max_bytes: u64,
     edit: Option<Edit>,
 }
@@ -52,6 +53,7 @@ impl Default for FileOptions {
             filter: Filter::default(),
             separator: '\t',
             root: PathBuf::new(),
+            outside: false,
             max_bytes: MAX_BYTES,
             edit: None,
         }
@@ -101,6 +103,13 @@ impl FileOptions {
     /// Default: the working directory. Directories only.
     pub fn root(mut self, root: impl AsRef<Path>) -> Self {
         self.root = root.as_ref().to_path_buf();
+        self
+    }
+
+    /// Whether the files of a list may be outside of the [root](Self::root), also by a symbolic link.
+    /// Allow it for lists from people whom you trust. Default: no. Directories only.
+    pub fn allow_outside(mut self, yes: bool) -> Self {
+        self.outside = yes;
         self
     }
 

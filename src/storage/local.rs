@@ -17,19 +17,26 @@ use super::{
 #[derive(Debug, Clone, Copy)]
 pub struct LocalStorage {
     map: bool,
+    outside: bool,
 }
 
 impl LocalStorage {
     /// Reads through memory maps: the fastest way, and the default everywhere. See [`Map`] for
     /// its one hazard.
     pub const fn mapped() -> LocalStorage {
-        LocalStorage { map: true }
+        LocalStorage { map: true, outside: false }
     }
 
     /// Reads by one call per access: for files that another program may truncate, and for file
     /// systems that cannot map.
     pub const fn positioned() -> LocalStorage {
-        LocalStorage { map: false }
+        LocalStorage { map: false, outside: false }
+    }
+
+    /// Whether files that data name, such as the shards of a manifest, may be links out of the folder of
+    /// these data. Default: no.
+    pub const fn allow_outside(self, yes: bool) -> LocalStorage {
+        LocalStorage { map: self.map, outside: yes }
     }
 }
 
@@ -51,6 +58,10 @@ impl Storage for LocalStorage {
         return Some(rustix::process::geteuid().as_raw());
         #[cfg(not(unix))]
         None
+    }
+
+    fn allows_outside(&self) -> bool {
+        self.outside
     }
 
     fn resolve(&self, path: &Path) -> Result<PathBuf> {

@@ -26,6 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) mod ahead;
 #[cfg(feature = "arrays")]
 mod cached;
+mod confined;
 #[cfg(any(feature = "download", feature = "remote"))]
 mod http;
 mod pieces;
@@ -39,6 +40,7 @@ mod scratch_dir;
 
 #[cfg(feature = "arrays")]
 pub(crate) use cached::CachedFile;
+pub(crate) use confined::Confined;
 #[cfg(any(feature = "download", feature = "remote"))]
 pub(crate) use http::{Chance, chance};
 pub use local::LocalStorage;
@@ -97,6 +99,10 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// no links gives the path back.
     fn resolve(&self, path: &Path) -> Result<PathBuf> {
         Ok(path.to_path_buf())
+    }
+    /// Whether files that data name may be links out of the folder of these data. Default: no.
+    fn allows_outside(&self) -> bool {
+        false
     }
     /// How many reads at the same time pay off: more than one where each waits for an answer. Default: 1.
     fn connections(&self) -> usize {

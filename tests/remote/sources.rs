@@ -10,6 +10,7 @@ use super::server::Fault;
 use super::*;
 use kiste::ErrorKind;
 use kiste::convert::{Conversion, Format, ImageFolderReader, Monitor, Phase, Silent, Total};
+use kiste::error::Remedy;
 
 /// What does not compress, of this many bytes.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
@@ -278,7 +279,10 @@ fn a_list_names_images_at_urls() {
     // URLs in the list.
     let urls = list.replace("\n0/", &format!("\n{root}/0/"));
     fs::write(&path, urls).unwrap();
-    convert(path.to_str().unwrap(), None, &remote).unwrap();
+    let error = convert(path.to_str().unwrap(), None, &remote).unwrap_err();
+    assert_eq!(error.remedy(), Some(&Remedy::AllowOutside), "{error}");
+    let conversion = Conversion::new([&path], &remote).from(Format::List).overwrite(true);
+    conversion.allow_outside(true).run(&mut Silent).unwrap();
     let (local, remote) =
         (DatasetReader::open(&local).unwrap(), DatasetReader::open(&remote).unwrap());
     assert_eq!(remote.key(3).unwrap(), format!("{root}/0/3.png"));
@@ -299,7 +303,9 @@ fn a_list_at_a_url_names_no_files_of_this_machine() {
     let url = format!("{}/d/list.csv", server.url());
     let out = dir.path().join("out.msgpack");
     let error = Conversion::new([&url], &out).from(Format::List).run(&mut Silent).unwrap_err();
-    assert!(error.to_string().contains("/d//"), "asked of the server: {error}");
+    let inside = "expected the path of a file in this folder";
+    assert!(error.to_string().contains(inside), "{error}");
+    assert!(server.requests().iter().all(|request| request.path == "/d/list.csv"));
     assert!(!out.exists());
     // Nor one with --root, a folder of this machine.
     let folder = dir.path().join("images");
@@ -309,10 +315,7 @@ fn a_list_at_a_url_names_no_files_of_this_machine() {
         let list = format!("{}/d/{at}.csv", server.url());
         let reader = ImageFolderReader::options().root(&folder).list(Path::new(&list));
         let error = reader.map(drop).unwrap_err();
-        assert!(
-            error.to_string().contains("expected the paths of files in this folder"),
-            "{error}"
-        );
+        assert!(error.to_string().contains(inside), "{error}");
     }
     // What must not be shown would be a key. It is refused before any image is fetched.
     let root = server.url();

@@ -6,6 +6,7 @@ use kiste::convert::{Conversion, Format};
 
 use super::format;
 use crate::cmd::{given, parse_size};
+use crate::file;
 
 /// How sources are read.
 #[derive(Debug, clap::Args)]
@@ -148,6 +149,7 @@ impl Reading {
         } = self;
         let conversion = conversion
             .texts(texts)
+            .allow_outside(file::allows_outside())
             .guess_types(guess_types)
             .plain_json(plain_json)
             .pattern(files.pattern)

@@ -14,19 +14,18 @@ use crate::array::packed::array::PackedArray;
 use crate::array::rows::{Rows, row_count};
 use crate::array::samples::row_cache::{Blocks, USUAL};
 use crate::dataset::DatasetReader;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::chunked::names;
 use crate::format::msgpack::sample::fields;
 use crate::format::msgpack::{RowRef, Value};
 use crate::reader::{Location, Reader, pack};
-use crate::storage::Storage;
+use crate::storage::{Confined, Storage};
 
 /// Where referenced arrays are, and how they are read.
 ///
 /// Paths in samples are relative to this directory. A dataset from elsewhere must not make us read
-/// arbitrary files, so absolute paths and `..` are refused unless they are
-/// [allowed](Self::allow_outside). Symbolic links are followed: they are made by the owner of the
-/// directory.
+/// arbitrary files, so absolute paths, `..` and symbolic links that lead out of the directory are
+/// refused unless they are [allowed](Self::allow_outside).
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct ArraySource {
@@ -68,10 +67,13 @@ impl ArraySource {
         let normal = |part: Component<'_>| matches!(part, Component::Normal(_));
         if name.is_empty() || !(self.outside || path.components().all(normal)) {
             let message = "expected a path within the dataset's directory, found another";
-            return Err(Error::new(ErrorKind::Invalid, message));
+            let error = Error::new(ErrorKind::Invalid, message);
+            return Err(error.with_remedy(Remedy::AllowOutside));
         }
         let path = self.dir.join(path);
         let storage = &*self.options.storage;
+        let outside = self.outside || storage.allows_outside();
+        Confined::to(&self.dir).allow_outside(outside).resolve(storage, &path)?;
         let stat = storage.stat(&path)?;
         if stat.is_some_and(|stat| !stat.is_dir()) {
             if version.is_some() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::index::{digest, recorded_md5};
-use super::super::names::{ReadManifest, shard_path};
+use super::super::names::{ReadManifest, shard_path, shards_of};
 use super::super::passes::Passes;
 use super::super::reader::ReaderOptions;
 use super::super::reader::shards::Shards;
@@ -32,9 +32,10 @@ pub(super) fn of_manifest(
         Err(error) => return Err(error),
     };
     let manifest = &read.manifest;
-    let mut before = 0;
+    let (mut before, folder) = (0, shards_of(&**storage, path));
     for entry in manifest.shards() {
         let shard = shard_path(path, &entry.name);
+        folder.resolve(&**storage, &shard)?;
         let hear = |done: u64, of: u64| {
             // Of this shard, as a part of all.
             let part = u128::from(done) * u128::from(entry.bytes) / u128::from(of.max(1));

@@ -61,6 +61,7 @@ pub struct ArrowIpcReader {
     key: Option<String>,
     own_keys: bool,
     max_bytes: u64,
+    outside: bool,
     ranges: Ranges,
     remarks: RemarkLog,
     names: KeyNames,
@@ -104,7 +105,16 @@ impl ArrowIpcReader {
         let labels = first.and_then(|plan| plan.labels);
         let (names, ranges) = (KeyNames::of(&files), Ranges::new(files));
         let (key, own_keys, max_bytes) = (None, true, MAX_BYTES);
-        Ok(ArrowIpcReader { labels, key, own_keys, max_bytes, ranges, remarks, names })
+        Ok(ArrowIpcReader {
+            labels,
+            key,
+            own_keys,
+            max_bytes,
+            outside: false,
+            ranges,
+            remarks,
+            names,
+        })
     }
 
     /// Whether a column `key` or `__key__` has the keys. Else it is a field like others. Default: yes.
@@ -122,6 +132,12 @@ impl ArrowIpcReader {
     /// Refuses batches with more bytes than this once they are decompressed. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
+        self
+    }
+
+    /// Whether an image that a row has only the path of may be outside of the folder. Default: no.
+    pub fn allow_outside(mut self, yes: bool) -> Self {
+        self.outside = yes;
         self.ranges.forget();
         self
     }
@@ -149,7 +165,7 @@ impl Input for ArrowIpcReader {
         let mut plan = batches.plan.clone();
         plan.key = plan.key.filter(|_| self.own_keys);
         let stem = self.names.name(range.file, path)?;
-        let files = Files::next_to(path, self.max_bytes);
+        let files = Files::next_to(path, self.outside, self.max_bytes);
         let rows = Rows { plan: &plan, key: self.key.as_deref(), unread: &[], stem, files };
         let mut number = range.begin.number;
         let mut note = |kind, name: &str, count, place: &dyn Fn() -> String| {

@@ -83,6 +83,7 @@ pub struct ParquetReader {
     key: Option<String>,
     max_bytes: u64,
     remarks: RemarkLog,
+    outside: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -140,6 +141,7 @@ impl ParquetReader {
             key: None,
             max_bytes: MAX_BYTES,
             remarks,
+            outside: false,
         })
     }
 
@@ -203,6 +205,12 @@ impl ParquetReader {
     /// Refuses pages with more bytes than this once they are decompressed. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
+        self
+    }
+
+    /// Whether an image that a row has only the path of may be outside of the folder. Default: no.
+    pub fn allow_outside(mut self, yes: bool) -> Self {
+        self.outside = yes;
         self
     }
 
@@ -307,7 +315,7 @@ impl Input for ParquetReader {
         let (plan, indices) = self.chosen(&table.plan);
         let (file, _scratch) = self.open_group(table, group, &indices)?.into_file();
         let stem = self.names.name(number, path)?;
-        let files = Files::next_to(path, self.max_bytes);
+        let files = Files::next_to(path, self.outside, self.max_bytes);
         let (key, unread) = (self.key.as_deref(), &self.unread_fields(&table.plan)[..]);
         let rows = Rows { plan: &plan, key, unread, stem, files };
         let mut note = |kind, name: &str, count, place: &dyn Fn() -> String| {

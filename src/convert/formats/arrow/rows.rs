@@ -21,11 +21,11 @@ use arrow_schema::{DataType, TimeUnit};
 use super::form::{Form, Plan, Slot};
 use crate::Value;
 use crate::convert::sample::{Field, Fields, key_from, pack};
-use crate::convert::{names, source_file};
-use crate::error::{Error, ErrorKind, Result};
+use crate::convert::source_file;
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::msgpack::MAX_DEPTH;
 use crate::format::msgpack::numpy::{Special, recognise};
-use crate::storage;
+use crate::storage::{self, Confined};
 use crate::value::{ByteOrder, DType, DTypeKind as Kind, NdArray, Unit};
 
 /// Makes samples of the rows of a file.
@@ -38,62 +38,49 @@ pub(super) struct Rows<'a> {
     /// The prefix of keys that are numbers of rows.
     pub(super) stem: &'a str,
     /// Where files are that the rows have only the paths of.
-    pub(super) files: Files<'a>,
+    pub(super) files: Files,
 }
 
 /// Files of which rows have only the paths.
-pub(super) struct Files<'a> {
+pub(super) struct Files {
     /// The folder of the table.
-    pub(super) folder: &'a Path,
+    folder: Confined,
     /// The most bytes of one.
-    pub(super) max_bytes: u64,
+    max_bytes: u64,
 }
 
-impl<'a> Files<'a> {
-    pub(super) fn next_to(table: &'a Path, max_bytes: u64) -> Files<'a> {
-        Files { folder: table.parent().unwrap_or(Path::new("")), max_bytes }
+impl Files {
+    pub(super) fn next_to(table: &Path, outside: bool, max_bytes: u64) -> Files {
+        Files { folder: Confined::next_to(table).allow_outside(outside), max_bytes }
     }
 
     /// The bytes of a file, which must be below the folder: a table may come from anywhere.
     fn read(&self, path: &str) -> Result<Vec<u8>> {
-        let refuse = |kind, message: String| Err(Error::new(kind, message));
         if path.contains("://") {
             let message = format!("the row has only the address {path:?}, and nothing is fetched");
-            return refuse(ErrorKind::Unsupported, message);
+            return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        if storage::is_url(self.folder) {
-            if !names::stays_within(path) {
+        let what = if storage::is_url(self.folder.folder()) { "URL" } else { "folder" };
+        let file = self.folder.path(path).map_err(|error| match error.kind() {
+            ErrorKind::Invalid => {
                 let message = format!(
-                    "the row has only the path {path:?}, which is not below the URL of the table"
+                    "the row has only the path {path:?}, which is not below the {what} of the table"
                 );
-                return refuse(ErrorKind::Invalid, message);
+                Error::new(ErrorKind::Invalid, message).with_remedy(Remedy::AllowOutside)
             }
-            return self.read_file(&source_file::within(self.folder, path), path);
-        }
-        let at = |error| Error::io(path, error);
-        let folder = match self.folder.as_os_str().is_empty() {
-            true => Path::new("."),
-            false => self.folder,
-        };
-        let folder = folder.canonicalize().map_err(at)?;
-        // With all links resolved, so that none leads out.
-        let file = match folder.join(path).canonicalize() {
-            Ok(file) => file,
-            Err(error) => {
+            _ => error,
+        })?;
+        self.read_file(&file, path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
                 let message = format!(
                     "the row has only the path {path:?}, and there is no such file next to the \
-                     table: {error}"
+                     table: {}",
+                    error.message()
                 );
-                return refuse(ErrorKind::NotFound, message);
+                Error::new(ErrorKind::NotFound, message)
             }
-        };
-        if !file.starts_with(&folder) {
-            let message = format!(
-                "the row has only the path {path:?}, which is not below the folder of the table"
-            );
-            return refuse(ErrorKind::Invalid, message);
-        }
-        self.read_file(&file, path)
+            _ => error,
+        })
     }
 
     /// The bytes of a file, which the table calls `path`.
@@ -161,7 +148,7 @@ fn add<'a>(
     array: &'a ArrayRef,
     row: usize,
     slot: &Slot,
-    files: &Files<'_>,
+    files: &Files,
 ) -> Result<()> {
     if array.is_null(row) {
         if !slot.optional {
@@ -649,7 +636,7 @@ mod tests {
             let batch = with_path(Some(path));
             let plan = Plan::of(&batch.schema()).unwrap();
             let table = near.join("t.parquet");
-            let files = Files::next_to(&table, max_bytes);
+            let files = Files::next_to(&table, false, max_bytes);
             let rows = Rows { plan: &plan, key: None, unread: &[], stem: "t", files };
             let packed = rows.pack(&batch, 0, 0)?;
             Ok::<_, Error>(msgpack::decode(&packed)?["image"].clone())
@@ -679,7 +666,7 @@ mod tests {
         for path in ["../far.png", "/etc/passwd", "a/../../far.png"] {
             let batch = with_path(Some(path));
             let plan = Plan::of(&batch.schema()).unwrap();
-            let files = Files::next_to(table, 9);
+            let files = Files::next_to(table, false, 9);
             let rows = Rows { plan: &plan, key: None, unread: &[], stem: "t", files };
             let error = rows.pack(&batch, 0, 0).unwrap_err().to_string();
             assert!(error.contains("not below the URL of the table"), "{path}: {error}");
@@ -688,7 +675,7 @@ mod tests {
         let batch = with_path(None);
         let plan = Plan::of(&batch.schema()).unwrap();
         let table = near.join("t.parquet");
-        let files = Files::next_to(&table, 9);
+        let files = Files::next_to(&table, false, 9);
         let packed = Rows { plan: &plan, key: None, unread: &[], stem: "t", files }
             .pack(&batch, 0, 0)
             .unwrap();

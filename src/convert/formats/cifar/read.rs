@@ -10,10 +10,10 @@ use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input, file_size};
 use crate::convert::names::{self, KeyNames};
 use crate::convert::sample::{Field, Fields, pack};
-use crate::convert::source_file::{forget_versions, size_of, within};
+use crate::convert::source_file::{forget_versions, size_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::pickle::{Object, Pickle};
-use crate::storage;
+use crate::storage::{self, Confined};
 use crate::value::{DType, NdArray};
 
 const SHAPE: [usize; 3] = [3, 32, 32];
@@ -113,7 +113,7 @@ impl CifarReader {
         let remarks = RemarkLog::default();
         let mut names = None;
         for (name, field) in known {
-            let path = within(folder, name);
+            let path = Confined::to(folder).join(name);
             forget_versions(slice::from_ref(&path));
             match size_of(&path) {
                 Ok(Some(_)) => {

@@ -7,22 +7,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack;
 #[cfg(feature = "zip")]
 use crate::reader::ZipReader;
+use crate::storage::Confined;
 
 /// Where the files are.
 pub(super) enum Place {
-    Folder(PathBuf),
+    Folder(Confined),
     #[cfg(feature = "zip")]
     Zip(Box<ZipReader>),
 }
 
 impl Place {
-    /// The folder, if it is one.
-    pub(super) fn folder(&self) -> Option<&Path> {
-        match self {
-            Place::Folder(root) => Some(root),
-            #[cfg(feature = "zip")]
-            Place::Zip(_) => None,
-        }
+    /// A folder whose files were found by going through it: links in it are followed.
+    pub(super) fn walked(root: PathBuf) -> Place {
+        Place::Folder(Confined::to(root).allow_outside(true))
     }
 
     /// The error at the folder or archive. The working directory has no name to show.
@@ -32,7 +29,7 @@ impl Place {
 
     pub(super) fn path(&self) -> &Path {
         match self {
-            Place::Folder(root) => root,
+            Place::Folder(root) => root.folder(),
             #[cfg(feature = "zip")]
             Place::Zip(archive) => archive.path(),
         }

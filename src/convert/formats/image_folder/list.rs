@@ -11,11 +11,10 @@ use super::read::ImageFolderReader;
 use crate::convert::carried::RemarkLog;
 use crate::convert::compressed;
 use crate::convert::formats::csv::{self, CsvType};
-use crate::convert::names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack;
 use crate::reader::Labels;
-use crate::storage;
+use crate::storage::{self, Confined};
 
 /// The possible names of the column with the path.
 const PATHS: [&str; 5] = ["path", "file", "file_name", "filename", "image"];
@@ -39,25 +38,31 @@ impl FolderOptions {
     /// these names: strings, unless [types are guessed](Self::guess_types); then labels that are all
     /// numbers stay so too, and are not numbered. Without one the first
     /// column is the path, the second is the label, and the third is called `column3`. The key is
-    /// the path as listed. The list and the [root](Self::root) may be URLs, and so may the paths.
+    /// the path as listed. The list and the [root](Self::root) may be URLs. Paths are those of files in
+    /// the folder, by any symbolic link, unless others are [allowed](Self::allow_outside).
     ///
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) for a list without files or without a column for their
-    /// paths, and [`DuplicateKey`](ErrorKind::DuplicateKey) if one is listed twice;
-    /// [`Damaged`](ErrorKind::Damaged) if rows have different lengths. A file that does not exist
-    /// is an error only when it is read.
+    /// paths, and for a path that leads out of the folder;
+    /// [`DuplicateKey`](ErrorKind::DuplicateKey) if one is listed twice;
+    /// [`Damaged`](ErrorKind::Damaged) if rows have different lengths. A file that does not exist, or
+    /// is a link out of the folder, is an error only when it is read.
     pub fn list(mut self, list: impl AsRef<Path>) -> Result<ImageFolderReader> {
         let list = list.as_ref();
-        if self.root.as_os_str().is_empty() {
-            self.root = list.parent().map(Path::to_path_buf).unwrap_or_default();
+        let folder = match self.root.as_os_str().is_empty() {
+            true => Confined::next_to(list),
+            false => Confined::to(&self.root),
         }
+        .allow_outside(self.outside);
+        self.root = folder.folder().to_path_buf();
         let (columns, mut found, remarks) = self.read_list(list).map_err(|error| error.at(list))?;
         check_shown(&found).map_err(|error| error.at(list))?;
         check_keys(&found).map_err(|error| error.at(list))?;
-        if storage::is_url(list) && !storage::is_url(&self.root) {
-            check_within(&found).map_err(|error| error.at(list))?;
-        }
+        found
+            .iter()
+            .try_for_each(|file| folder.check(&file.key))
+            .map_err(|error| error.at(list))?;
         let mut names: Vec<String> = columns.others.into_iter().map(|(_, name)| name).collect();
         if self.has_numbers(&found) {
             names.insert(0, LABEL.to_owned());
@@ -66,7 +71,7 @@ impl FolderOptions {
             }
         }
         let found = self.typed(found, &names).map_err(|error| error.at(list))?;
-        let place = Place::Folder(self.root.clone());
+        let place = Place::Folder(folder);
         self.finish(place, found, names, 0, remarks).map_err(|error| error.at(list))
     }
 
@@ -207,19 +212,6 @@ fn check_shown(found: &[Found]) -> Result<()> {
                 storage::shown(url).display()
             );
             Err(Error::new(ErrorKind::Unsupported, message))
-        }
-    }
-}
-
-/// Fails for files that are not in the folder: another person may have made a list behind a URL.
-fn check_within(found: &[Found]) -> Result<()> {
-    let mut names = found.iter().map(|file| file.path.as_ref().unwrap_or(&file.key));
-    let is_outside = |name: &&String| !storage::is_url(name) && !names::stays_within(name);
-    match names.find(is_outside) {
-        None => Ok(()),
-        Some(name) => {
-            let message = format!("expected the paths of files in this folder, found {name:?}");
-            Err(Error::new(ErrorKind::Invalid, message))
         }
     }
 }

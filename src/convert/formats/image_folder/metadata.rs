@@ -11,10 +11,11 @@ use super::read::ImageFolderReader;
 use crate::Value;
 use crate::convert::carried::RemarkLog;
 use crate::convert::formats::jsonl;
-use crate::convert::{compressed, names, natural_order, sample::stored_name};
+use crate::convert::{compressed, natural_order, sample::stored_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl::parse;
 use crate::format::msgpack::{self, sample::KEY};
+use crate::storage::{self, Confined};
 
 /// The column with the path of the image. For an image `x` it is `x_file_name`.
 pub(super) const FILE_NAME: &str = "file_name";
@@ -34,12 +35,15 @@ impl FolderOptions {
     ) -> Result<ImageFolderReader> {
         let remarks = RemarkLog::default();
         let open = |name: &str| compressed::open(&root.join(name));
+        let place = metadata
+            .iter()
+            .fold(Confined::to(root), |place, name| place.named_in(&root.join(name)));
+        let place = place.allow_outside(self.outside);
         let found = self.listed(root, metadata, &open, &remarks)?;
         let told: HashSet<&str> = found.iter().map(Found::path).collect();
         let skipped = files.iter().filter(|file| !told.contains(&***file)).count() as u64;
         drop(told);
-        let place = Place::Folder(root.to_path_buf());
-        self.finish(place, found, Vec::new(), skipped, remarks)
+        self.finish(Place::Folder(place), found, Vec::new(), skipped, remarks)
     }
 
     /// The files that these metadata files list, in order. Their names are below `root`, by which
@@ -61,9 +65,10 @@ impl FolderOptions {
         let mut labels = None;
         for name in &metadata {
             let folder = folder_of(name);
+            let here = Confined::to(root.join(folder)).allow_outside(self.outside);
             let mut add = |told: Told, row: Vec<(Value, Value)>| {
                 check_label(&row, &mut labels).map_err(|error| error.within(told))?;
-                let file = described(told, row, folder, self.own_keys);
+                let file = described(told, row, folder, &here, self.own_keys);
                 let file = file.map_err(|error| error.within(told))?;
                 if self.filter.keeps(file.path()) {
                     found.push(file);
@@ -169,16 +174,24 @@ fn check_label(row: &[(Value, Value)], named: &mut Option<bool>) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, message))
 }
 
-/// The image that a row lists. `own_keys` says whether a column `key` is its key.
-fn described(told: Told, row: Vec<(Value, Value)>, folder: &str, own_keys: bool) -> Result<Found> {
+/// The image that a row lists, in a metadata file that is `here`. `own_keys` says whether a column `key`
+/// is its key.
+fn described(
+    told: Told,
+    row: Vec<(Value, Value)>,
+    folder: &str,
+    here: &Confined,
+    own_keys: bool,
+) -> Result<Found> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
     let (column, field) = image_of(&row)?;
     let file = row[column].1.as_str().unwrap_or_default();
     let file = file.strip_prefix("./").unwrap_or(file);
-    if !names::stays_within(file) {
-        return Err(invalid(format!("expected the path of a file in this folder, found {file:?}")));
-    }
-    let path = format!("{folder}{file}");
+    here.check(file)?;
+    let path = match storage::is_url(file) || file.starts_with('/') {
+        true => file.to_owned(),
+        false => format!("{folder}{file}"),
+    };
     let key = row.iter().find(|(name, value)| name.as_str() == Some(KEY) && value.is_str());
     let key = key.and_then(|(_, value)| value.as_str()).filter(|_| own_keys).map(str::to_owned);
     let (mut packed, mut fields, mut label) = (Vec::new(), row.len(), None);

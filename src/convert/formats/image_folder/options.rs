@@ -42,6 +42,7 @@ const MAX_BYTES: u64 = 1 << 30;
 #[must_use]
 pub struct FolderOptions {
     pub(super) root: PathBuf,
+    pub(super) outside: bool,
     pub(super) filter: Filter,
     pub(super) labels: Labels,
     pub(super) text_labels: bool,
@@ -57,6 +58,7 @@ impl Default for FolderOptions {
     fn default() -> FolderOptions {
         FolderOptions {
             root: PathBuf::new(),
+            outside: false,
             filter: Filter::default(),
             labels: Labels::Sorted,
             text_labels: false,
@@ -120,6 +122,14 @@ impl FolderOptions {
     /// directory, and for a list its own folder.
     pub fn root(mut self, root: impl AsRef<Path>) -> Self {
         self.root = root.as_ref().to_path_buf();
+        self
+    }
+
+    /// Whether the files that a list or a `metadata.jsonl` names may be anywhere: outside of the folder,
+    /// also by a symbolic link, or at URLs. Allow it for lists from people whom you trust: what they
+    /// name is read into samples. Default: no.
+    pub fn allow_outside(mut self, yes: bool) -> Self {
+        self.outside = yes;
         self
     }
 
@@ -262,7 +272,7 @@ impl FolderOptions {
             Labels::Sorted => (Labels::given(labels), false),
             given => (given.clone(), true),
         };
-        let (place, remarks) = (Place::Folder(root), RemarkLog::default());
+        let (place, remarks) = (Place::walked(root), RemarkLog::default());
         let reader = self.labels(labels).finish(place, found, Vec::new(), skipped, remarks)?;
         if !is_given && reader.labels.is_some() {
             reader.note_splits();
@@ -284,6 +294,7 @@ impl FolderOptions {
         let patterns: Vec<String> =
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
         let options = DirectoryReader::options().root(&self.root).numeric_labels(false);
+        let options = options.allow_outside(self.outside);
         let options = options.filter(self.filter.clone());
         let mut unnamed = Vec::new();
         let reader = options.open_noting(&patterns, &mut unnamed)?;
@@ -294,7 +305,7 @@ impl FolderOptions {
                 format!("expected images, found none that match {}", patterns.join(" or "));
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let (place, remarks) = (Place::Folder(self.root.clone()), RemarkLog::default());
+        let (place, remarks) = (Place::walked(self.root.clone()), RemarkLog::default());
         let reader = self.finish(place, found, Vec::new(), skipped, remarks)?;
         Ok(reader.with_unnamed(unnamed))
     }

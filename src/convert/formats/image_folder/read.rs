@@ -14,7 +14,7 @@ use super::options::is_image;
 use crate::convert::carried::{RemarkLog, Remarks};
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample::stored_name;
-use crate::convert::source_file::{check_urls, open_sized, within};
+use crate::convert::source_file::{check_urls, open_sized};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, sample::KEY};
 use crate::storage;
@@ -92,15 +92,18 @@ impl ImageFolderReader {
     /// for as well, so it is done on all cores.
     fn stamps(&self) -> Option<&[Stamp]> {
         // Behind a URL it would be a request for each.
-        let root = self.place.folder().filter(|root| !storage::is_url(root))?;
-        let all = || self.files.par_iter().map(|file| stamp(&within(root, file.path()))).collect();
+        let Place::Folder(root) = &self.place else { return None };
+        if storage::is_url(root.folder()) {
+            return None;
+        }
+        let all = || self.files.par_iter().map(|file| stamp(&root.join(file.path()))).collect();
         Some(self.stamps.get_or_init(all))
     }
 
     /// Whether reading any of these files is a round trip over a network.
     fn is_remote(&self, files: Range<usize>) -> bool {
         match &self.place {
-            Place::Folder(root) if storage::is_url(root) => true,
+            Place::Folder(root) if storage::is_url(root.folder()) => true,
             Place::Folder(_) => self.files[files].iter().any(|file| storage::is_url(file.path())),
             #[cfg(feature = "zip")]
             Place::Zip(archive) => archive.is_remote(),
@@ -133,7 +136,7 @@ impl ImageFolderReader {
     fn sample(&self, unit: usize, index: usize) -> Result<Vec<u8>> {
         let file = &self.files[index];
         let located = |error: Error| match &self.place {
-            Place::Folder(root) => error.at(storage::shown(&within(root, file.path()))),
+            Place::Folder(root) => error.at(storage::shown(&root.join(file.path()))),
             #[cfg(feature = "zip")]
             Place::Zip(archive) => error.at(archive.path()).with_key(&*file.key),
         };
@@ -165,8 +168,12 @@ impl ImageFolderReader {
         else {
             return;
         };
-        let path = || within(self.place.path(), file.path());
-        let place = || storage::shown(&path()).display().to_string();
+        let path = || match &self.place {
+            Place::Folder(root) => root.join(file.path()),
+            #[cfg(feature = "zip")]
+            Place::Zip(archive) => archive.path().join(file.path()),
+        };
+        let place = || storage::Shown::of(&path()).to_string();
         self.remarks.note(unit, flaw, None, 1, place);
     }
 
@@ -174,7 +181,10 @@ impl ImageFolderReader {
     fn content(&self, index: usize) -> Result<(Vec<u8>, usize)> {
         let file = &self.files[index];
         match &self.place {
-            Place::Folder(root) => self.content_of(file, &within(root, file.path())),
+            Place::Folder(root) => {
+                let content = self.content_of(file, &root.path(file.path())?);
+                content.map_err(|error| error.shown_at(root.join(file.path())))
+            }
             #[cfg(feature = "zip")]
             Place::Zip(archive) => {
                 let image = archive.read(index)?;
@@ -300,7 +310,7 @@ impl Input for ImageFolderReader {
     /// Keys are paths below the folder, so the folder is all that is missing.
     fn path(&self, _unit: usize) -> Option<&Path> {
         Some(match &self.place {
-            Place::Folder(root) => root,
+            Place::Folder(root) => root.folder(),
             #[cfg(feature = "zip")]
             Place::Zip(archive) => archive.path(),
         })

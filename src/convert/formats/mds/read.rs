@@ -16,7 +16,7 @@ use crate::convert::source_file::{self, open_once};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
 use crate::format::mds::{Column, Decoded, Encoding, FileInfo, Index, RawImage, Shard, ShardInfo};
-use crate::storage::{self, Source};
+use crate::storage::{self, Confined, Source};
 
 /// The supported compressions, for errors.
 const COMPRESSIONS: &str = match (cfg!(feature = "parquet"), cfg!(feature = "formats")) {
@@ -56,7 +56,7 @@ const MAX_INDEX: u64 = 256 << 20;
 #[must_use]
 #[derive(Debug, Clone)]
 pub struct MdsReader {
-    root: PathBuf,
+    root: Confined,
     /// The paths of the shards, for errors: of the uncompressed ones, or behind a URL of the compressed ones.
     paths: Vec<PathBuf>,
     shards: Vec<ShardInfo>,
@@ -84,13 +84,14 @@ impl MdsReader {
             root => root,
         };
         let root = root.to_path_buf();
-        let path = source_file::within(&root, INDEX);
+        let path = Confined::to(&root).join(INDEX);
         let json = read_index(&path)?;
         let index = Index::parse(&json).map_err(|error| Error::from(error).at(&path))?;
         let is_remote = storage::is_url(&root);
+        let root = Confined::to(root).named_in(&path);
         let path_of = |shard: &ShardInfo| {
             let first = shard.zip.as_ref().filter(|_| is_remote).unwrap_or(&shard.raw);
-            source_file::within(&root, &first.basename)
+            root.join(&first.basename)
         };
         let paths: Vec<PathBuf> = index.shards.iter().map(path_of).collect();
         source_file::forget_versions(&paths);
@@ -99,8 +100,8 @@ impl MdsReader {
         let names = KeyNames::of(&names);
         let (without, unread) = (Vec::new(), Vec::new());
         let (key, max_bytes, remarks) = (None, MAX_SHARD, RemarkLog::default());
-        for name in unlisted(&root, &shards) {
-            let place = || root.join(name).display().to_string();
+        for name in unlisted(root.folder(), &shards) {
+            let place = || root.join(&name).display().to_string();
             remarks.note(0, LeftOut::UnlistedFile, None, 1, place);
         }
         Ok(MdsReader { root, paths, shards, names, without, unread, key, max_bytes, remarks })
@@ -115,12 +116,18 @@ impl MdsReader {
 
     /// Where the shards would be if none were compressed.
     pub(in crate::convert) fn shard_paths(&self) -> impl Iterator<Item = PathBuf> {
-        self.shards.iter().map(|shard| source_file::within(&self.root, &shard.raw.basename))
+        self.shards.iter().map(|shard| self.root.join(&shard.raw.basename))
     }
 
     /// What the shards are called in keys, where there are several data sets.
     pub(in crate::convert) fn called(mut self, names: KeyNames) -> MdsReader {
         self.names = names;
+        self
+    }
+
+    /// Whether shards may be links out of the folder. Default: no.
+    pub fn allow_outside(mut self, yes: bool) -> Self {
+        self.root = self.root.allow_outside(yes);
         self
     }
 
@@ -188,13 +195,13 @@ impl MdsReader {
 
     /// The bytes of a shard, checked against the index.
     fn bytes(&self, info: &ShardInfo) -> Result<Bytes> {
-        let path = source_file::within(&self.root, &info.raw.basename);
-        let raw = || self.open_file(&path, &info.raw);
+        let path = self.root.join(&info.raw.basename);
+        let raw = || self.open_file(&info.raw);
         let unzipped = |zip| self.unzipped(info, zip).map(Bytes::Memory);
         let raw = match &info.zip {
             None => raw(),
             // Over a network the fewer bytes come first.
-            Some(zip) if storage::is_url(&self.root) => match unzipped(zip) {
+            Some(zip) if storage::is_url(self.root.folder()) => match unzipped(zip) {
                 Err(error) if error.is_absent_or_denied() => raw(),
                 unzipped => unzipped,
             },
@@ -208,8 +215,10 @@ impl MdsReader {
     }
 
     /// Opens a file. Behind a URL it will be read into memory, so the index must have its size.
-    fn open_file(&self, path: &Path, info: &FileInfo) -> Result<Bytes> {
-        let source = source_file::open_source(path)?;
+    fn open_file(&self, info: &FileInfo) -> Result<Bytes> {
+        let path = &self.root.join(&info.basename);
+        let real = self.root.path(&info.basename).map_err(|error| error.at(path))?;
+        let source = source_file::open_source(&real).map_err(|error| error.shown_at(path))?;
         if source.is_remote() {
             if info.bytes > self.max_bytes {
                 return Err(self.too_large(info.bytes).at(path));
@@ -226,12 +235,12 @@ impl MdsReader {
     }
 
     fn unzipped(&self, info: &ShardInfo, zip: &FileInfo) -> Result<Vec<u8>> {
-        let path = source_file::within(&self.root, &zip.basename);
+        let path = self.root.join(&zip.basename);
         let at = |error: Error| error.at(&path);
         if info.raw.bytes > self.max_bytes {
             return Err(at(self.too_large(info.raw.bytes)));
         }
-        let source = self.open_file(&path, zip)?;
+        let source = self.open_file(zip)?;
         let packed = source.get()?;
         check(&packed, zip).map_err(at)?;
         let name = info.compression.as_deref().unwrap_or_default();

@@ -19,10 +19,10 @@ use std::thread;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::ShardEntry;
 use crate::format::dataset::{SideFile, offsets};
-use crate::storage::{FileId, Source, Storage, ahead, fetch_together, in_parallel};
+use crate::storage::{Confined, FileId, Source, Storage, ahead, fetch_together, in_parallel};
 
 use super::super::index::recorded_md5;
-use super::super::names::{ReadManifest, shard_path};
+use super::super::names::{ReadManifest, shard_path, shards_of};
 use super::{DatasetReader, ReaderOptions, ShardFilter};
 
 mod unique;
@@ -47,6 +47,8 @@ pub(crate) struct Shards {
     /// Open, so that no other file is given its identity.
     #[expect(dead_code, reason = "held for its drop")]
     manifest: Option<Source>,
+    /// Where its shards may be.
+    folder: Option<Confined>,
     options: ReaderOptions,
     storage: Arc<dyn Storage>,
     shards: Vec<Shard>,
@@ -132,9 +134,13 @@ impl Shards {
         let shard = |entry: &ShardEntry| Shard::new(shard_path(path, &entry.name), entry.clone());
         let shards = read.manifest.shards().iter().map(shard).collect();
         let (id, is_remote) = (Some(read.id()), read.file.is_remote());
-        let manifest = Some(read.file);
-        let shards =
-            Shards { id, manifest, ..Shards::of(storage, path, options, shards, is_remote)? };
+        let (manifest, folder) = (Some(read.file), Some(shards_of(&*storage, path)));
+        let shards = Shards {
+            id,
+            manifest,
+            folder,
+            ..Shards::of(storage, path, options, shards, is_remote)?
+        };
         shards.prove_counts()?;
         Ok(shards)
     }
@@ -380,6 +386,9 @@ impl Shards {
 
     /// Opens a shard, which must be the one that the manifest is about.
     fn open_shard(&self, shard: &Shard) -> Result<DatasetReader> {
+        if let Some(folder) = &self.folder {
+            folder.resolve(&*self.storage, &shard.path)?;
+        }
         let open = || self.options.clone().storage(self.storage.clone()).open_one(&shard.path);
         let digest = || match shard.entry.md5 {
             Some(_) => recorded_md5(&self.storage, &shard.path),

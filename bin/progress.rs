@@ -78,7 +78,7 @@ impl Progress {
         let bar = len.map_or_else(ProgressBar::no_length, ProgressBar::new);
         bar.set_draw_target(ProgressDrawTarget::hidden());
         bar.set_style(style(len.is_some()));
-        bar.set_message(escaped(doing).into_owned());
+        bar.set_message(escaped(&shown_text(doing)).into_owned());
         let watch = (show == Show::Bar).then(|| Watch::start(&bar));
         let start = Instant::now();
         let state =
@@ -143,7 +143,7 @@ impl Progress {
     }
 
     pub(crate) fn say(&self, doing: impl Into<String>) {
-        self.bar.set_message(escaped(&doing.into()).into_owned());
+        self.bar.set_message(escaped(&shown_text(&doing.into())).into_owned());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

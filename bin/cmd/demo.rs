@@ -91,6 +91,7 @@ impl Args {
     fn prepare(&self) -> Outcome<()> {
         let dir = &self.dir;
         let at = |error| Failure::io(dir, error);
+        kiste::storage::expect_ours_if_linked(dir)?;
         fs::create_dir_all(dir).map_err(at)?;
         let note = dir.join("README.txt");
         let first_line = NOTE.lines().next();

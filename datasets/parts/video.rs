@@ -3,17 +3,17 @@
 //! Absent on purpose: a decoder. There is no good one without C for the codecs that old archives
 //! are in, so frames need an installed `ffmpeg`, or are decoded beforehand.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use super::{Image, Limits, decode_rgb};
 use crate::convert::natural_order;
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
+use crate::storage::ScratchDir;
 
 /// What is kept of the complaints of a decoder.
 const MAX_COMPLAINTS: u64 = 1 << 16;
@@ -127,30 +127,18 @@ fn all_frames(input: &mut impl BufRead, limits: Limits, each: &mut EachFrame<'_>
     Ok(())
 }
 
-/// A file that is gone when this is dropped: a video may be read from end to start.
+/// A file that is gone when this is dropped: a video may be read from end to start. Nobody else can read it.
 struct TemporaryFile {
     path: PathBuf,
+    _dir: ScratchDir,
 }
 
 impl TemporaryFile {
     fn new(bytes: &[u8]) -> Result<TemporaryFile> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("kiste-video-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        // A file that is there already is not ours.
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
-        let mut file = file.map_err(|error| Error::io(&path, error))?;
-        let temporary = TemporaryFile { path };
-        file.write_all(bytes).map_err(|error| Error::io(&temporary.path, error))?;
-        Ok(temporary)
-    }
-}
-
-impl Drop for TemporaryFile {
-    fn drop(&mut self) {
-        // What is left is in the folder of temporary files, which the system cleans up.
-        let _ = fs::remove_file(&self.path);
+        let dir = ScratchDir::create()?;
+        let path = dir.path().join("video");
+        fs::write(&path, bytes).map_err(|error| Error::io(&path, error))?;
+        Ok(TemporaryFile { path, _dir: dir })
     }
 }
 

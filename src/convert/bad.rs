@@ -135,7 +135,10 @@ impl Quarantine {
                 let message = "expected a regular file, found something else";
                 return Err(Error::new(ErrorKind::Foreign, message).at(own));
             }
-            Ok(_) => options.append(true).open(own),
+            Ok(_) => {
+                storage::expect_owned(own)?;
+                options.append(true).open(own)
+            }
             Err(_) => options.append(true).create_new(true).open(own),
         };
         let file = file.map_err(at)?;

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::regular;
-use crate::storage::{LocalStorage, Lock, Storage};
+use crate::storage::{self, LocalStorage, Lock, Storage};
 
 /// The file that marks the directory as ours, and is locked while its process lives.
 const LOCK: &str = ".kiste-lock";
@@ -61,6 +61,10 @@ impl ExportDir {
             let message = format!("expected nothing or an unfinished export, found {found}");
             return Err(foreign(message).at(&dir));
         }
+        storage::expect_owned(&dir).map_err(|error| match error.kind() {
+            ErrorKind::Foreign => error.with_remedy(Remedy::RemoveDir(dir.clone())),
+            _ => error,
+        })?;
         // Killed between the first two steps.
         if fs::remove_dir(&dir).is_ok() {
             return Ok(());

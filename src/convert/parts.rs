@@ -186,7 +186,7 @@ impl Parts {
 
     fn create_files(dir: PathBuf, text: &str) -> Result<Parts> {
         check_dir(&dir)?;
-        fs::create_dir_all(&dir).map_err(|error| Error::io(&dir, error))?;
+        storage::make_ours(&dir, false)?;
         let path = dir.join("plan.json");
         if !path.exists() {
             // If several processes begin at the same time, the first one wins.
@@ -831,7 +831,7 @@ fn is_ours(path: &Path) -> bool {
 /// link to where others have their files.
 fn check_dir(dir: &Path) -> Result<bool> {
     match dir.symlink_metadata() {
-        Ok(found) if found.is_dir() => Ok(true),
+        Ok(found) if found.is_dir() => storage::expect_ours(dir),
         Ok(found) => {
             let found = regular::name_of(found.file_type());
             let message = format!("expected a folder of parts, found {found}");

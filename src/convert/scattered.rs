@@ -51,7 +51,11 @@ struct Plan {
 
 impl Plan {
     fn path(output: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
-        storage::of(dir_of(output).join("plan.json"))
+        let (storage, path) = storage::of(dir_of(output).join("plan.json"))?;
+        if !storage.is_object_store() {
+            storage::expect_ours(path.parent().unwrap_or(Path::new("")))?;
+        }
+        Ok((storage, path))
     }
 
     fn read(output: &Path) -> Result<Option<Plan>> {
@@ -95,7 +99,7 @@ impl Plan {
     fn put(self, output: &Path) -> Result<Plan> {
         let (storage, path) = Plan::path(output)?;
         if !storage.is_object_store() {
-            storage.create_dir_all(&dir_of(output))?;
+            storage::make_ours(path.parent().unwrap_or(Path::new("")), false)?;
         }
         match storage.put_if(&path, &self.render(&path)?, Expected::Absent) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -204,7 +208,7 @@ impl Scatter {
         let mut scatter = Scatter::at(plan.as_ref().map_or(given, Plan::place))?;
         scatter.plan = plan.map(|plan| (output.to_path_buf(), plan));
         if scatter.objects.is_none() {
-            scatter.storage.create_dir_all(&scatter.dir)?;
+            storage::make_ours(&scatter.dir, false)?;
         }
         Ok(scatter)
     }
@@ -227,6 +231,7 @@ impl Scatter {
             }
             None => {
                 let (storage, dir) = storage::of(&dir)?;
+                storage::expect_ours_if_linked(&dir)?;
                 Ok(Scatter { dir, objects: None, storage, plan: None })
             }
         }

@@ -61,10 +61,32 @@ mod tests {
     fn each_failure_has_its_chance() {
         use Chance::{Never, Passing, Unreachable};
         let io = |kind| ureq::Error::Io(io::Error::from(kind));
-        for unreachable in [
-            ureq::Error::HostNotFound,
-            ureq::Error::Timeout(ureq::Timeout::Connect),
-            io(io::ErrorKind::ConnectionRefused),
+        let said = |kind, message: &str| ureq::Error::Io(io::Error::new(kind, message.to_owned()));
+        let unknown = "failed to lookup address information: Name or service not known";
+        for (error, first, later) in [
+            (ureq::Error::HostNotFound, Unreachable, Unreachable),
+            (ureq::Error::ConnectionFailed, Unreachable, Unreachable),
+            (said(io::ErrorKind::Other, unknown), Unreachable, Unreachable),
+            (ureq::Error::Timeout(ureq::Timeout::Connect), Unreachable, Unreachable),
+            (ureq::Error::Timeout(ureq::Timeout::Resolve), Unreachable, Unreachable),
+            (io(io::ErrorKind::ConnectionRefused), Unreachable, Unreachable),
+            (io(io::ErrorKind::NetworkUnreachable), Unreachable, Unreachable),
+            (ureq::Error::Timeout(ureq::Timeout::RecvBody), Passing, Passing),
+            (io(io::ErrorKind::ConnectionReset), Passing, Passing),
+            (io(io::ErrorKind::UnexpectedEof), Passing, Passing),
+            (io(io::ErrorKind::BrokenPipe), Passing, Passing),
+            (
+                said(io::ErrorKind::InvalidData, "received fatal alert: InternalError"),
+                Never,
+                Passing,
+            ),
+            (said(io::ErrorKind::InvalidData, "invalid peer certificate: Expired"), Never, Never),
+            (ureq::Error::Tls("no dns name"), Never, Never),
+            (ureq::Error::BadUri("x".to_owned()), Never, Never),
+            (ureq::Error::RequireHttpsOnly("http://h".to_owned()), Never, Never),
+            (ureq::Error::TooManyRedirects, Never, Never),
+            (ureq::Error::RedirectFailed, Never, Never),
+            (ureq::Error::StatusCode(404), Never, Never),
         ] {
             assert_eq!(chance(&error, false), first, "{error}");
             assert_eq!(chance(&error, true), later, "{error}");

@@ -271,6 +271,7 @@ fn stat_of(metadata: io::Result<fs::Metadata>) -> io::Result<Option<Stat>> {
             kind: kind_of(&metadata),
             links: links_of(&metadata),
             owner: owner_of(&metadata),
+            group: group_of(&metadata),
             mode: mode_of(&metadata),
             modified: modified_of(&metadata),
         })),
@@ -332,6 +333,16 @@ fn owner_of(metadata: &fs::Metadata) -> Option<u32> {
 
 #[cfg(not(unix))]
 fn owner_of(_: &fs::Metadata) -> Option<u32> {
+    None
+}
+
+#[cfg(unix)]
+fn group_of(metadata: &fs::Metadata) -> Option<u32> {
+    Some(std::os::unix::fs::MetadataExt::gid(metadata))
+}
+
+#[cfg(not(unix))]
+fn group_of(_: &fs::Metadata) -> Option<u32> {
     None
 }
 

@@ -33,6 +33,7 @@ mod pieces;
 mod local;
 mod memory;
 mod mmap;
+mod owned;
 mod replace;
 #[cfg(feature = "remote")]
 mod remote;
@@ -49,6 +50,10 @@ pub use mmap::Map;
 #[cfg(feature = "arrays")]
 pub(crate) use mmap::zeroed;
 pub(crate) use mmap::{prefer_huge_pages, prefetch};
+#[doc(hidden)]
+pub use owned::expect_ours_if_linked;
+#[cfg(feature = "convert")]
+pub(crate) use owned::{expect_ours, expect_owned, make_ours};
 #[cfg(feature = "remote")]
 #[cfg_attr(docsrs, doc(cfg(feature = "remote")))]
 pub use remote::{Cache, CacheUsage, RemoteOptions, RemoteStorage, RemoteTraffic, cache_trouble};
@@ -235,6 +240,8 @@ pub struct Stat {
     pub links: u64,
     /// The user who owns it, where there are users.
     pub owner: Option<u32>,
+    /// The group that it belongs to, where there are groups.
+    pub group: Option<u32>,
     /// Permission bits, where there are any.
     pub mode: Option<u32>,
     /// When its content last changed, in nanoseconds; 0 where that is not known. Renaming a file
@@ -246,7 +253,7 @@ impl Stat {
     /// A regular file of this size, with one name.
     pub fn file(len: u64, id: FileId) -> Stat {
         let kind = FileKind::File;
-        Stat { len, id, kind, links: 1, owner: None, mode: None, modified: 0 }
+        Stat { len, id, kind, links: 1, owner: None, group: None, mode: None, modified: 0 }
     }
 
     /// A directory.

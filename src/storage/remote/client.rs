@@ -258,7 +258,8 @@ impl Client {
     pub(super) fn refused(&self, error: object_store::Error, outcome: Outcome) -> Error {
         use object_store::Error as E;
         let trouble = outcome.trouble;
-        let said = || trouble.clone().unwrap_or_else(|| without_secrets(&error.to_string()));
+        let said =
+            || trouble.clone().unwrap_or_else(|| shown_text(&error.to_string()).into_owned());
         match &error {
             _ if outcome.cancelled => Error::new(ErrorKind::Cancelled, "the request was cancelled"),
             _ if outcome.whole => {

@@ -256,7 +256,8 @@ impl Shared {
                 user: self.address.user.clone(),
                 follow: self.address.service == Service::Http,
             };
-            Client::new(&self.address, connector).map_err(|e| without_secrets(&e.to_string()))
+            Client::new(&self.address, connector)
+                .map_err(|e| shown_text(&e.to_string()).into_owned())
         };
         let client = self.client.get(make).as_ref();
         client.map_err(|message| Error::new(ErrorKind::Invalid, message))

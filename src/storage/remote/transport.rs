@@ -574,6 +574,16 @@ impl Lines {
                 }
                 return Try::Answer(HttpResponse::from_parts(parts, Bytes::new().into()));
             }
+            (Some(_), StatusCode::PARTIAL_CONTENT)
+                if text(header::CONTENT_RANGE).is_some_and(|r| content_range_len(r).is_none()) =>
+            {
+                // `object_store` counts with what it says.
+                return Try::Failed(Trouble {
+                    message: "expected the range that was asked for, found none".to_owned(),
+                    kind: HttpErrorKind::Decode,
+                    unreachable: false,
+                });
+            }
             (Some(range), StatusCode::PARTIAL_CONTENT) => range_len(range),
             _ if status.is_success() => Some(LONGEST_ANSWER),
             _ => {
@@ -617,6 +627,11 @@ impl Lines {
         // Of an answer of another length than it says a part is missing or too much.
         let has_more = matches!(received, Ok(true));
         match received {
+            Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => Try::Failed(Trouble {
+                message: TOO_SLOW.to_owned(),
+                kind: HttpErrorKind::Timeout,
+                unreachable: false,
+            }),
             Err(error) => cut(format!("{} after {filled} bytes", self.words(&error))),
             Ok(_) if has_more && room as u64 == limit => Try::Failed(Trouble {
                 message: format!("expected at most {limit} bytes, found more"),
@@ -650,13 +665,18 @@ impl Lines {
         let message = match &error {
             Timeout(_) if unreachable => format!("no connection within {:?}", self.options.timeout),
             Timeout(_) => self.stalled(),
+            RequireHttpsOnly(_) if self.follow => {
+                "expected https:// all the way, found that the server leads on to http://, where \
+                 anyone on the way can read and change what is sent"
+                    .to_owned()
+            }
             RequireHttpsOnly(_) => {
                 "expected an https:// endpoint, found http://: allow it by the environment \
                  variable AWS_ALLOW_HTTP=true (AZURE_ALLOW_HTTP, GOOGLE_ALLOW_HTTP)"
                     .to_owned()
             }
             Io(error) => self.words(error),
-            error => without_secrets(&error.to_string()),
+            error => shown_text(&error.to_string()).into_owned(),
         };
         let kind = match &error {
             _ if unreachable => HttpErrorKind::Connect,
@@ -674,7 +694,7 @@ impl Lines {
         let timeout = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
         match (error.kind(), timeout) {
             (io::ErrorKind::TimedOut, _) | (_, Some(ureq::Error::Timeout(_))) => self.stalled(),
-            _ => without_secrets(&error.to_string()),
+            _ => shown_text(&error.to_string()).into_owned(),
         }
     }
 
@@ -724,36 +744,6 @@ fn is_busy_inside(body: &[u8]) -> bool {
 /// The server may answer later.
 fn is_busy(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 429 | 500 | 502 | 503 | 504)
-}
-
-/// What a server says that refuses: the status and, of an answer in XML, the code and the message.
-/// Not all of it, for it may repeat what was sent.
-fn refusal(status: StatusCode, body: ureq::Body) -> String {
-    refusal_of(status, &beginning(body))
-}
-
-/// The beginning of the body of a refusal. What cannot be read of it adds nothing.
-fn beginning(body: ureq::Body) -> String {
-    let mut text = Vec::new();
-    let _ = body.into_reader().take(LONGEST_REFUSAL).read_to_end(&mut text);
-    String::from_utf8_lossy(&text).into_owned()
-}
-
-/// What the first element of this name in the XML of a refusal contains.
-fn element(text: &str, name: &str) -> Option<String> {
-    let (_, rest) = text.split_once(&format!("<{name}>"))?;
-    let (content, _) = rest.split_once(&format!("</{name}>"))?;
-    let shown = content.chars().filter(|c| !c.is_control()).take(200);
-    Some(without_secrets(&shown.collect::<String>()))
-}
-
-fn refusal_of(status: StatusCode, text: &str) -> String {
-    let parts = ["Code", "Message"].map(|name| element(text, name));
-    let said: Vec<String> = parts.into_iter().flatten().collect();
-    match said.is_empty() {
-        true => format!("the server answers {status}"),
-        false => format!("the server answers {status}: {}", said.join(": ")),
-    }
 }
 
 /// How many bytes a range asks for: `bytes=FIRST-LAST` or `bytes=-LEN`.

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use super::super::owned::{expect_ours_if_linked, make_ours};
 use super::super::replace::random;
 use super::super::{LocalStorage, Lock, Storage};
 use super::per_process::PerProcess;
@@ -320,10 +321,10 @@ impl Shared {
 
     /// All files, those of others included.
     fn entries(&self) -> Result<Vec<Entry>> {
-        let entries = match fs::read_dir(&self.dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(|e| Error::io(&self.dir, e))?,
-        };
+        if !expect_ours_if_linked(&self.dir)? {
+            return Ok(Vec::new());
+        }
+        let entries = fs::read_dir(&self.dir).map_err(|e| Error::io(&self.dir, e))?;
         let mut files = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|e| Error::io(&self.dir, e))?;
@@ -382,7 +383,16 @@ impl Shared {
         if state.listing.as_ref().is_none_or(|(at, _)| at.elapsed() >= LISTING) {
             let mut files: HashMap<Object, Vec<String>> = HashMap::new();
             // Without a directory there is nothing to read; writing says why.
-            for entry in self.entries().unwrap_or_default() {
+            let entries = self.entries().unwrap_or_else(|error| {
+                // What others may have put there is not read, and nothing is added.
+                if error.kind() == ErrorKind::Foreign {
+                    state.is_broken = true;
+                    state.known.clear();
+                    let _ = TROUBLE.set(error.to_string());
+                }
+                Vec::new()
+            });
+            for entry in entries {
                 if let Some(object) = object_of(&entry.name) {
                     files.entry(object).or_default().push(entry.name);
                 }
@@ -467,11 +477,15 @@ impl Shared {
 
     /// Creates a file of this size after making room for it; `None` if that cannot be.
     fn create(&self, object: &Object, size: u64, in_order: bool) -> Result<Option<Writer>> {
-        create_private(&self.dir)?;
+        make_ours(&self.dir, true)?;
         let Some(_lock) = self.lock()? else { return Ok(None) };
         let tag = self.dir.join(TAG);
-        if !tag.exists() {
-            fs::write(&tag, TAG_TEXT).map_err(|e| Error::io(&tag, e))?;
+        // Never through a link that someone has put there.
+        match private().open(&tag).and_then(|mut file| file.write_all(TAG_TEXT.as_bytes())) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::io(&tag, error));
+            }
+            _ => {}
         }
         let mut entries = self.entries()?;
         let mut bytes: u64 = entries.iter().map(|entry| entry.len).sum();
@@ -492,7 +506,7 @@ impl Shared {
         let name = format!("{hex}-{:016x}{ENDING}", random());
         let path = self.dir.join(&name);
         let at = |error| Error::io(&path, error);
-        let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(at)?;
+        let file = private().open(&path).map_err(at)?;
         let lock = LocalStorage::positioned().lock_file(&path)?;
         let Some(lock) = lock else { return Ok(None) };
         if let Err(error) = file.set_len(size) {
@@ -510,16 +524,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Creates a directory that only this user may read, if there is none.
-fn create_private(dir: &Path) -> Result<()> {
-    if dir.is_dir() {
-        return Ok(());
-    }
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
+/// A new file that only this user may read.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
     #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir).map_err(|e| Error::io(dir, e))
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
 }
 
 /// The object whose bytes are in a file of this name, if it is a name of ours.

@@ -128,8 +128,9 @@ fn warn(path: &Path, report: &VerifyReport, output: &Output) {
     }
     if let Some(leftover) = &report.leftover {
         output.note(format_args!(
-            "{}: left by a writer that died, and of no use: \"kiste repair {shell_path}\" removes it",
-            Shown::of(&leftover)
+            "{}: left by a writer that died, and of no use: \"kiste repair {}\" removes it",
+            Shown::of(&leftover),
+            quoted(path)
         ));
     }
     let md5 = SideFile::Md5.path(path);

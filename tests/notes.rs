@@ -303,7 +303,8 @@ fn is_part(name: &str) -> bool {
 #[test]
 fn a_plan_of_parts() {
     let note = "x.msgpack.parts/plan.json";
-    let (make, other): (fn(&Path), Option<fn(&Path)>) = (parts, Some(other_parts));
+    let other: Option<fn(&Path)> = Some(other_parts);
+    let make = parts;
     let case = Case { note, make, other, act: join, is_right: is_joined, is_finished: is_part };
     case.check();
 }

@@ -44,7 +44,8 @@ impl Conversion {
         self.check()?;
         let mut opened = self.open()?;
         opened.tell(monitor);
-        if self.options.to.is_none() && format::has_other_ending(&self.output) {
+        let is_dataset = self.output_format() == Format::Dataset;
+        if self.options.to.is_none() && is_dataset && format::has_other_ending(&self.output) {
             monitor.notice(Notice::OtherEnding(self.output.clone()));
         }
         if self.options.append {

@@ -134,12 +134,15 @@ fn versions_that_come_or_go_without_the_lock_are_noticed() {
 }
 
 type Deed = Box<dyn FnMut() + Send>;
+type When = Box<dyn Fn(u64) -> bool + Send>;
+/// What a writer does, by the number of the call, and its name.
+type NamedDeed = (&'static str, fn(&mut ArrayStore, u64));
 
 /// A storage in which something else happens before some of the calls.
 struct Meanwhile {
     inner: MemoryStorage,
     /// Counts calls, and says before which ones the deed is done.
-    state: Mutex<(u64, Box<dyn Fn(u64) -> bool + Send>, Deed)>,
+    state: Mutex<(u64, When, Deed)>,
 }
 
 impl Meanwhile {
@@ -215,7 +218,7 @@ impl Storage for Meanwhile {
 }
 
 /// What a writer may do while an array is verified.
-fn deeds() -> Vec<(&'static str, fn(&mut ArrayStore, u64))> {
+fn deeds() -> Vec<NamedDeed> {
     fn commit(store: &mut ArrayStore, n: u64) {
         let mut staged = store.stage().unwrap();
         staged.set_scalar((n as usize % 10, ..), n as i32).unwrap();

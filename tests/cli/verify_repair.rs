@@ -192,6 +192,8 @@ fn data_alone_are_looked_at() {
     let good = run(&dir, ["verify", "words.msgpack"]).exits(0);
     assert!(good.out.contains("good: 3 samples, ") && good.out.contains("decoded"), "{good:?}");
     fs::write(dir.path().join("words.msgpack"), [0; 5]).unwrap();
+    run(&dir, ["verify", "words.msgpack"]).fails(2, "a file that does not begin with a sample");
+    fs::write(dir.path().join("words.msgpack"), [0x80, 0, 0, 0, 0]).unwrap();
     let bad = run(&dir, ["verify", "words.msgpack"]).exits(1);
     assert!(bad.out.contains("sample 4: bytes 4..5: "), "{bad:?}");
 }

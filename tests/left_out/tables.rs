@@ -158,7 +158,7 @@ fn a_saved_dataset_says_which_files_are_its_data() {
     let folder = saved(dir.path(), "null");
     let files = |names: &[&str]| -> Vec<PathBuf> { names.iter().map(|n| folder.join(n)).collect() };
     let (data, cache) = ("data-00000-of-00002.arrow", "cache-2d0a802b78a30b76.arrow");
-    let (found, remarks) = converted(&[folder.clone()], Format::Arrow).unwrap();
+    let (found, remarks) = converted(std::slice::from_ref(&folder), Format::Arrow).unwrap();
     assert_eq!(numbers(&found), [0, 1, 2, 3]);
     assert!(
         remarks[0].starts_with("2 files that the dataset does not name left out"),
@@ -173,7 +173,7 @@ fn a_saved_dataset_says_which_files_are_its_data() {
     assert_eq!((numbers(&found), remarks.len()), (vec![100, 101], 0));
     // A folder of a cache has no state.
     fs::remove_file(folder.join("state.json")).unwrap();
-    let (found, remarks) = converted(&[folder.clone()], Format::Arrow).unwrap();
+    let (found, remarks) = converted(std::slice::from_ref(&folder), Format::Arrow).unwrap();
     assert_eq!((numbers(&found), remarks.len()), (vec![0, 1, 2, 3], 1));
 
     for (state, says) in [
@@ -183,7 +183,8 @@ fn a_saved_dataset_says_which_files_are_its_data() {
         (r#"{"_data_files": [{"filename": "gone.arrow"}]}"#, "gone.arrow"),
     ] {
         file(&folder, "state.json", state.as_bytes());
-        let error = converted(&[folder.clone()], Format::Arrow).unwrap_err().to_string();
+        let error =
+            converted(std::slice::from_ref(&folder), Format::Arrow).unwrap_err().to_string();
         assert!(error.contains(says), "{state}: {error}");
     }
 }

@@ -588,8 +588,11 @@ impl State {
         let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
         if fault == Some(Fault::Endless) {
             let more = [7; 64 << 10];
-            while !self.stop.load(SeqCst) && stream.write_all(&more).is_ok() {}
-            return false;
+            loop {
+                if self.stop.load(SeqCst) || stream.write_all(&more).is_err() {
+                    return false;
+                }
+            }
         }
         if fault == Some(Fault::Stall) {
             // Until the client gives up.

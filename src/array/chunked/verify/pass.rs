@@ -87,8 +87,8 @@ impl<'a> Pass<'a> {
                 Ok(Ok(version)) => self.version(&version),
             }
         }
-        for column in 0..self.columns.len() {
-            self.superchunks(column, &mut compared[column])?;
+        for (column, compared) in compared.iter_mut().enumerate() {
+            self.superchunks(column, compared)?;
         }
         self.settle_bytes();
         self.lost_chunks();

@@ -111,13 +111,16 @@ fn add_type(of: &DataType, found: &mut Vec<LeftOut>) {
     }
 }
 
+/// Takes a kind, the field, how many there are, and the place of the first.
+pub(super) type Note<'a> = dyn FnMut(LeftOut, &str, u64, &dyn Fn() -> String) + 'a;
+
 /// Notes what fields do not carry of a batch, whose first row has this number.
 pub(super) fn note_batch(
     path: &Path,
     columns: &[Column],
     batch: &RecordBatch,
     first: u64,
-    note: &mut dyn FnMut(LeftOut, &str, u64, &dyn Fn() -> String),
+    note: &mut Note<'_>,
 ) {
     for (column, array) in columns.iter().zip(batch.columns()) {
         let name = stored_name(&column.name);

@@ -18,6 +18,9 @@ use crate::format::tfrecord::example::{Feature, Record};
 use crate::format::tfrecord::{FOOTER, HEADER, check_data, is_zlib, parse_header};
 use crate::value::{Element, NdArray};
 
+/// How much of a record its sample lacks, by kind.
+type Lacks = [(LeftOut, u64); 2];
+
 /// Default for the bytes of a record.
 const MAX_BYTES: u64 = 1 << 30;
 
@@ -114,7 +117,7 @@ impl TfRecordReader {
     }
 
     /// The packed sample of a record, and how much of the record it lacks.
-    fn pack(&self, key: &Key<'_>, record: &[u8]) -> Result<(Vec<u8>, [(LeftOut, u64); 2])> {
+    fn pack(&self, key: &Key<'_>, record: &[u8]) -> Result<(Vec<u8>, Lacks)> {
         let record = decode(record)?;
         let lacks =
             [(LeftOut::UnknownField, record.unknown), (LeftOut::ReplacedValue, record.replaced)];

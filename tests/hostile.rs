@@ -59,7 +59,7 @@ fn bytes(
 pub(crate) fn run(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new("sh");
     // What does not end is killed when it has had more time of a processor than any of these takes.
-    let limited = format!("ulimit -v {ADDRESS_SPACE} -t {PROCESSOR_TIME} && exec \"$@\"");
+    let limited = format!("ulimit -v {ADDRESS_SPACE} && ulimit -t {PROCESSOR_TIME} && exec \"$@\"");
     command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_kiste")]).args(args);
     // Each arena of the allocator reserves much that it never uses.
     command.current_dir(dir).env("MALLOC_ARENA_MAX", "2").env("RAYON_NUM_THREADS", "2");

@@ -45,6 +45,12 @@ impl Snapshot {
         Ok(Snapshot { files, listed, versions })
     }
 
+    /// Whether these are still all versions.
+    pub(super) fn is_complete(&self) -> bool {
+        let numbers = self.files.version_numbers();
+        numbers.is_ok_and(|now| now.iter().eq(self.versions.iter().map(|(number, _)| number)))
+    }
+
     /// A version that could be read.
     pub(super) fn version(&self, number: u64) -> Option<&Version> {
         let at = self.versions.binary_search_by_key(&number, |(number, _)| *number).ok()?;
@@ -72,10 +78,9 @@ impl Snapshot {
         if !self.versions.is_empty() && report.problems.is_empty() && report.unused.is_empty() {
             return Ok(Some(report));
         }
-        let numbers = self.files.version_numbers()?;
+        let is_complete = self.is_complete();
         let now: Vec<Now> = self.versions.iter().map(|one| self.now(one)).collect();
-        let same_numbers = numbers.iter().eq(self.versions.iter().map(|(number, _)| number));
-        if same_numbers && now.iter().all(|now| *now == Now::Same) {
+        if is_complete && now.iter().all(|now| *now == Now::Same) {
             return Ok(Some(report));
         }
         // Files may belong to a version that was committed meanwhile.

@@ -2,6 +2,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::index::{IndexOptions, Indexed};
+use kiste::storage::Shown;
 use kiste::text::units;
 use serde::Serialize;
 
@@ -50,7 +51,7 @@ Examples:
 
 #[derive(Serialize)]
 struct Made<'a> {
-    file: &'a Path,
+    file: Shown,
     #[serde(flatten)]
     indexed: &'a Indexed,
 }
@@ -62,7 +63,7 @@ impl Args {
             let indexed = self.index(path, output)?;
             tell(path, &indexed, output);
             if self.jsonl {
-                let made = Made { file: path, indexed: &indexed };
+                let made = Made { file: Shown::of(path), indexed: &indexed };
                 out.json_line(&serde_json::to_vec(&made)?)?;
             }
             Ok(Exit::Yes)

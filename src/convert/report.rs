@@ -11,7 +11,7 @@ use super::monitor::{Monitor, Notice};
 use super::place::present_labels;
 use crate::array::ArrayTally;
 use crate::dataset::labels_path;
-use crate::storage;
+use crate::storage::{self, Shown};
 
 /// Remarks that a monitor is told one by one: a table has any number of fields.
 const TOLD: usize = 20;
@@ -111,6 +111,11 @@ impl WrittenOutput {
     }
 }
 
+/// The files as they are printed.
+fn shown_all(files: &[PathBuf]) -> Vec<Shown> {
+    files.iter().map(Shown::of).collect()
+}
+
 impl Report {
     /// What was written, as JSON: an object, or a list of them for several datasets. `None` if nothing
     /// was.
@@ -119,10 +124,10 @@ impl Report {
         match &self.outputs[..] {
             [] => None,
             [made, ..] if !made.is_dataset => Some(json!({
-                "files": made.files,
+                "files": shown_all(&made.files),
                 "samples": made.samples,
                 "bad": self.bad.count,
-                "quarantine": self.quarantine,
+                "quarantine": self.quarantine.as_ref().map(Shown::of),
                 "changes": self.changes_in_words(),
                 "remarks": self.remarks,
                 "seconds": self.duration.as_secs_f64(),
@@ -134,7 +139,7 @@ impl Report {
 
     fn dataset_json(&self, made: &WrittenOutput) -> Value {
         json!({
-            "file": made.path,
+            "file": Shown::of(&made.path),
             "samples": made.samples,
             "bytes": made.bytes,
             "added": made.added,
@@ -142,11 +147,11 @@ impl Report {
             "skipped_duplicates": self.skipped_duplicates,
             "different_duplicates": self.different_duplicates,
             "bad": self.bad.count,
-            "quarantine": self.quarantine,
+            "quarantine": self.quarantine.as_ref().map(Shown::of),
             "changes": self.changes_in_words(),
             "remarks": self.remarks,
             "skipped_files": self.skipped_files,
-            "labels": made.labels,
+            "labels": made.labels.as_ref().map(Shown::of),
             "arrays": self.arrays,
             "seconds": self.duration.as_secs_f64(),
         })

@@ -483,11 +483,16 @@ impl Remarks {
             return;
         }
         let mut key = (kind, field.map(str::to_owned));
-        if self.0.len() >= FIELDS && !self.0.contains_key(&key) {
+        if self.0.len() >= FIELDS && !self.0.contains_key(&key) && self.fields() >= FIELDS {
             key.1 = None;
         }
         let known = self.0.entry(key).or_insert_with(|| (0, shortened(place())));
         known.0 = known.0.saturating_add(count);
+    }
+
+    /// How many fields have remarks of their own.
+    fn fields(&self) -> usize {
+        self.0.keys().filter(|(_, field)| field.is_some()).count()
     }
 
     /// Adds what was noted later.

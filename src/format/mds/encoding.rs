@@ -49,7 +49,7 @@ pub enum Encoding {
     TextDecimal,
     /// `json`: UTF-8.
     Json,
-    /// `pil`: a [picture](RawImage); `jpeg`, `png`: the files.
+    /// `pil`: a picture of raw pixels; `jpeg`, `png`: the files.
     Image(&'static str),
     /// `list[pil]`, `list[jpeg]`, `list[png]`: four bytes of no meaning, the number of images,
     /// their lengths (four bytes each), the images.

@@ -53,7 +53,6 @@ fn is_cut(image: &[u8], kind: &str) -> bool {
         image.ends_with(end) || image[from..].windows(end.len()).any(|bytes| bytes == end)
     };
     match kind {
-        "jpg" if image.ends_with(b"\xff\xd9") => false,
         "jpg" => scan_of(image).is_none_or(|scan| !has(b"\xff\xd9", scan)),
         "png" => !has(b"IEND\xae\x42\x60\x82", 0),
         "webp" => match image.get(4..).and_then(<[u8]>::first_chunk) {

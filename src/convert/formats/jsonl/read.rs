@@ -532,11 +532,11 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let expected = [
             "line 1: byte 0: ",
-            "line 3: here words/000000002",
-            "line 4: here words/000000003",
+            "line 3: here words.en/000000002",
+            "line 4: here words.en/000000003",
             "line 6: expected no \"key\", as the first line has none, found one",
-            "line 7: here words/000000006",
-            "line 8: here words/000000007",
+            "line 7: here words.en/000000006",
+            "line 8: here words.en/000000007",
         ];
         let check = |found: &[String]| {
             assert_eq!(found.len(), expected.len(), "{found:?}");
@@ -563,7 +563,7 @@ mod tests {
                 file.read(unit, emit).unwrap();
                 last.splice(..0, keys);
             }
-            assert_eq!(last, [2, 3, 6, 7].map(|n| format!("words/{n:09}")), "{bytes}");
+            assert_eq!(last, [2, 3, 6, 7].map(|n| format!("words.en/{n:09}")), "{bytes}");
         }
         let mut stream = JsonLinesStream::new(text.as_bytes(), "words.en.jsonl");
         let batch = stream.next_batch().unwrap();

@@ -21,6 +21,7 @@ pub use shown::Shown;
 pub(crate) use shown::is_signature;
 #[doc(hidden)]
 pub use shown::shown_text;
+pub(crate) use shown::{serialize_maybe, serialize_path, serialize_paths};
 
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -51,7 +51,7 @@ struct Verdict {
 
 #[derive(Serialize)]
 struct Dataset {
-    file: PathBuf,
+    file: Shown,
     #[serde(flatten)]
     report: VerifyReport,
 }
@@ -73,7 +73,7 @@ impl Args {
             out.flush()?;
             warn(&path, &report, output);
             let exit = if report.is_good() { Exit::Yes } else { Exit::No };
-            datasets.push(Dataset { file: path, report });
+            datasets.push(Dataset { file: Shown::of(&path), report });
             Ok(exit)
         })?;
         if self.json {

@@ -52,6 +52,27 @@ impl Serialize for Shown {
     }
 }
 
+/// For `serialize_with`: a path as it may be shown.
+pub(crate) fn serialize_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    Shown::of(path).serialize(serializer)
+}
+
+/// The same of a path that may be absent.
+pub(crate) fn serialize_maybe<S: Serializer>(
+    path: &Option<PathBuf>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(Shown::of).serialize(serializer)
+}
+
+/// The same of some paths.
+pub(crate) fn serialize_paths<S: Serializer>(
+    paths: &[PathBuf],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(Shown::of))
+}
+
 /// What is shown of a text with URLs in it.
 pub fn shown_text(text: &str) -> Cow<'_, str> {
     if !text.contains(":/") {

@@ -44,12 +44,14 @@ pub struct NewDataset {
 #[non_exhaustive]
 pub struct MadeDataset {
     /// Its data file.
+    #[serde(serialize_with = "crate::error::serialize_path")]
     pub file: PathBuf,
     /// Samples it has.
     pub samples: u64,
     /// Bytes of them.
     pub bytes: u64,
     /// The file with the names of its labels, if it has any.
+    #[serde(serialize_with = "crate::error::serialize_maybe")]
     pub labels: Option<PathBuf>,
     /// How long it took.
     pub seconds: f64,

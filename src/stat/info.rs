@@ -41,6 +41,7 @@ const TYPES: usize = 6;
 #[non_exhaustive]
 pub struct DatasetInfo {
     /// The data file.
+    #[serde(serialize_with = "crate::error::serialize_path")]
     pub file: PathBuf,
     /// Samples.
     pub samples: u64,
@@ -109,6 +110,7 @@ pub struct FieldArrays {
 #[non_exhaustive]
 pub struct FileInfo {
     /// Its path.
+    #[serde(serialize_with = "crate::error::serialize_path")]
     pub file: PathBuf,
     /// Its size; none if it is missing.
     pub bytes: Option<u64>,

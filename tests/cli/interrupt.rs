@@ -81,20 +81,20 @@ fn ended_run(child: Child) -> Run {
     run
 }
 
-/// Waits until a command that waits for its input has told that it heard the signal.
-fn wait_until_heard(child: &mut Child) -> BufReader<ChildStderr> {
+/// Waits until a command has told that it heard the signal: it waits for its input, or ends with this line.
+fn wait_until_heard(child: &mut Child) -> (String, BufReader<ChildStderr>) {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     stderr.read_line(&mut line).unwrap();
-    assert_eq!(line, STOPPING);
-    stderr
+    assert!(line == STOPPING || line.starts_with("kiste: "), "{line}");
+    (line, stderr)
 }
 
 /// How a command ended whose standard error is read here.
-fn ended(child: Child, mut stderr: BufReader<ChildStderr>) -> Run {
-    let mut rest = String::new();
-    stderr.read_to_string(&mut rest).unwrap();
-    Run { err: rest, ..Run::from(child.wait_with_output().unwrap()) }
+fn ended(child: Child, (mut err, mut stderr): (String, BufReader<ChildStderr>)) -> Run {
+    stderr.read_to_string(&mut err).unwrap();
+    let err = err.replace(STOPPING, "");
+    Run { err, ..Run::from(child.wait_with_output().unwrap()) }
 }
 
 /// Runs a command, and sends it a signal once its output has this many bytes. Where it was done before, the
@@ -209,9 +209,9 @@ fn compression_leaves_no_file() {
     wait_for("a temporary file", || names(&dir).len() > before.len());
     signal(&child);
     // The end of the input must not pass for the end of the data.
-    let stderr = wait_until_heard(&mut child);
+    let heard = wait_until_heard(&mut child);
     drop(child.stdin.take());
-    let run_ = ended(child, stderr).exits(130);
+    let run_ = ended(child, heard).exits(130);
     assert!(run_.err.contains("x.blp: interrupted; nothing was written"), "{run_:#?}");
     assert_eq!(names(&dir), before);
 }
@@ -254,10 +254,10 @@ fn a_second_signal_ends_at_once() {
         run(&dir, [command, "x.msgpack"]).fails(2, "this dataset is being written");
     }
     signal(&child);
-    let stderr = wait_until_heard(&mut child);
+    let heard = wait_until_heard(&mut child);
     assert!(child.try_wait().unwrap().is_none(), "it waits for its input");
     signal(&child);
-    let run_ = ended(child, stderr).exits(130);
+    let run_ = ended(child, heard).exits(130);
     assert_eq!(run_.err.lines().last(), Some("kiste: ended at once"), "{run_:#?}");
     run(&dir, ["info", "x.msgpack"]).fails(2, "was never finished");
     run(&dir, ["repair", "x.msgpack", "--undo"]).exits(0);
@@ -344,9 +344,9 @@ fn a_stream_that_was_interrupted_is_not_published() {
     child.stdin.as_mut().unwrap().write_all(b"{\"key\": \"a\"}\n").unwrap();
     wait_for("a writer", || dir.path().join("x.msgpack.partial/journal").exists());
     signal(&child);
-    let stderr = wait_until_heard(&mut child);
+    let heard = wait_until_heard(&mut child);
     drop(child.stdin.take());
-    let run_ = ended(child, stderr).exits(130);
+    let run_ = ended(child, heard).exits(130);
     assert!(run_.err.contains("x.msgpack: interrupted; nothing was written"), "{run_:#?}");
     assert_eq!(names(&dir), [""; 0]);
 }

@@ -37,6 +37,7 @@ use crate::value::Order;
 #[non_exhaustive]
 pub struct ContainerInfo {
     /// The file.
+    #[serde(serialize_with = "crate::error::serialize_path")]
     pub file: PathBuf,
     /// Its bytes.
     pub bytes: u64,

@@ -75,6 +75,7 @@ pub struct Indexed {
     /// Samples in the dataset.
     pub samples: u64,
     /// The files that were made.
+    #[serde(serialize_with = "crate::error::serialize_paths")]
     pub made: Vec<PathBuf>,
 }
 

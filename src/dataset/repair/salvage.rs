@@ -24,6 +24,7 @@ use super::super::writer::{Writer, WriterOptions};
 #[non_exhaustive]
 pub struct Salvage {
     /// The file that was read: the data file, or that of an unfinished write.
+    #[serde(serialize_with = "crate::error::serialize_path")]
     pub source: PathBuf,
     /// Samples saved.
     pub samples: u64,

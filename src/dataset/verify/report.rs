@@ -16,6 +16,7 @@ use crate::text::units;
 #[non_exhaustive]
 pub struct VerifyProblem {
     /// The file.
+    #[serde(serialize_with = "crate::error::serialize_path")]
     pub file: PathBuf,
     /// The sample, where one is concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,8 +105,10 @@ pub struct VerifyReport {
     pub remarks: Vec<VerifyProblem>,
     /// Side files that are not there, and so were not checked. This is no problem as such: a reader
     /// does without them, and [`index`](crate::index) makes them.
+    #[serde(serialize_with = "crate::error::serialize_paths")]
     pub missing: Vec<PathBuf>,
     /// Files whose MD5 was compared.
+    #[serde(serialize_with = "crate::error::serialize_paths")]
     pub digests: Vec<PathBuf>,
     /// Samples that were compared with their checksum in `.crc`. Zero if there is no such file, or
     /// if it cannot be believed, which is a problem.
@@ -117,7 +120,10 @@ pub struct VerifyReport {
     pub being_written: bool,
     /// A directory that a writer which died has left, and in which nothing of worth is: the last that it does
     /// is to remove it. [`Repair`](crate::repair::Repair) removes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "crate::error::serialize_maybe"
+    )]
     pub leftover: Option<PathBuf>,
 }
 

@@ -49,6 +49,7 @@ const LABEL: &str = "label";
 #[non_exhaustive]
 pub struct StatReport {
     /// The data file.
+    #[serde(serialize_with = "crate::error::serialize_path")]
     pub file: PathBuf,
     /// The names of the numbers in the field `label`, if the dataset has such names.
     pub labels: Option<Vec<String>>,

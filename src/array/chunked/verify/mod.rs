@@ -55,7 +55,7 @@ impl fmt::Display for Problem {
 impl Serialize for Problem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_struct("Problem", 5)?;
-        object.serialize_field("file", &self.file)?;
+        object.serialize_field("file", &crate::error::Shown::of(&self.file))?;
         object.serialize_field("column", &self.chunk.as_ref().map(|(column, _)| column))?;
         object.serialize_field("chunk", &self.chunk.as_ref().map(|(_, at)| at))?;
         object.serialize_field("versions", &self.versions)?;

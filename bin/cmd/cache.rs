@@ -1,7 +1,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use kiste::storage::{Cache, CacheUsage};
+use kiste::storage::{Cache, CacheUsage, Shown};
 use kiste::text::units;
 use serde::Serialize;
 
@@ -35,8 +35,8 @@ KISTE_CACHE_SIZE (default: 10G), shared by all processes, checked before it is u
 replaced at its URL is fetched again. --clear leaves files that a process is writing to.";
 
 #[derive(Serialize)]
-struct Shown {
-    dir: PathBuf,
+struct Usage {
+    dir: Shown,
     bytes: u64,
     files: u64,
     objects: u64,
@@ -54,7 +54,7 @@ impl Args {
         let usage = if self.clear { cache.clear()? } else { before };
         let CacheUsage { bytes, files, objects, .. } = usage;
         if self.json {
-            output.json(&Shown { dir, bytes, files, objects })?;
+            output.json(&Usage { dir: Shown::of(&dir), bytes, files, objects })?;
             return Ok(Exit::Yes);
         }
         let label = |text: &str| output.bold(format_args!("{text:<9}"));

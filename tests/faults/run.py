@@ -66,7 +66,7 @@ class Point:
 
 def points_of(lab, seeds):
     """All that is to be tried of a scenario."""
-    points = []
+    points, opened = [], not any(call.name == "open" for call in lab.calls)
     for call in lab.calls:
         modes = [f"fail-{name}" for name in ERRORS] + ["sticky", "before", "after"]
         if call.name in ("write", "create", "mkdir"):
@@ -74,7 +74,9 @@ def points_of(lab, seeds):
         if call.name == "write" and call.length > 1:
             modes.append("torn")
         modes += [f"power-{seed}" for seed in range(seeds)]
-        modes += [f"foreign-{kind}" for kind in foreign.KINDS]
+        # Python has no locks: what it rewrites in place before the data file was opened is not noticed.
+        modes += [f"foreign-{kind}" for kind in foreign.KINDS if kind != "live-in-place" or opened]
+        opened = opened or call.name == "open"
         points += [Point(mode, call.number) for mode in modes]
     points += [Point(f"power-{seed}", len(lab.calls) + 1) for seed in range(seeds)]
     return points

@@ -27,6 +27,16 @@ impl Secrets {
             found.extend(unescape(value));
             found.push(value.to_owned());
         }
+        // In the name of an object `?` is a character like others, and a signature may follow it.
+        let path = unescape(request.uri.path());
+        for name in path.iter().filter_map(|path| path.split_once('?')) {
+            found.extend(
+                name.1
+                    .split('&')
+                    .filter_map(|pair| pair.split_once('='))
+                    .map(|(_, v)| v.to_owned()),
+            );
+        }
         for name in [header::AUTHORIZATION.as_str(), "x-amz-security-token"] {
             let value = request.headers.get(name).and_then(|value| value.to_str().ok());
             let Some(value) = value else { continue };

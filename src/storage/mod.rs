@@ -670,7 +670,7 @@ impl Source {
                 }
                 let size =
                     usize::try_from(range.end - range.start).map_err(|_| self.beyond_end())?;
-                if file.is_remote() && size > BELIEVED {
+                if size > BELIEVED {
                     return read_in_steps(&**file, range).map(Cow::Owned);
                 }
                 file.read_vec(range).map(Cow::Owned)
@@ -768,8 +768,8 @@ impl Source {
     }
 }
 
-/// Bytes for which there is room before they came: how large a remote file is, is only what a server
-/// says.
+/// Bytes for which memory is taken at once. How large a remote file is, is only what a server says, and a
+/// local one may have holes larger than the memory.
 const BELIEVED: usize = 64 << 20;
 
 #[cold]
@@ -779,7 +779,9 @@ fn read_in_steps(file: &dyn ReadAt, range: Range<u64>) -> Result<Vec<u8>> {
     while at < range.end {
         let step = (range.end - at).min(BELIEVED as u64);
         let start = bytes.len();
-        bytes.try_reserve(step as usize).map_err(|_| {
+        // A disk has as many bytes as it says, a server perhaps not.
+        let room = if file.is_remote() { step } else { range.end - at };
+        bytes.try_reserve(room as usize).map_err(|_| {
             let message = format!("no memory for {} bytes", range.end - range.start);
             Error::new(ErrorKind::Limit, message).at(file.path()).with_range(range.clone())
         })?;

@@ -8,7 +8,6 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
-use crate::format::claimed::Claimed;
 use crate::format::dataset::{Digest, Digests, SideFile, crc, keys, legacy_index, offsets};
 use crate::format::msgpack::sample::{KeySearch, KeyStep};
 use crate::format::msgpack::{self, Value};
@@ -66,8 +65,6 @@ const ALL_OFFSETS: u64 = 512 << 20;
 /// time: the key is among the first fields of most.
 const WHOLE_SAMPLE: u64 = 16 << 10;
 const KEY_PART: u64 = 4 << 10;
-/// Samples that may be empty.
-const MAX_EMPTY: u64 = 1 << 24;
 /// From this size on the end of a sample is on another page than its beginning.
 const LARGE: usize = 4 << 10;
 /// After this many parts without a key a sample is fetched whole.
@@ -751,11 +748,7 @@ fn check_offsets(
         Ok(offsets::entry(&bytes, 0).unwrap_or_default())
     };
     let damaged = |e: FormatError| Error::from(e).at(&path);
-    let claimed = Claimed::new(offsets::count(file.len()).map_err(damaged)?);
-    let claimed = claimed.within(keys::MAX_COUNT, "samples", file.len()).map_err(damaged)?;
-    // Only samples that were written raw can be empty.
-    let size = data_len.max(MAX_EMPTY);
-    let count = claimed.backed((size, 1), "samples", file.len()).map_err(damaged)?;
+    let count = offsets::count_within(file.len(), data_len).map_err(damaged)?;
     let (first, last) = (entry(0)?, entry(count)?);
     // More data than the offsets know is an append in progress, or one that died: then the
     // journal says so, and what the offsets know is the dataset.

@@ -118,7 +118,7 @@ pub(super) fn run(path: &Path, output: &Path, options: WriterOptions) -> Result<
     };
     let mut known = match half_written {
         true => None,
-        false => Known::open(storage, path)?,
+        false => Known::open(storage, path, data.len())?,
     };
     let (recorded, old_digests) = match half_written {
         true => Default::default(),
@@ -217,10 +217,10 @@ impl Known {
     ///
     /// The data may be shorter or longer than the offsets say, as that is what damage may be: then
     /// the checksums of the samples that are there still hold.
-    fn open(storage: &Arc<dyn Storage>, path: &Path) -> Result<Option<Known>> {
+    fn open(storage: &Arc<dyn Storage>, path: &Path, data_len: u64) -> Result<Option<Known>> {
         let Ok(file) = storage.open(&SideFile::Offsets.path(path)) else { return Ok(None) };
+        let Ok(count) = offsets::count_within(file.len(), data_len) else { return Ok(None) };
         let Ok(bytes) = file.read(0..file.len()) else { return Ok(None) };
-        let Ok(count) = offsets::count(file.len()) else { return Ok(None) };
         let ends: Vec<u64> =
             (0..=count as usize).filter_map(|i| offsets::entry(&bytes, i)).collect();
         if ends[0] != 0 || !ends.is_sorted() {

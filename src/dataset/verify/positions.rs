@@ -15,7 +15,7 @@ impl Files<'_> {
         problems: &mut Vec<VerifyProblem>,
     ) -> Result<Option<Vec<u64>>> {
         let Some((path, file)) = self.open(SideFile::Offsets)? else { return Ok(None) };
-        let count = match offsets::count(file.len()) {
+        let count = match offsets::count_within(file.len(), data_len) {
             Ok(count) => count,
             Err(e) => {
                 problems.push(VerifyProblem::at_format(&path, e));

@@ -7,6 +7,8 @@
 use std::ops::Range;
 
 use crate::format::FormatError;
+use crate::format::claimed::Claimed;
+use crate::format::dataset::keys;
 
 /// Bytes of an entry.
 pub const ENTRY: u64 = 8;
@@ -27,6 +29,16 @@ pub fn count(file_len: u64) -> Result<u64, FormatError> {
         ));
     }
     Ok(file_len / ENTRY - 1)
+}
+
+/// Samples that may be empty, as only samples that were written raw can be; also where the data were cut.
+const MAX_EMPTY: u64 = 1 << 24;
+
+/// The number of samples of an `.offsets` file of this size, if the format allows it and the data file can
+/// hold as many.
+pub(crate) fn count_within(file_len: u64, data_len: u64) -> Result<u64, FormatError> {
+    let claimed = Claimed::new(count(file_len)?).within(keys::MAX_COUNT, "samples", file_len)?;
+    claimed.backed((data_len.max(MAX_EMPTY), 1), "samples", file_len)
 }
 
 /// The offset in these bytes.

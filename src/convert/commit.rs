@@ -10,6 +10,7 @@ use std::time::Instant;
 use serde_json::Value as Json;
 
 use super::bad::{BadInput, Quarantine, Tally};
+use super::commit_end::remove_all_but_output;
 use super::compared::{Compared, Noted, not_noted};
 use super::conversion::Conversion;
 use super::export;
@@ -27,7 +28,6 @@ use super::reshape::{Unseen, check_unseen};
 use super::run::{
     Beginning, Begun, Complete, Exporting, Filled, Peeked, Whole, check_unit, is_dataset,
 };
-use super::scattered::remove_scattered;
 use super::shards::Made;
 use super::split::Assignment;
 use super::twins::Origins;
@@ -364,17 +364,13 @@ pub(super) fn commit_with(
     monitor: &mut dyn Monitor,
 ) -> Result<Report> {
     let Some(parts) = Parts::open(output)? else {
-        let message = "there are no parts to join";
-        return Err(Error::new(ErrorKind::NotFound, message)
-            .at(output)
-            .with_remedy(Remedy::MakeParts));
+        Parts::remove_empty(output)?;
+        return Err(no_parts(output));
     };
     let lock = parts.lock_all()?;
     if parts.is_published()? {
-        drop(lock);
         monitor.notice(Notice::Joined(output.to_path_buf()));
-        end_scatter(output, monitor)?;
-        parts.remove()?;
+        remove_all_but_output(parts, lock, output, monitor)?;
         return Ok(Report { was_complete: true, ..Report::default() });
     }
     let plan = Plan::from_json(parts.plan(), output)?;
@@ -404,18 +400,18 @@ pub(super) fn commit_with(
     })?;
     // From here on a repeated commit only removes the parts, and never joins them again.
     parts.published()?;
-    drop(lock);
-    end_scatter(output, monitor)?;
-    parts.remove()?;
+    remove_all_but_output(parts, lock, output, monitor)?;
     Ok(report)
 }
 
-/// Removes what the first pass of a shuffle wrote, as far as this machine has it.
-fn end_scatter(output: &Path, monitor: &mut dyn Monitor) -> Result<()> {
-    if let Some(elsewhere) = remove_scattered(output)? {
-        monitor.notice(Notice::ScatterElsewhere(elsewhere));
+/// The error where there is nothing to join, maybe because that was done.
+fn no_parts(output: &Path) -> Error {
+    let message = "there are no parts to join";
+    let error = Error::new(ErrorKind::NotFound, message).at(output).with_remedy(Remedy::MakeParts);
+    match !storage::is_url(output) && output.symlink_metadata().is_ok() {
+        true => error.note("the output is there: a commit that is done has removed its parts"),
+        false => error,
     }
-    Ok(())
 }
 
 /// The error where parts are missing, which may be because they were joined.
@@ -512,9 +508,12 @@ impl<'a> Joining<'a> {
         for (part, state) in self.all.iter().zip(&self.states) {
             made.extend_from_slice(self.shards_of(*part, state)?);
         }
-        let output = self.conversion.publish_shards(self.parts, &made)?;
+        let (output, was_complete) = self.conversion.publish_shards(self.parts, &made)?;
+        if was_complete {
+            monitor.notice(Notice::Joined(self.conversion.output.clone()));
+        }
         let quarantine = self.quarantine()?;
-        Ok(Report { quarantine, ..self.report(vec![output]) })
+        Ok(Report { quarantine, was_complete, ..self.report(vec![output]) })
     }
 
     /// The shards of a part, if they are what was noted of it.
@@ -569,8 +568,10 @@ impl<'a> Joining<'a> {
     fn is_published(&self) -> Result<bool> {
         let mut all = true;
         for path in self.conversion.targets()? {
-            // A dataset that had all its files when it was interrupted is finished, not rewritten.
-            if matches!(Repair::of(&path).leftover()?, Some(Leftover::Committed)) {
+            // A dataset that had all its files when it was interrupted is finished, not rewritten, and of
+            // one that is finished the rest is removed.
+            let left = Repair::of(&path).leftover()?;
+            if matches!(left, Some(Leftover::Committed | Leftover::Nothing)) {
                 Repair::of(&path).finish()?;
             }
             match self.parts.place(&path)? {

@@ -38,9 +38,10 @@ impl ExportDir {
             Err(error) => return Err(at(error)),
         }
         // Between the two calls another process may have taken the directory for a leftover.
-        match lock(&dir)? {
-            Some(lock) => Ok(ExportDir { dir, lock: Some(lock) }),
-            None => Err(at_work(&dir)),
+        match lock(&dir) {
+            Ok(Some(lock)) => Ok(ExportDir { dir, lock: Some(lock) }),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Err(at_work(&dir)),
         }
     }
 
@@ -78,7 +79,15 @@ impl ExportDir {
             return Err(foreign(message.to_owned()).at(other));
         }
         put_back(&dir, path);
-        fs::remove_dir_all(&dir).map_err(at)
+        remove_all(&dir)
+    }
+
+    /// The same where nothing is to be exported: what another export writes stays, and what is of others.
+    pub(super) fn clear_dead(path: &Path) -> Result<()> {
+        match ExportDir::clear(path) {
+            Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Foreign) => Ok(()),
+            cleared => cleared,
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -110,7 +119,7 @@ impl Drop for ExportDir {
     fn drop(&mut self) {
         if let Some(_lock) = self.lock.take() {
             // If it cannot be removed, the next run reports it.
-            let _ = fs::remove_dir_all(&self.dir);
+            let _ = remove_all(&self.dir);
         }
     }
 }
@@ -121,6 +130,24 @@ fn put_back(dir: &Path, path: &Path) {
         // If it is not there, there is nothing to do.
         let _ = fs::rename(dir.join(OLD), path);
     }
+}
+
+/// Removes the directory and all that is in it. The lock goes last, also if power is lost: without it
+/// nothing says that the rest is ours.
+fn remove_all(dir: &Path) -> Result<()> {
+    let mut rest = entries(dir)?;
+    rest.extend(dir.join(OLD).symlink_metadata().is_ok().then(|| PathBuf::from(OLD)));
+    for path in rest.iter().map(|name| dir.join(name)) {
+        let removed = match path.is_dir() {
+            true => fs::remove_dir_all(&path),
+            false => fs::remove_file(&path),
+        };
+        removed.map_err(|error| Error::io(&path, error))?;
+    }
+    if !rest.is_empty() {
+        LocalStorage::mapped().sync_dir(dir)?;
+    }
+    fs::remove_dir_all(dir).map_err(|error| Error::io(dir, error))
 }
 
 fn dir_of(path: &Path) -> PathBuf {

@@ -86,6 +86,7 @@ mod export;
 mod dry_run;
 mod run;
 mod scattered;
+mod commit_end;
 mod commit;
 mod shard_home;
 mod shards;

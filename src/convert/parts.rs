@@ -187,24 +187,13 @@ impl Parts {
     fn create_files(dir: PathBuf, text: &str) -> Result<Parts> {
         check_dir(&dir)?;
         storage::make_ours(&dir, false)?;
-        let path = dir.join("plan.json");
-        if !path.exists() {
-            // If several processes begin at the same time, the first one wins.
-            let unfinished = unfinished(&path);
-            write_synced(&unfinished, text.as_bytes()).map_err(|error| {
-                let _ = fs::remove_file(&unfinished);
-                Error::io(&path, error)
-            })?;
-            let linked = match fs::hard_link(&unfinished, &path) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    // A file system without links.
-                    fs::rename(&unfinished, &path)
-                        .inspect_err(|_| drop(fs::remove_file(&unfinished)))
-                }
-                _ => fs::remove_file(&unfinished),
-            };
-            linked.map_err(|error| Error::io(&path, error))?;
-            sync_dir(&dir)?;
+        if let Err(error) = put_plan(&dir, text) {
+            if error.kind() != ErrorKind::NotFound {
+                return Err(error);
+            }
+            // A commit has removed the folder, which was still empty.
+            storage::make_ours(&dir, false)?;
+            put_plan(&dir, text)?;
         }
         Parts::read(dir, None)
     }
@@ -678,6 +667,37 @@ impl Parts {
         Err(Error::io(&self.dir, error))
     }
 
+    /// Removes a directory with nothing but locks in it, which a removal leaves that lost power at its last
+    /// step. One in which a process writes a plan, or that has a lock which is held, stays.
+    pub(super) fn remove_empty(dataset: &Path) -> Result<()> {
+        let dir = dir_of(dataset);
+        if storage::is_url(dataset) || !check_dir(&dir)? {
+            return Ok(());
+        }
+        let at = |error| Error::io(&dir, error);
+        let mut locks = Vec::new();
+        for entry in fs::read_dir(&dir).map_err(at)? {
+            let path = entry.map_err(at)?.path();
+            if !is_lock(&path) {
+                return Ok(());
+            }
+            match LocalStorage::mapped().lock(&path) {
+                Ok(Some(lock)) => locks.push((path, lock)),
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => return Ok(()),
+            }
+        }
+        // While they are held: who has one open finds that it guards nothing any more.
+        for (path, _) in &locks {
+            removed(fs::remove_file(path), path)?;
+        }
+        match fs::remove_dir(&dir) {
+            // A process has begun parts meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            done => removed(done, &dir),
+        }
+    }
+
     /// Removes the files of the directory, and then the directory. Says whether it was empty.
     fn remove_files(&self) -> Result<bool> {
         let at = |error| Error::io(&self.dir, error);
@@ -689,16 +709,9 @@ impl Parts {
             let message = "expected only files of parts here, found something else; move it away";
             return Err(Error::new(ErrorKind::Invalid, message).at(other));
         }
-        let removed = |removed: io::Result<()>, path: &Path| match removed {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(path, error)),
-            _ => Ok(()),
-        };
         // The locks hold as long as there is something that they guard.
-        let is_lock = |path: &&PathBuf| {
-            path.ends_with("lock") || path.extension().is_some_and(|ending| ending == "lock")
-        };
         let others = paths.iter().filter(|path| !is_lock(path) && !path.ends_with("published"));
-        for path in others.chain(paths.iter().filter(is_lock)) {
+        for path in others.chain(paths.iter().filter(|path| is_lock(path))) {
             // Of a link it is the link that goes.
             let done = match path.symlink_metadata() {
                 Ok(found) if found.is_dir() => fs::remove_dir_all(path),
@@ -706,6 +719,8 @@ impl Parts {
             };
             removed(done, path)?;
         }
+        // After a power failure the rest must not be there without it: by it a commit removes the rest.
+        sync_dir(&self.dir)?;
         let published = self.dir.join("published");
         removed(fs::remove_file(&published), &published)?;
         match fs::remove_dir(&self.dir) {
@@ -742,14 +757,28 @@ impl Parts {
 fn is_unbegun(dir: &Path) -> Result<bool> {
     let at = |error| Error::io(dir, error);
     for entry in fs::read_dir(dir).map_err(at)? {
-        let name = name_of(&entry.map_err(at)?.path());
+        let path = entry.map_err(at)?.path();
+        let name = name_of(&path);
         let is_new = name.starts_with("plan.") && name.ends_with(".new");
-        let is_lock = name == "lock" || (name.starts_with("part-") && name.ends_with(".lock"));
-        if !is_new && !is_lock {
+        if !is_new && !is_lock(&path) {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Whether a file in a directory of parts is a lock.
+fn is_lock(path: &Path) -> bool {
+    let name = name_of(path);
+    name == "lock" || (name.starts_with("part-") && name.ends_with(".lock"))
+}
+
+/// The same as an error of ours, unless it was gone.
+fn removed(removed: io::Result<()>, path: &Path) -> Result<()> {
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(path, error)),
+        _ => Ok(()),
+    }
 }
 
 /// The error where there are parts, but not what says of which conversion.
@@ -869,6 +898,29 @@ fn render(value: &impl Serialize) -> String {
 
 fn digest_of(plan: &Json) -> String {
     hex(&Sha256::digest(render(plan)))
+}
+
+/// Writes the plan, unless there is one. If several processes begin at the same time, the first one wins.
+fn put_plan(dir: &Path, text: &str) -> Result<()> {
+    let path = dir.join("plan.json");
+    if path.exists() {
+        return Ok(());
+    }
+    let unfinished = unfinished(&path);
+    let written = write_synced(&unfinished, text.as_bytes());
+    let put = written.and_then(|()| match fs::hard_link(&unfinished, &path) {
+        // A file system without links.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            fs::rename(&unfinished, &path)
+        }
+        _ => fs::remove_file(&unfinished),
+    });
+    put.map_err(|error| {
+        // The first error is the one to report.
+        let _ = fs::remove_file(&unfinished);
+        Error::io(&path, error)
+    })?;
+    sync_dir(dir)
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {

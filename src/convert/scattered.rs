@@ -449,7 +449,8 @@ pub(super) fn remove_scattered(output: &Path) -> Result<Option<PathBuf>> {
     if storage::is_url(output) {
         return Ok(elsewhere);
     }
-    let (_, dir) = storage::of(dir_of(output))?;
+    let (storage, dir) = storage::of(dir_of(output))?;
+    storage::remove_dead_lock(&*storage, &dir.join("plan.json"))?;
     remove_files(&dir)?;
     Ok(elsewhere)
 }
@@ -490,11 +491,16 @@ fn remove_files(dir: &Path) -> Result<()> {
 }
 
 /// Whether the first pass gives a file this name: `part-3-of-8.samples`, and while it is written
-/// `part-3-of-8.samples.0123456789abcdef.partial`, which a pass that is killed leaves.
+/// `part-3-of-8.samples.0123456789abcdef.partial`, which a pass that is killed leaves. What it leaves of the
+/// plan has such a name too.
 fn is_scattered(name: &str) -> bool {
     let unfinished = name.strip_suffix(".partial").and_then(|name| name.rsplit_once('.'));
     let is_number = |text: &str| text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    let name = unfinished.filter(|(_, number)| is_number(number)).map_or(name, |(name, _)| name);
+    let unfinished = unfinished.filter(|(_, number)| is_number(number)).map(|(name, _)| name);
+    if unfinished == Some("plan.json") {
+        return true;
+    }
+    let name = unfinished.unwrap_or(name);
     let middle = |ending| name.strip_prefix("part-")?.strip_suffix(ending);
     let numbers = middle(".samples").or_else(|| middle(".json")).and_then(|m| m.split_once("-of-"));
     numbers.is_some_and(|(part, of)| format!("{part}/{of}").parse::<Part>().is_ok())

@@ -633,8 +633,12 @@ impl Conversion {
         Ok(last.map_or(0, |last| last.saturating_add(1)))
     }
 
-    /// Writes the manifest of all shards that the parts have made.
-    pub(super) fn publish_shards(&self, parts: &Parts, made: &[Made]) -> Result<WrittenOutput> {
+    /// Writes the manifest of all shards that the parts have made. Says whether it was there before.
+    pub(super) fn publish_shards(
+        &self,
+        parts: &Parts,
+        made: &[Made],
+    ) -> Result<(WrittenOutput, bool)> {
         let ours: Vec<ShardEntry> = made.iter().map(Made::entry).collect::<Result<_>>()?;
         let home = self.home()?;
         let (storage, manifest_path) = (&home.storage, &home.manifest);
@@ -657,7 +661,7 @@ impl Conversion {
             // An earlier run has published it, and only had left to remove the parts.
             let old = there.manifest.shards().len() - ours.len();
             if !ours.is_empty() || !self.options.append {
-                return Ok(output(&there.manifest, old));
+                return Ok((output(&there.manifest, old), true));
             }
         }
         let (mut entries, expected): (Vec<ShardEntry>, Expected) =
@@ -728,7 +732,7 @@ impl Conversion {
             }
             return Err(parts.given_up());
         }
-        Ok(output(&manifest, old))
+        Ok((output(&manifest, old), false))
     }
 
     /// Fails if two shards have a key in common, and says why. The first ones were there before.

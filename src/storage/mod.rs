@@ -60,6 +60,8 @@ pub use remote::{Cache, CacheUsage, RemoteOptions, RemoteStorage, RemoteTraffic,
 #[cfg(feature = "arrays")]
 pub(crate) use replace::partial_name;
 pub(crate) use replace::random;
+#[cfg(feature = "convert")]
+pub(crate) use replace::remove_dead_lock;
 pub use replace::{ReplaceDir, ReplaceFile, ReplaceOptions};
 #[doc(hidden)]
 pub use scratch_dir::ScratchDir;

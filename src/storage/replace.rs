@@ -455,9 +455,7 @@ fn rename_if<S: Storage + ?Sized>(
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn wait_for_lock<S: Storage + ?Sized>(storage: &S, target: &Path) -> Result<(Lock, PathBuf)> {
-    let mut name = target.as_os_str().to_os_string();
-    name.push(".lock");
-    let name = PathBuf::from(name);
+    let name = lock_of(target);
     let (start, mut pause) = (Instant::now(), Duration::from_millis(1));
     loop {
         if let Some(lock) = storage.lock(&name)? {
@@ -469,6 +467,36 @@ fn wait_for_lock<S: Storage + ?Sized>(storage: &S, target: &Path) -> Result<(Loc
         }
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+fn lock_of(target: &Path) -> PathBuf {
+    let mut name = target.as_os_str().to_os_string();
+    name.push(".lock");
+    PathBuf::from(name)
+}
+
+/// Removes the lock next to this file that a process left which died while it [put](put_if) the file. One
+/// that is held stays, and so does what is no lock of ours: those are empty.
+#[cfg(feature = "convert")]
+pub(crate) fn remove_dead_lock(storage: &dyn Storage, path: &Path) -> Result<()> {
+    let Ok(Replaced { target, .. }) = Replaced::find(storage, path, &ReplaceOptions::default())
+    else {
+        return Ok(());
+    };
+    let name = lock_of(&target);
+    if !storage.lstat(&name)?.is_some_and(|found| found.is_file() && found.len == 0) {
+        return Ok(());
+    }
+    let removed = match storage.lock(&name) {
+        // Removed while it is held, as after a put.
+        Ok(Some(_lock)) => storage.remove(&name),
+        locked => locked.map(drop),
+    };
+    // It may be gone, or that of another user.
+    match removed {
+        Err(error) if error.is_absent_or_denied() => Ok(()),
+        removed => removed,
     }
 }
 

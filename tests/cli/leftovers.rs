@@ -380,3 +380,164 @@ fn a_conversion_killed_at_any_early_moment_is_resumed() {
         }
     }
 }
+
+/// Parts of a target with options, and what the last steps of their commit leave if it is killed or loses
+/// power in them.
+type Ending = (&'static str, &'static [&'static str], &'static str);
+
+const DATASET: Ending = ("x.msgpack", &[], "x.msgpack.partial/lock");
+const SHUFFLE: Ending = ("x.msgpack", &["--shuffle"], "x.msgpack.partial/lock");
+const SPLIT: Ending = ("x.msgpack", &["--split", "a=1,b=1"], "x-a.msgpack.partial/lock");
+const FILE: Ending = ("x.csv", &[], "x.csv.partial/.kiste-lock");
+const TARS: Ending = ("x.tar", &["--to", "webdataset"], "x.tar.partial/.kiste-lock");
+const FOLDER: Ending = ("x", &["--to", "mds"], "x.partial/.kiste-lock");
+const MANIFEST: Ending = ("x.shards.json", &[], "x.shards.json.lock");
+const GATHERED: Ending = ("x.shards.json", &[], "x.shards.json.scatter/plan.json.lock");
+
+/// What is left of a commit, in a directory in which all is joined.
+struct Joined {
+    dir: TempDir,
+    /// Which lie elsewhere, with the note of the commit.
+    kept: TempDir,
+    target: &'static str,
+    left: &'static str,
+    names: Vec<String>,
+}
+
+impl Joined {
+    fn new((target, options, left): Ending) -> Joined {
+        let (dir, kept) = (scratch(), scratch());
+        write(&dir, "words.jsonl", WORDS);
+        for part in ["1/2", "2/2"] {
+            let args = ["convert", "words.jsonl", target, "--part", part, "--drop", "raw"];
+            run(&dir, args.iter().chain(options)).exits(0);
+        }
+        let joined = Joined { dir, kept, target, left, names: Vec::new() };
+        // In the way of the very last step.
+        fs::write(joined.parts().join("mine.txt"), "").unwrap();
+        run(&joined.dir, ["commit", target]).fails(2, "mine.txt");
+        fs::remove_file(joined.parts().join("mine.txt")).unwrap();
+        copy(&joined.parts(), &joined.kept.path().join("parts"));
+        run(&joined.dir, ["commit", target]).exits(0);
+        let names = names(joined.dir.path());
+        Joined { names, ..joined }
+    }
+
+    fn parts(&self) -> PathBuf {
+        self.dir.path().join(format!("{}.parts", self.target))
+    }
+
+    /// Puts the parts back, but for these files, and what lies next to the output.
+    fn with(&self, gone: impl Fn(&str) -> bool) {
+        copy(&self.kept.path().join("parts"), &self.parts());
+        for name in names(&self.parts()).iter().filter(|name| gone(name)) {
+            fs::remove_file(self.parts().join(name)).unwrap();
+        }
+    }
+
+    fn leave(&self) -> PathBuf {
+        let left = self.dir.path().join(self.left);
+        fs::create_dir_all(left.parent().unwrap()).unwrap();
+        fs::write(&left, "").unwrap();
+        left
+    }
+
+    /// Commits, which finds that all was joined before.
+    #[track_caller]
+    fn commits_again(&self) {
+        let run_ = run(&self.dir, ["commit", self.target]).exits(0);
+        assert!(run_.err.contains("was joined before"), "{}: {run_:?}", self.left);
+    }
+
+    #[track_caller]
+    fn is_as_before(&self) {
+        assert_eq!(names(self.dir.path()), self.names, "{}", self.left);
+    }
+}
+
+/// A commit after one that was killed or lost power in its last steps.
+fn is_tidied_up(ending: Ending) {
+    let joined = Joined::new(ending);
+    // Before it was noted that all is there, and after: then a dataset has nothing left next to it.
+    for published in [false, true] {
+        joined.with(|name| name == "published" && !published);
+        if !published || !joined.left.ends_with("partial/lock") {
+            joined.leave();
+        }
+        joined.commits_again();
+        joined.is_as_before();
+    }
+    // The note alone.
+    joined.with(|name| name != "published");
+    joined.commits_again();
+    joined.is_as_before();
+    // A power failure may keep an empty folder, and one of an earlier version locks.
+    for locks in [&[][..], &["lock", "part-2-of-2.lock"]] {
+        fs::create_dir(joined.parts()).unwrap();
+        for lock in locks {
+            fs::write(joined.parts().join(lock), "").unwrap();
+        }
+        run(&joined.dir, ["commit", joined.target]).fails(2, "there are no parts to join");
+        joined.is_as_before();
+    }
+}
+
+macro_rules! tidied_up {
+    ($($name:ident: $ending:expr),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            is_tidied_up($ending);
+        }
+    )*};
+}
+
+tidied_up! {
+    a_commit_that_died_at_its_end_is_tidied_up_of_a_dataset: DATASET,
+    a_commit_that_died_at_its_end_is_tidied_up_of_a_shuffled_dataset: SHUFFLE,
+    a_commit_that_died_at_its_end_is_tidied_up_of_a_split: SPLIT,
+    a_commit_that_died_at_its_end_is_tidied_up_of_a_file: FILE,
+    a_commit_that_died_at_its_end_is_tidied_up_of_tar_files: TARS,
+    a_commit_that_died_at_its_end_is_tidied_up_of_a_folder: FOLDER,
+    a_commit_that_died_at_its_end_is_tidied_up_of_a_manifest: MANIFEST,
+    a_commit_that_died_at_its_end_is_tidied_up_of_a_shuffle_in_parts: GATHERED,
+}
+
+#[test]
+fn a_commit_removes_the_empty_folder_of_an_export() {
+    let joined = Joined::new(FILE);
+    joined.with(|_| false);
+    fs::remove_file(joined.leave()).unwrap();
+    joined.commits_again();
+    joined.is_as_before();
+}
+
+#[test]
+fn a_commit_that_tidies_up_leaves_what_another_process_holds() {
+    for ending in [FILE, TARS, FOLDER, MANIFEST, GATHERED] {
+        let joined = Joined::new(ending);
+        let left = joined.leave();
+        let held = LocalStorage::positioned().lock(&left).unwrap().unwrap();
+        joined.with(|_| false);
+        joined.commits_again();
+        assert!(left.exists() && !joined.parts().exists(), "{}", joined.left);
+        // No lock of ours.
+        drop(held);
+        fs::remove_file(&left).unwrap();
+        let mine =
+            left.with_extension(if joined.target.ends_with("json") { "lock" } else { "txt" });
+        fs::write(&mine, "precious").unwrap();
+        joined.with(|_| false);
+        joined.commits_again();
+        assert_eq!(fs::read(&mine).unwrap(), b"precious");
+        // A part is about to begin.
+        fs::create_dir(joined.parts()).unwrap();
+        let lock = joined.parts().join("part-1-of-2.lock");
+        let held = LocalStorage::positioned().lock(&lock).unwrap().unwrap();
+        run(&joined.dir, ["commit", joined.target]).fails(2, "there are no parts to join");
+        assert!(lock.exists());
+        drop(held);
+        fs::write(joined.parts().join("plan.00ff.new"), "{").unwrap();
+        run(&joined.dir, ["commit", joined.target]).fails(2, "there are no parts to join");
+        assert_eq!(names(&joined.parts()).len(), 2);
+    }
+}

@@ -1,0 +1,51 @@
+//! The end of a commit: what it has made stays, and all else that is its own goes.
+//!
+//! The parts go last, as only they tell a later commit that there is something left to remove. What lies
+//! next to the output goes before them, and is gone for good: a power failure must not bring it back once
+//! no parts are there. What another process holds stays, and so does what is of others.
+
+use std::path::Path;
+
+use super::Parts;
+use super::export_dir::ExportDir;
+use super::format::Format;
+use super::monitor::{Monitor, Notice};
+use super::plan::Plan;
+use super::scattered::remove_scattered;
+use crate::error::Result;
+use crate::format::dataset::shards::is_manifest;
+use crate::storage::{self, LocalStorage, Lock, Storage};
+
+/// Removes what conversions to this output have left, once it is [published](Parts::published). If it is
+/// interrupted, it can be repeated.
+pub(super) fn remove_all_but_output(
+    parts: Parts,
+    lock: Option<Lock>,
+    output: &Path,
+    monitor: &mut dyn Monitor,
+) -> Result<()> {
+    // Of the first pass of a shuffle, as far as this machine has it.
+    if let Some(elsewhere) = remove_scattered(output)? {
+        monitor.notice(Notice::ScatterElsewhere(elsewhere));
+    }
+    if !parts.are_objects() {
+        match format_of(&parts, output) {
+            // A writer of a dataset removes all before it is done.
+            Format::Dataset if !output.to_str().is_some_and(is_manifest) => {}
+            Format::Dataset => storage::remove_dead_lock(&LocalStorage::mapped(), output)?,
+            _ => ExportDir::clear_dead(output)?,
+        }
+        LocalStorage::mapped().sync_dir(output.parent().unwrap_or(Path::new("")))?;
+    }
+    // What is open cannot be removed everywhere.
+    drop(lock);
+    parts.remove()
+}
+
+/// The format of the output. Where the plan is gone, all but the parts is gone too.
+fn format_of(parts: &Parts, output: &Path) -> Format {
+    match Plan::from_json(parts.plan(), output) {
+        Ok(plan) => plan.conversion.output_format(),
+        Err(_) => Format::of_output(output),
+    }
+}

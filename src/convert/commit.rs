@@ -576,7 +576,7 @@ impl<'a> Joining<'a> {
             }
             match self.parts.place(&path)? {
                 Place::Made => {}
-                Place::Free | Place::Before => all = false,
+                Place::Free | Place::Before | Place::Begun => all = false,
                 Place::Foreign => return Err(export::foreign(&path)),
             }
         }
@@ -585,12 +585,14 @@ impl<'a> Joining<'a> {
 
     /// Publishes one of the datasets. The parts recognise it by its data file.
     fn publish(&self, mut writer: Writer, path: &Path) -> Result<Stats> {
+        let staged = staged(path);
         let noted = writer.flush().and_then(|()| {
-            self.parts.will_publish(&staging::dir_of(path).join("data"), path)?;
+            self.parts.will_publish(&staged, path)?;
             // Something else may have come there meanwhile.
             match self.parts.place(path)? {
-                Place::Foreign => Err(export::foreign(path)),
-                _ => Ok(()),
+                Place::Begun if is_beginning(path, &staged)? => Ok(()),
+                Place::Begun | Place::Foreign => Err(export::foreign(path)),
+                Place::Free | Place::Before | Place::Made => Ok(()),
             }
         });
         if let Err(error) = noted {
@@ -619,7 +621,7 @@ impl<'a> Joining<'a> {
         match split.seed() {
             None => {
                 let writers = self.writers(&paths, false)?;
-                let written = self.write_split(assignment, writers, monitor)?;
+                let written = self.write_split(assignment, writers, &paths, monitor)?;
                 (skipped, different) = (written.skipped, written.different);
                 assignment = written.assignment;
                 for (at, mut writer) in written.writers.into_iter().enumerate() {
@@ -636,7 +638,7 @@ impl<'a> Joining<'a> {
                             .map(|at| self.parts.dir().join(format!("joined-{at}.msgpack")))
                             .collect();
                         let writers = self.writers(&meanwhile, true)?;
-                        let written = self.write_split(assignment, writers, monitor)?;
+                        let written = self.write_split(assignment, writers, &[], monitor)?;
                         (skipped, different) = (written.skipped, written.different);
                         assignment = written.assignment;
                         for writer in written.writers {
@@ -650,7 +652,10 @@ impl<'a> Joining<'a> {
                     let options = options.overwrite(self.conversion.options.overwrite);
                     let mut writer = options.create(path)?;
                     self.conversion.set_labels(&mut writer, labels.as_deref())?;
-                    if let Err(error) = shuffle(from, seed, &mut writer, monitor) {
+                    let shuffled = self.parts.are_begun([(staged(path), path)]);
+                    let shuffled =
+                        shuffled.and_then(|()| shuffle(from, seed, &mut writer, monitor));
+                    if let Err(error) = shuffled {
                         let _ = writer.abort();
                         return Err(error);
                     }
@@ -684,17 +689,22 @@ impl<'a> Joining<'a> {
         paths.iter().map(|path| options.clone().create(path)).collect()
     }
 
-    /// Writes each sample to the dataset that it belongs to.
+    /// Writes each sample to the dataset that it belongs to. Those that are `begun` are to be published.
     fn write_split(
         &self,
         assignment: Assignment,
         writers: Vec<Writer>,
+        begun: &[PathBuf],
         monitor: &mut dyn Monitor,
     ) -> Result<WrittenSplit> {
         let total = Total { samples: Some(self.samples), ..Total::default() };
         monitor.begin(Phase::Joining, total);
         let mut writer = SplitWriter { assignment, writers };
-        let mut source = match self.source() {
+        let noted = match begun.is_empty() {
+            true => Ok(()),
+            false => self.parts.are_begun(begun.iter().map(|path| (staged(path), path))),
+        };
+        let mut source = match noted.and_then(|()| self.source()) {
             Ok(source) => source,
             Err(error) => {
                 writer.abort();
@@ -818,6 +828,25 @@ fn sizes((samples, bytes): (u64, u64)) -> String {
 
 fn counted(done: &Done) -> String {
     sizes((done.samples, done.bytes))
+}
+
+/// Where the samples of a dataset are while it is written.
+fn staged(dataset: &Path) -> PathBuf {
+    staging::dir_of(dataset).join("data")
+}
+
+/// Whether the second file begins with all that is in the first.
+fn is_beginning(path: &Path, of: &Path) -> Result<bool> {
+    let (file, of) = (LocalStorage::mapped().open(path)?, LocalStorage::mapped().open(of)?);
+    let mut end = 0;
+    while end < file.len() {
+        let next = end..file.len().min(end + (1 << 20));
+        if next.end > of.len() || file.read(next.clone())? != of.read(next.clone())? {
+            return Ok(false);
+        }
+        end = next.end;
+    }
+    Ok(true)
 }
 
 /// The CRC-32 of a file.

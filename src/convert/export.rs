@@ -295,7 +295,8 @@ pub(super) fn clear_place(format: Format, path: &Path, parts: &Parts) -> Result<
             Place::Free | Place::Before => Ok(()),
             Place::Made if path.is_dir() => fs::remove_dir_all(&path),
             Place::Made => fs::remove_file(&path),
-            Place::Foreign => return Err(foreign(&path)),
+            // Only datasets are published by repairs.
+            Place::Begun | Place::Foreign => return Err(foreign(&path)),
         };
         removed.map_err(|error| Error::io(&path, error))?;
     }

@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
 use crate::note;
 use crate::regular::open_regular;
-use crate::storage::LocalStorage;
+use crate::storage::{FileId, LocalStorage};
 
 /// The most bytes of a note: a part of as many shards as a manifest may list has fewer.
 pub(super) const MAX_NOTE: u64 = 128 << 20;
@@ -67,6 +67,10 @@ pub(super) struct Commit {
     pub(super) plan: Option<String>,
     pub(super) before: BTreeMap<String, Option<Seen>>,
     pub(super) made: BTreeMap<String, Seen>,
+    /// The numbers of the files in which each dataset was written, by one run after the other: a repair may
+    /// have published one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) begun: BTreeMap<String, Vec<FileId>>,
 }
 
 /// By what a file or folder is known again. A rename changes none of it.
@@ -74,7 +78,7 @@ pub(super) struct Commit {
 #[serde(deny_unknown_fields)]
 pub(super) struct Seen {
     /// The numbers of the device and the file, where the system has any.
-    id: (u64, u64),
+    pub(super) id: FileId,
     bytes: u64,
     /// Seconds and nanoseconds.
     modified: (u64, u32),

@@ -20,7 +20,6 @@
 //! `part-I-of-N.shards` says as well that the part is finished, and `published` may also say that the
 //! conversion was given up, and that a repair is removing it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -512,7 +511,21 @@ impl Parts {
         let before = targets.iter().map(|path| Ok((name_of(path), Seen::at(path)?)));
         let before = before.collect::<Result<_>>()?;
         let plan = Some(self.digest.clone());
-        self.note_commit(&Commit { plan, before, made: BTreeMap::new() })
+        self.note_commit(&Commit { plan, before, ..Commit::default() })
+    }
+
+    /// Notes in which files datasets are being written, each with the name that it will have.
+    pub(super) fn are_begun<'a>(
+        &self,
+        datasets: impl IntoIterator<Item = (PathBuf, &'a PathBuf)>,
+    ) -> Result<()> {
+        let mut commit = self.read_commit()?;
+        for (staged, target) in datasets {
+            if let Some(seen) = Seen::at(&staged)?.filter(|seen| seen.id != (0, 0)) {
+                commit.begun.entry(name_of(target)).or_default().push(seen.id);
+            }
+        }
+        self.note_commit(&commit)
     }
 
     /// Notes that what is now at `staged` is about to be renamed to `target`, so that it is known
@@ -538,6 +551,9 @@ impl Parts {
         Ok(match (commit.made.get(&name), commit.before.get(&name)) {
             (Some(made), _) if seen.is(made) => Place::Made,
             (_, Some(Some(before))) if seen.is(before) => Place::Before,
+            _ if commit.begun.get(&name).is_some_and(|begun| begun.contains(&seen.id)) => {
+                Place::Begun
+            }
             _ => Place::Foreign,
         })
     }
@@ -831,6 +847,8 @@ pub(super) enum Place {
     Before,
     /// What was made of the parts.
     Made,
+    /// What a repair published of a commit that was cut short, and others may have changed since.
+    Begun,
     /// Something else.
     Foreign,
 }

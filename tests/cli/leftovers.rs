@@ -541,3 +541,34 @@ fn a_commit_that_tidies_up_leaves_what_another_process_holds() {
         assert_eq!(names(&joined.parts()).len(), 2);
     }
 }
+
+/// A commit of several datasets that is killed may be followed by a repair of one of them.
+#[cfg(unix)]
+#[test]
+fn a_commit_replaces_what_a_repair_published_of_it_and_nothing_more() {
+    let joined = Joined::new(SPLIT);
+    let data = joined.dir.path().join("x-a.msgpack");
+    let whole = fs::read(&data).unwrap();
+    assert!(!whole.is_empty());
+    for (found, is_ours) in [(&whole[..], true), (&[], true), (b"\x80", false)] {
+        joined.with(|name| name == "published");
+        // Killed before it was noted what would be published.
+        let note = json!({
+            "before": {"x-a.msgpack": null, "x-b.msgpack": null},
+            "made": {"x-b.msgpack": seen(&joined.dir.path().join("x-b.msgpack"))},
+            "begun": {"x-a.msgpack": [seen(&data)["id"]]},
+        });
+        fs::write(joined.parts().join("commit"), note.to_string()).unwrap();
+        // In place, so that the file keeps its number.
+        fs::write(&data, found).unwrap();
+        let again = run(&joined.dir, ["commit", "x.msgpack"]);
+        if is_ours {
+            again.exits(0);
+            assert_eq!(fs::read(&data).unwrap(), whole);
+            joined.is_as_before();
+        } else {
+            again.fails(2, "was put there since");
+            assert_eq!(fs::read(&data).unwrap(), found);
+        }
+    }
+}

@@ -268,6 +268,16 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
                 .to_owned()
         }
         Remedy::ListFields => format!("\"kiste info {}\" lists the fields", quoted(path?)),
+        Remedy::UndoShuffle => {
+            "\"kiste repair OUT --undo\" removes what the shuffle to OUT has written; then start it \
+             again"
+                .to_owned()
+        }
+        Remedy::OtherShuffle => {
+            "finish that shuffle with its own options, or remove it with \"kiste repair OUT --undo\" \
+             and start again"
+                .to_owned()
+        }
         Remedy::Advice(advice) => (*advice).to_owned(),
         Remedy::NewParts(remedy, dir) => {
             let remedy = worded(remedy, path)?;
@@ -302,8 +312,8 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
         // The store looked for it.
         ErrorKind::NotFound if is_url(path) && kiste::storage::is_url(path) => None,
         ErrorKind::NotFound if is_url(path) => Some(
-            "datasets are read from URLs, by the commands that read datasets, and sources of \
-             \"kiste convert\": copy it to a disk, or mount it"
+            "URLs of datasets and of sources of \"kiste convert\" begin with s3://, gs://, az://, \
+             abfss://, https://, http:// or file://: copy other files to a disk, or mount them"
                 .to_owned(),
         ),
         ErrorKind::Damaged if is_url(path) && data != path => Some(

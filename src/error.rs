@@ -5,8 +5,8 @@
 //! [`FormatError`](crate::format::FormatError), which knows positions but no files: the layer that
 //! read the bytes adds the file.
 //!
-//! A message says what is wrong, not which command to type: that is for programs that have
-//! commands, which go by the kind.
+//! A message says what is wrong, not which command to type: programs with commands choose the hint
+//! from the kind and the [`Remedy`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -147,6 +147,11 @@ pub enum Remedy {
     NameArray(Vec<String>),
     /// Number labels by their names, or give up the names.
     MergeLabels,
+    /// Remove what an unfinished shuffle in parts has written, and start it again: see
+    /// [`repair`](crate::repair).
+    UndoShuffle,
+    /// Finish another shuffle in parts that was started for this output, or remove it.
+    OtherShuffle,
     /// Something else, in words that name no command and no option.
     Advice(&'static str),
     /// The first of these with new parts, after the directory of the old ones is removed.

@@ -10,7 +10,8 @@
 //!         │ convert                               │ array: packed · chunked · staged
 //!         ▼                                       ▼
 //!      Writer ──▶ data.msgpack + .offsets .keys .key_hashes .filter .md5
-//!                       │  storage: memory map · positioned reads · memory
+//!                       │  storage: memory map · positioned reads · memory · object stores
+
 //!                       ▼
 //!    reader: dataset · shards · list · directory · zip ◀──┐
 //!                       │                                  ├── loader ──▶ batches for a rank
@@ -40,7 +41,7 @@
 //! # Feeding a training loop
 //!
 //! A [`sampler`] decides the order, in numbers, and a [`loader`] reads in that order on threads. Two
-//! integers, epoch and step, are enough to resume at the exact sample.
+//! integers, epoch and position, are enough to resume at the exact sample.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -104,7 +105,7 @@
 //! # Features
 //!
 //! Without any feature there is what datasets need: [`Writer`], [`DatasetReader`], [`verify`],
-//! [`repair`], [`sampler`], [`loader`], from 40 crates and without a C compiler. NumPy arrays in
+//! [`repair`], [`sampler`], [`loader`], from 34 crates and without a C compiler. NumPy arrays in
 //! samples are bytes to it, and a deep verification does not decode them. The default features are for
 //! the command. A program takes the library without them, and adds what it needs:
 //!
@@ -126,7 +127,7 @@
 //!
 //! Opening a dataset reads a few pages, at any size. A sample by index is a look into the map: it is
 //! not copied until it is decoded. A sample by key costs one hash, and usually one page. Writing is
-//! bound by MD5 for large samples (about 0.6 GB/s on one core; it can be left out). All errors are one
+//! bound by MD5 for large samples (up to 0.9 GB/s on one core; it can be left out). All errors are one
 //! type, [`Error`], that fits a register and names file, sample and position.
 //!
 //! # Contracts

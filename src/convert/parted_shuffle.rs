@@ -29,7 +29,7 @@ use super::scattered::{Scatter, Scattering};
 use super::{Conversion, Emit, Input, Monitor, Part, Phase, Progress, Report, Total, commit};
 use crate::dataset::DatasetReader;
 use crate::dataset::index::recorded_md5;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::shards::is_manifest;
 use crate::note;
 use crate::sampler::{Order, Sampler, Shuffle};
@@ -386,9 +386,7 @@ fn scattered(scatter: &Scatter, part: Part, plan: &Plan) -> Result<Option<Scatte
     if noted.plan != *plan {
         let message = "it was made of another source, seed or number of parts";
         let error = Error::new(ErrorKind::Invalid, message).at(&path);
-        return Err(
-            error.advise("remove it with \"kiste repair --undo\" of the output, and begin again")
-        );
+        return Err(error.with_remedy(Remedy::OtherShuffle));
     }
     check_runs(&noted.runs, stretch(plan.samples, part), plan.parts)
         .map_err(|message| Error::new(ErrorKind::Damaged, message).at(&path))?;
@@ -584,7 +582,7 @@ fn check_runs(runs: &[Run], stretch: Range<u64>, parts: usize) -> Result<(), Str
 fn changed(path: &Path) -> Error {
     let message = "the file is not what the first pass wrote";
     let error = Error::new(ErrorKind::Damaged, message).at(path);
-    error.advise("remove all of it with \"kiste repair --undo\" of the output, and begin again")
+    error.with_remedy(Remedy::UndoShuffle)
 }
 
 #[cfg(test)]

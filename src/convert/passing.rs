@@ -1,4 +1,4 @@
-//! Samples from a source to a writer: the one loop that all conversions share.
+//! Samples from a source to a writer: the loop that conversions share, in one run or in parts.
 
 use super::bad::{BadInput, Quarantine, Tally};
 use super::monitor::{Monitor, Progress, check_cancelled};

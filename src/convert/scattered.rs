@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Part;
 use super::part_objects::{Lost, PartObjects, TRIES, at_once};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::note::{self, required};
 use crate::regular;
 use crate::storage::{self, Expected, ReplaceFile, Sink, Source, Storage, UploadNote};
@@ -147,7 +147,7 @@ impl Plan {
 fn ended(output: &Path) -> Error {
     let message = "the shuffle to this manifest is being removed";
     let error = Error::new(ErrorKind::Invalid, message).at(storage::shown(output));
-    error.advise("\"kiste repair --undo\" removes the rest; then it can begin again")
+    error.with_remedy(Remedy::UndoShuffle)
 }
 
 /// A part of a shuffle that is not the one that was begun.
@@ -155,7 +155,7 @@ fn another(output: &Path) -> Error {
     let message =
         "another shuffle to this manifest has begun, with another directory or number of parts";
     let error = Error::new(ErrorKind::Invalid, message).at(storage::shown(output));
-    error.advise("continue that one, or remove it with \"kiste repair --undo\"")
+    error.with_remedy(Remedy::OtherShuffle)
 }
 
 /// The files of a shuffle between its passes.

@@ -92,7 +92,7 @@ fn equal_classes_have_no_bars() {
     dataset(&dir, "c.msgpack", (0..2000).map(sample).collect());
     let text = run(&dir, ["stat", "c.msgpack"]).quietly().out;
     let label = section(&text, "classes of label");
-    assert_eq!(label, ["  1,000 values, each of 2 samples", "  --field shows all"]);
+    assert_eq!(label, ["  1,000 values, each of 2 samples", "  select this field to see all"]);
     run(&dir, ["stat", "c.msgpack", "--html", "page.html"]).quietly();
     let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
     assert!(page.matches("<rect").count() < 100, "{}", page.matches("<rect").count());

@@ -148,10 +148,10 @@ fn classes(rows: &[Row], most: usize) -> String {
     };
     text += &bars(shown, false);
     if shown.is_empty() {
-        text += "  --field shows all\n";
+        text += "  select this field to see all\n";
     } else if shown.len() < rows.len() {
         let more = units::count((rows.len() - shown.len()) as u64);
-        _ = writeln!(text, "  and {more} more: --field shows all");
+        _ = writeln!(text, "  and {more} more: select this field to see all");
     }
     text
 }
@@ -180,7 +180,7 @@ fn different(field: &FieldSummary) -> Option<String> {
     }
     Some(match count == field.present {
         true => String::from("  all different\n"),
-        false => format!("  {} different: --field shows all\n", units::count(count)),
+        false => format!("  {} different: select this field to see all\n", units::count(count)),
     })
 }
 

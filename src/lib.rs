@@ -11,7 +11,6 @@
 //!         ▼                                       ▼
 //!      Writer ──▶ data.msgpack + .offsets .keys .key_hashes .filter .md5
 //!                       │  storage: memory map · positioned reads · memory · object stores
-
 //!                       ▼
 //!    reader: dataset · shards · list · directory · zip ◀──┐
 //!                       │                                  ├── loader ──▶ batches for a rank

@@ -192,7 +192,7 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         }
         Remedy::NewKeys => "--key '{key}' appends with the new keys".to_owned(),
         Remedy::SkipBad => {
-            "--bad skip leaves out what is bad, --bad quarantine sets it aside".to_owned()
+            "--bad skip leaves out bad input, --bad quarantine sets it aside".to_owned()
         }
         Remedy::Resume => {
             format!("the same command with --resume continues, or try: {}", repair())
@@ -203,16 +203,16 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         ),
         Remedy::Salvage => salvage(path?),
         Remedy::TrustData => format!(
-            "{}; --force --trust-data takes the data as it is, and forgets what says otherwise",
+            "{}; --force --trust-data takes the data as it is, and replaces what contradicts it",
             salvage(path?)
         ),
         Remedy::AllowOutside => {
             "--allow-outside reads it, if you trust those who made the files".to_owned()
         }
         Remedy::ResumeFiles => "--resume is for files".to_owned(),
-        Remedy::NameInput(names) => format!("say what it is with --from {}", one_of(names)),
+        Remedy::NameInput(names) => format!("name its format with --from {}", one_of(names)),
         Remedy::ReadAs(name) => {
-            format!("--from {name} reads it nevertheless, and says where it is damaged")
+            format!("--from {name} reads it anyway, and reports where it is damaged")
         }
         Remedy::DatasetFirst => {
             "make datasets first: kiste convert SRC some.msgpack with these options, then kiste \
@@ -221,7 +221,7 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         }
         Remedy::MakeDataset => {
             let (from, to) = (quoted(path?), quoted(&path?.with_extension("msgpack")));
-            format!("\"kiste convert {from} {to}\" makes one of it")
+            format!("\"kiste convert {from} {to}\" makes a dataset of it")
         }
         Remedy::WriteDataset => "--to dataset writes one".to_owned(),
         Remedy::KeyField => {
@@ -232,10 +232,10 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
             let known = encoding.map_or(String::new(), |name| format!(", if all of it is {name}"));
             format!("a copy in UTF-8 can be read{known}: iconv -f {name} -t UTF-8 {path} > COPY")
         }
-        Remedy::PlainJson => "--plain-json takes names with $ as they are".to_owned(),
-        Remedy::PlainQuotes => "--quote none takes quotes as characters of the text".to_owned(),
+        Remedy::PlainJson => "--plain-json reads names with $ as ordinary names".to_owned(),
+        Remedy::PlainQuotes => "--quote none reads quotes as ordinary characters".to_owned(),
         Remedy::EditImages => {
-            "--resize, --image-format and --verify-images do something".to_owned()
+            "use it with --resize, --image-format or --verify-images".to_owned()
         }
         Remedy::DropField(name) => format!("--drop {name} leaves it out"),
         Remedy::RaiseLimit(option) => {
@@ -290,7 +290,7 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
 /// How to save what is whole of the dataset that a file belongs to.
 fn salvage(path: &Path) -> String {
     let data = quoted(&SideFile::data_of(path));
-    format!("\"kiste repair {data} -o OUT\" saves what is whole")
+    format!("\"kiste repair {data} -o OUT\" saves all whole samples")
 }
 
 fn hint_for(error: &kiste::Error) -> Option<String> {

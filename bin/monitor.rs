@@ -104,7 +104,7 @@ fn hint_for(kind: LeftOut) -> Option<&'static str> {
         LeftOut::SplitLabel => "each of the folders can be converted alone",
         LeftOut::NumberLabel => "in a list, --guess-types keeps labels that are numbers",
         LeftOut::TextAfterQuote | LeftOut::LinesInQuotes => {
-            "--quote none takes quotes as characters of the text"
+            "--quote none reads quotes as ordinary characters"
         }
         LeftOut::NoImage | LeftOut::CutImage => {
             "--verify-images decodes all images, and --bad skip leaves out the damaged ones"

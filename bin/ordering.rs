@@ -16,7 +16,7 @@ pub(crate) struct Ordering {
     #[arg(long, value_name = "NAME", default_value = "shuffle", hide_possible_values = true)]
     #[arg(value_parser = named::<SamplerName>(SamplerName::ALL.map(SamplerName::name)))]
     pub(crate) sampler: SamplerName,
-    /// Another seed is another order; without one 0, or what Python takes for its samplers
+    /// Seed of the order [default: 0, or Python's default for its samplers]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub(crate) seed: Option<i128>,
     /// Samples in the window (block, 65536) or buffer (datadings-quasi, 0.01); a number below 1

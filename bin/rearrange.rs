@@ -18,7 +18,7 @@ use crate::{file, interrupt};
 /// Whether there is to be .lookup.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Lookup {
-    /// Write .lookup, with which keys are found at once, for few samples too [default: from 1,024 samples on]
+    /// Write .lookup, which speeds up finding keys, for few samples too [default: from 1,024 samples on]
     #[arg(long, overrides_with = "no_lookup")]
     lookup: bool,
     /// Never write .lookup
@@ -41,7 +41,7 @@ pub(crate) struct Writing {
     no_md5: bool,
     #[command(flatten)]
     lookup: Lookup,
-    /// Also write .crc, with which verify names the samples that are damaged
+    /// Also write .crc, so that verify can name the damaged samples
     #[arg(long)]
     crc: bool,
     /// Do not wait for the disk: faster, but a power failure can lose what was written

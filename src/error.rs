@@ -31,8 +31,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A file holds something that it must not: it is truncated, changed, or was never of this
-    /// format. [`verify`](crate::verify) lists all such places, [`repair`](crate::repair) saves
-    /// what is whole.
+    /// format. [`verify`](crate::verify) lists all such places, [`repair`](crate::repair) saves all whole samples.
     Damaged,
     /// A write to this dataset was cut short. The earlier dataset, if there was one, is intact;
     /// [`repair`](crate::repair) finishes or undoes the write.

@@ -149,20 +149,28 @@ fn written_reference() -> String {
     // Commands are what the help lists in two columns below the usage.
     let listed = |help: &str| -> Vec<String> {
         let commands = help.split("\nUsage:").nth(1).unwrap_or_default();
+        let commands = commands.split("\nGlobal options:").next().unwrap_or_default();
         let commands = commands.split("\nOptions:").next().unwrap_or_default();
         let lines = commands.lines().filter_map(|line| line.strip_prefix("  "));
         let names = lines.filter_map(|line| line.split_once("  ")).map(|(name, _)| name);
         names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
     };
     let mut text = String::from(
-        "# All commands and options\n\nThis is what `kiste COMMAND --help` prints, of the command \
-         with all features; it is written by the tests (`tests/guide.rs`).\n",
+        "# All commands and options\n\nThis is what `kiste --help` and `kiste COMMAND --help` print, \
+         with all features. Every command takes the global options of the first section. The tests \
+         write this page (`tests/guide.rs`).\n",
     );
     let mut add = |names: &[&str]| {
         let page = help(names);
-        let page: Vec<&str> = page.lines().map(str::trim_end).collect();
-        text += &format!("\n## kiste {}\n\n```text\n{}\n```\n", names.join(" "), page.join("\n"));
+        let mut page: Vec<&str> = page.lines().map(str::trim_end).collect();
+        // One line and an empty one in the help of each command, which the first section makes superfluous.
+        if let Some(at) = page.iter().position(|line| line.starts_with("Global options (see ")) {
+            page.drain(at..at + 2);
+        }
+        let name = [&["kiste"], names].concat().join(" ");
+        text += &format!("\n## {name}\n\n```text\n{}\n```\n", page.join("\n"));
     };
+    add(&[]);
     for name in listed(&help(&[])) {
         add(&[&name]);
         if name == "array" || name == "blpk" {

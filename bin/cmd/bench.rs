@@ -16,14 +16,14 @@ use crate::output::Output;
 
 /// Measure how fast samples are read, and what the limit is
 ///
-/// Every sample is read once a pass and decoded, or with --raw only copied. The first pass may
-/// have to wait for the disk, later ones find everything in memory that fits: --passes shows both.
-/// All but the loader read on one thread.
+/// Every sample is read once a pass and decoded, or with --raw only copied. The first pass may have to wait for
+/// the disk; later passes read from memory what fits there: --passes shows both. Only the loader uses several
+/// threads.
 ///
-/// --mode loader makes batches on threads, as training does, and says where the time goes: how long
-/// the loop waits for batches, what the threads do meanwhile, and whether the processor, the storage
-/// or the queue is the limit. With --step-ms it also says whether the loader keeps up with a
-/// training step of that time.
+/// --mode loader makes batches on threads, as training does, and says where the time goes: how long the
+/// loop waits for batches, what the threads do in that time, and whether the processor, the storage or
+/// the queue is the limit. With --step-ms it also says whether the loader keeps up with a training step
+/// of that time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -39,10 +39,10 @@ pub(crate) struct Args {
     /// Times to read everything
     #[arg(long, value_name = "N", default_value_t = 1)]
     passes: u64,
-    /// Read only N samples a pass, the first ones of the order; the loader ends its last batch
+    /// Read only the first N samples of each pass; the loader completes its last batch
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Threads of the loader; 0 loads on the thread of the loop [default: one a core]
+    /// Threads of the loader; 0 loads on the thread of the loop [default: one per core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Samples in a batch of the loader [default: 256]

@@ -15,7 +15,7 @@ use crate::output::Output;
 pub(crate) struct Args {
     /// Directory of the cache [default: that of KISTE_CACHE]
     dir: Option<PathBuf>,
-    /// Remove what is in it
+    /// Empty it
     #[arg(long)]
     clear: bool,
     /// Print one JSON object
@@ -30,9 +30,7 @@ Examples:
   kiste cache
   kiste cache --clear
 
-Set KISTE_CACHE, and every command keeps what it reads from URLs in this directory: at most
-KISTE_CACHE_SIZE (default: 10G), shared by all processes, checked before it is used. A file that is
-replaced at its URL is fetched again. --clear leaves files that a process is writing to.";
+Set KISTE_CACHE, and every command keeps what it reads from URLs in this directory: at most KISTE_CACHE_SIZE (default: 10G), shared by all processes, verified before use. A file that is replaced at its URL is fetched again. --clear leaves files that a process is writing to.";
 
 #[derive(Serialize)]
 struct Usage {

@@ -12,15 +12,14 @@ use crate::render::{Form, Printer};
 
 /// Print samples, one a line: shortened for people, or whole as JSON lines
 ///
-/// Without --jsonl a line is for people: long strings are cut, and bytes and arrays are notes such
-/// as <bytes 281>, <array <f4 [32, 32]> or, of an array in a bloscpack container, <array <f4 [32,
-/// 32] packed>.
+/// Without --jsonl a line is for people: long strings are cut, and bytes and arrays are shown as <bytes 281>,
+/// <array <f4 [32, 32]> or, of an array in a bloscpack container, <array <f4 [32, 32] packed>.
 ///
-/// With --jsonl nothing is left out. A sample is a JSON object with its fields in their order; what
-/// JSON has no word for is an object such as {"$bin": "base64"}, which a container is, too. "convert --from jsonl" makes the
-/// same values of it again, and the same bytes wherever a program such as Python datadings wrote
-/// them: 32-bit floats come back as 64-bit ones, and numbers and lengths in more bytes than needed
-/// in the shortest form. If there are any, a note on standard error says so.
+/// With --jsonl nothing is left out. A sample is a JSON object with its fields in their order; values that JSON
+/// lacks, such as bytes and containers, are objects such as {"$bin": "base64"}. "convert --from jsonl" makes
+/// the same values again, and the same bytes if a program such as Python datadings wrote them. 32-bit floats
+/// come back as 64-bit ones, and numbers and lengths in more bytes than needed in the shortest form; a note on
+/// standard error says if there are any.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -10,8 +10,8 @@ use crate::output::Output;
 /// their order, so the result has the same bytes as one run, however many parts there are. Duplicate
 /// keys, shuffling and splitting follow the options of the parts. DST.parts is removed at the end.
 ///
-/// Of a dataset of many files, NAME.shards.json on a disk or at a URL, only the manifest is written: the
-/// parts have written their shards to their places.
+/// For a dataset of many files, NAME.shards.json on a disk or at a URL, only the manifest is written: the parts
+/// have written their shards already.
 ///
 /// If it is killed, run it again.
 #[derive(Debug, clap::Args)]
@@ -31,7 +31,7 @@ Examples:
   seq 16 | xargs -P 8 -I {} kiste convert photos/ photos.msgpack --part {}/16 &&
     kiste commit photos.msgpack
 
-Exit code 1 if parts are missing, or if the dataset was made but bad input was left out of it.";
+Exit code 1 if parts are missing, or if the dataset was written but bad input was left out.";
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {

@@ -20,7 +20,12 @@ Examples:
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut super::command_line(), "kiste", &mut script);
+        clap_complete::generate(
+            self.shell,
+            &mut super::command_line_with_globals(),
+            "kiste",
+            &mut script,
+        );
         output.bytes(&script)?;
         Ok(Exit::Yes)
     }

@@ -12,15 +12,15 @@ use crate::exit::{Exit, Failure, Outcome, flag};
 use crate::listing::{Listing, wrapped};
 use crate::output::Output;
 
-/// List the data sets that "kiste write" knows, or print all about one
+/// List the data sets that "kiste write" knows, or describe one
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Which one [default: all are listed]
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Print all of its classes: their numbers, names and colours, how many training images each
-    /// would fill, and its weight for training, where that was counted
+    /// Print its classes: numbers, names, colours, how many training images each would fill, and its weight for
+    /// training, where known
     #[arg(long, requires = "name")]
     classes: bool,
     /// Print JSON: an object, or a list of them

@@ -21,16 +21,16 @@ use crate::output::{Output, Stdout};
 
 /// See it work: 5,000 real images become a dataset, are verified, found and read
 ///
-/// The images are handwritten digits (MNIST) that come with the command. They are unpacked to
-/// DIR/digits, converted to DIR/digits.msgpack, and the result is compared with what Python
-/// datadings 3.4.7 made of them.
+/// The images are handwritten digits (MNIST) that come with the command. They are unpacked to DIR/digits,
+/// converted to DIR/digits.msgpack, and the result is compared with the dataset that Python datadings 3.4.7
+/// made of them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Folder to make
     #[arg(default_value = "kiste-demo")]
     dir: PathBuf,
-    /// Write to DIR even if it is there and was not made by an earlier demo
+    /// Write to DIR even if it exists and was not made by an earlier demo
     #[arg(long, short)]
     force: bool,
 }
@@ -98,8 +98,11 @@ impl Args {
         let ours = fs::read_to_string(&note).is_ok_and(|text| text.lines().next() == first_line);
         let empty = fs::read_dir(dir).map_err(at)?.next().is_none();
         if !(ours || empty || self.force) {
-            let message =
-                format!("{}: the folder is there and is no earlier demo", Shown::of(&dir));
+            let message = format!(
+                "{}: the folder exists and was not made by an earlier \
+                    demo",
+                Shown::of(&dir)
+            );
             let hint = "name another one, or --force to write to it all the same";
             return Err(Failure::trouble(message).hint(hint));
         }

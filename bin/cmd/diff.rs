@@ -8,11 +8,11 @@ use crate::exit::{Exit, Outcome};
 use crate::file;
 use crate::output::{Output, Stdout};
 
-/// Compare two datasets by key: what only one has, and which fields were changed
+/// Compare two datasets by key: samples that only one has, and fields that differ
 ///
-/// A line begins with "-" for a sample that only LEFT has, "+" for one that only RIGHT has, and
-/// "~" for one that both have with other bytes, followed by its fields that differ. The order of
-/// the samples does not matter; a note says if it is not the same.
+/// A line begins with "-" for a sample that only LEFT has, "+" for one that only RIGHT has, and "~" for one
+/// that both have with other bytes, followed by its fields that differ. The order of the samples does not
+/// matter; a note says if it differs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -8,7 +8,7 @@ use crate::file;
 use crate::output::Output;
 use crate::rearrange::{InOut, MadeOf};
 
-/// Write the samples of which a condition is true
+/// Write the samples for which a condition is true
 ///
 /// A condition compares fields with values:
 ///

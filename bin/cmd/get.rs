@@ -11,9 +11,9 @@ use crate::output::Output;
 
 /// Find one sample by its key and print it, or one field of it
 ///
-/// A whole sample is printed as one line of JSON, as "cat --jsonl" does. Of a field that is text or
-/// bytes just these are written, without a line end or anything else; any other field is JSON. On a
-/// terminal control characters in text are escaped, but for newlines and tabs.
+/// A whole sample is printed as one line of JSON, as "cat --jsonl" does. A field of text or bytes is written as
+/// it is, without a line end; any other field is JSON. On a terminal, control characters in text are escaped,
+/// except newlines and tabs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Only this field
     #[arg(long, value_name = "NAME")]
     field: Option<String>,
-    /// Print a field that is text or bytes as JSON, too
+    /// Print fields of text and bytes as JSON, too
     #[arg(long)]
     json: bool,
     /// Write to this file instead of standard output

@@ -13,25 +13,26 @@ use crate::{file, interrupt};
 
 /// Make missing side files from the data
 ///
-/// The data file alone is enough; the index of datadings before 3.1 is used where there is one. The
-/// files are those that were written with the dataset, byte for byte. A .lookup that is there stays
-/// if it fits. Nothing is made of data that digests, checksums, offsets or keys contradict, as they are the
-/// only trace of what is damaged or lost. Of a dataset at a URL only a missing .lookup is made, and that only with --lookup.
+/// The data file alone is enough; the index of datadings before 3.1 is used where there is one. The files are
+/// the ones that were written with the dataset, byte for byte. An existing .lookup stays if it fits. Data that
+/// contradicts its digests, checksums, offsets or keys is refused, as these are the only evidence of what is
+/// damaged or lost. For a dataset at a URL only a missing .lookup is made, and only with --lookup.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Data files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Rebuild all side files, also those that are there
+    /// Rebuild all side files, existing ones too
     #[arg(long, short)]
     force: bool,
-    /// With --force: take the data as it is, and forget the digests, checksums, offsets and keys that say that it was another
+    /// With --force: take the data as it is, and replace the digests, checksums, offsets and keys that
+    /// contradict it
     #[arg(long, requires = "force")]
     trust_data: bool,
     #[command(flatten)]
     lookup: Lookup,
-    /// Also make .crc, a checksum of each sample, with which verify names those that are damaged
+    /// Also make .crc, a checksum of each sample, so that verify can name the damaged ones
     #[arg(long)]
     crc: bool,
     /// Do not make .md5, which takes a pass over the data

@@ -27,7 +27,7 @@ Examples:
   kiste info train.msgpack
   kiste info train.msgpack --json | jq .samples
 
-Fields, their types and their arrays are those of the first 100 samples. Behind a URL, info fetches
+Fields, their types and arrays are taken from the first 100 samples. Behind a URL, info fetches
 these samples and all of .offsets: 8 bytes for each sample of the dataset.";
 
 #[derive(Serialize)]

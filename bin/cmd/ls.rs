@@ -9,8 +9,8 @@ use crate::output::{Output, Stdout};
 
 /// List keys, one a line
 ///
-/// To a pipe or a file keys are printed as they are, so one that holds a line end takes several
-/// lines. On a terminal control characters are escaped. With --jsonl every key is one line.
+/// To a pipe or a file keys are printed unchanged, so a key with a line end takes several lines. On a terminal
+/// control characters are escaped. With --jsonl every key is one line.
 #[derive(Debug, clap::Args)]
 #[command(aliases = ["list", "keys"], after_help = EXAMPLES)]
 pub(crate) struct Args {

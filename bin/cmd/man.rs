@@ -16,7 +16,7 @@ Examples:
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let mut root = super::command_line().disable_help_subcommand(true);
+        let mut root = super::command_line_with_globals().disable_help_subcommand(true);
         // Gives the commands their full names and the global options.
         root.build();
         let page = match &self.command {

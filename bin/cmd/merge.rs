@@ -19,9 +19,9 @@ use crate::rearrange::{Making, tell_seed};
 /// leaves out those that are exhausted. Samples of one input stay in their order: "kiste shuffle"
 /// changes that.
 ///
-/// All inputs have the same .labels, or none has: otherwise a number would mean two things. With
+/// All inputs must have the same .labels, or none: otherwise a number would mean two things. With
 /// --remap-labels the numbers in the field "label" change to those of one list: the labels of the
-/// first input, then names that only later ones have.
+/// first input, then names that only later inputs have.
 #[derive(Debug, clap::Args)]
 #[command(aliases = ["concat", "join"], after_help = EXAMPLES, override_usage = "kiste merge [OPTIONS] <IN>... <OUT>")]
 pub(crate) struct Args {
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Seed of the interleaving
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Of samples with one key take the first that comes, and count the others
+    /// Of samples with the same key take the first, and count the others
     #[arg(long)]
     skip_duplicates: bool,
     /// Number labels by their names in .labels, which may differ

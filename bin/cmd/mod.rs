@@ -78,12 +78,12 @@ pub(crate) struct Args {
         display_order = 102
     )]
     pub(crate) progress: Showing,
-    /// Read datasets with system calls, not through a memory map: slower, but a file that another
-    /// program truncates meanwhile is an error and does not kill kiste
+    /// Read datasets with system calls instead of a memory map: slower, but a file that another program
+    /// truncates is an error and does not kill kiste
     #[arg(long, global = true, display_order = 103)]
     pub(crate) untrusted: bool,
-    /// Read the files that a list, a table, an index or a manifest names wherever they are: outside of
-    /// its folder, also by a symbolic link, or at URLs
+    /// Allow the names in a list, table, index or manifest to lead out of its folder: by absolute paths, "..",
+    /// symbolic links or URLs
     #[arg(long, global = true, display_order = 104)]
     pub(crate) allow_outside: bool,
 }
@@ -189,14 +189,23 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Shell", &["completions", "man"]),
 ];
 
-/// The command line as clap knows it, with commands grouped in the help.
+/// The command line as clap knows it, with commands grouped in the help. Global options are in the help
+/// of `kiste` alone.
 pub(crate) fn command_line() -> clap::Command {
+    let command = command_line_with_globals();
+    let globals: Vec<clap::Arg> =
+        command.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
+    hide_globals(command, &globals)
+}
+
+/// The same, with the global options in the help of every command: for completions and manual pages.
+pub(crate) fn command_line_with_globals() -> clap::Command {
     let array = |command: clap::Command| {
-        let template = grouped(&command, array::GROUPS);
+        let template = grouped(&command, array::GROUPS, "Options");
         command.help_template(template).subcommand_required(true)
     };
     let command = Args::command().mut_subcommand("array", array);
-    let template = grouped(&command, GROUPS);
+    let template = grouped(&command, GROUPS, "Global options");
     let after = format!(
         "FILE is always the data file of a dataset; its side files are found by its name. All of them \
          are the files of Python datadings, byte for byte.\n\
@@ -205,6 +214,18 @@ pub(crate) fn command_line() -> clap::Command {
          or I/O error, 130 stopped by Ctrl-C, SIGTERM or SIGHUP."
     );
     command.help_template(template).after_help(after).subcommand_required(true)
+}
+
+/// Gives all commands below one hidden copies of the global options, where clap would add visible ones,
+/// and a line that names them.
+fn hide_globals(command: clap::Command, globals: &[clap::Arg]) -> clap::Command {
+    let names: Vec<_> = globals.iter().filter_map(|arg| arg.get_long()).collect();
+    let line = format!("Global options (see \"kiste --help\"): --{}", names.join(", --"));
+    command.mut_subcommands(|below| {
+        let after = below.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let hidden = globals.iter().map(|arg| arg.clone().hide(true));
+        hide_globals(below.args(hidden).after_help(format!("{line}\n\n{after}")), globals)
+    })
 }
 
 /// The widest line of help. Wider ones are hard to read.
@@ -226,7 +247,7 @@ fn described(about: &str, width: usize) -> String {
 }
 
 /// What the help of a command is made of that has commands itself.
-fn grouped(command: &clap::Command, groups: &[(&str, &[&str])]) -> String {
+fn grouped(command: &clap::Command, groups: &[(&str, &[&str])], options: &str) -> String {
     let width = help_width();
     let mut template = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
     for (group, names) in groups {
@@ -238,7 +259,7 @@ fn grouped(command: &clap::Command, groups: &[(&str, &[&str])]) -> String {
             template += &format!("  {LITERAL}{name:<12}{LITERAL:#} {about}\n");
         }
     }
-    template + &format!("\n{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}")
+    template + &format!("\n{HEADING}{options}:{HEADING:#}\n{{options}}{{after-help}}")
 }
 
 /// Takes these names, which completions and errors list, for values of the library.
@@ -337,6 +358,31 @@ mod tests {
             let help = command.clone().render_long_help().to_string();
             for wrong in ["Default: ", "(the default)", "docs/"] {
                 assert!(!help.contains(wrong), "{name}: {wrong}: {help}");
+            }
+        }
+    }
+
+    #[test]
+    fn global_options_are_in_the_help_of_kiste_alone() {
+        let mut command_line = command_line();
+        assert!(
+            command_line.render_long_help().to_string().contains("\n      --progress <FORM>\n")
+        );
+        command_line.build();
+        for (name, command) in all_commands(&command_line) {
+            let help = command.clone().render_long_help().to_string();
+            assert!(!help.contains("--progress <FORM>"), "{name}: {help}");
+            assert!(
+                name.contains("help") || help.contains("Global options (see"),
+                "{name}: {help}"
+            );
+        }
+        let complete = command_line_with_globals();
+        for command in [vec!["kiste", "cat", "-q", "x"], vec!["kiste", "array", "info", "-q", "x"]]
+        {
+            for line in [self::command_line(), complete.clone()] {
+                let matches = line.try_get_matches_from(&command).unwrap();
+                assert!(Args::from_arg_matches(&matches).unwrap().quiet, "{command:?}");
             }
         }
     }

@@ -22,13 +22,12 @@ use crate::output::Output;
 
 /// Print the order in which samples are seen: keys or indices, of an epoch, a rank or a batch
 ///
-/// An order follows from the sampler, the seed, the epoch and the number of samples: it is the
-/// same on every machine and in every release. This prints what a training run with these numbers
-/// sees, so that any batch of it can be looked at later, or a sample be found in it (--find).
+/// An order follows from the sampler, the seed, the epoch and the number of samples: it is the same on every
+/// machine and in every release. This prints what a training run with these numbers sees, so that you can
+/// inspect any batch of it later, or find a sample in it (--find).
 ///
-/// From its start an epoch is cut into batches, which are dealt out to the ranks in turn: in step
-/// T rank R of W has the batch number T × W + R. Without --step all batches of a rank are printed,
-/// without --world everything.
+/// An epoch is cut into batches, which are dealt out to the ranks in turn: in step T, rank R of W has batch T ×
+/// W + R. Without --step all batches of a rank are printed, without --world everything.
 ///
 /// Keys are printed as "ls" prints them: as they are, except on a terminal.
 #[derive(Debug, clap::Args)]
@@ -56,8 +55,8 @@ pub(crate) struct Args {
     /// Only the batch of this step, counted from 0
     #[arg(long, value_name = "T")]
     step: Option<u64>,
-    /// What happens to an end that is not a whole step: uneven (the last batches are shorter),
-    /// drop, or pad (with samples from the start). [default: uneven for one rank, pad for several]
+    /// What happens to an incomplete last step: uneven (its batches are shorter), drop, or pad (with samples
+    /// from the start). [default: uneven for one rank, pad for several]
     #[arg(long, value_name = "HOW", hide_possible_values = true)]
     tail: Option<End>,
     /// Print indices instead of keys

@@ -14,30 +14,30 @@ use crate::{file, interrupt};
 
 /// Finish or undo a write that was cut short, or save what is whole
 ///
-/// A write of which all samples are there is finished. Any other was cut short: the dataset that was
-/// there before is left as it was, and if there was none, --undo or --finish decides what to do with
-/// the samples that were written. What was to follow them is missing then.
+/// A write that has all its samples is finished. Any other was cut short: the old dataset stays as it was, and
+/// if there was none, --undo removes the samples that were written and --finish publishes them, without those
+/// that were to follow.
 ///
-/// At a URL, what a writer left that died is removed; a dataset that is complete stays. A writer that is
-/// still at work there publishes nothing then.
+/// At a URL, the files of a killed writer are removed; a complete dataset stays. A writer that is still running
+/// publishes nothing then.
 ///
-/// Of a dataset of many files (NAME.shards.json) it finds the shards that an unfinished conversion left
-/// and no manifest lists; --undo removes those that are as the conversion wrote them. At a URL it removes
-/// what was being uploaded as well, and a conversion that is still at work ends with an error.
+/// Of a dataset of many files (NAME.shards.json) it finds the shards of an unfinished conversion that no
+/// manifest lists; --undo removes them, unless something else has changed them. At a URL it also aborts
+/// incomplete uploads, and a conversion that is still running ends with an error.
 ///
-/// With -o nothing is changed in place: every whole sample of a damaged or half-written dataset is
-/// copied to a new one, and what could not be saved is listed. Where there is a .crc, it says which
-/// samples are whole; where there is none and the MD5 differs, nothing does. Either way
-/// OUT.repair.json keeps what was lost and the old digests, as OUT gets new ones.
+/// With -o nothing is changed in place: every whole sample of a damaged or half-written dataset is copied to a
+/// new one, and the samples that could not be saved are listed. A .crc tells which samples are whole; without
+/// one, and if the MD5 differs, this is not known. OUT.repair.json lists what was lost and keeps the old
+/// digests, as OUT gets new ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Data file
     file: PathBuf,
-    /// Publish the samples that were written whole: of a write that was cut short, its beginning
+    /// Publish the samples that were written: the beginning, if the write was cut short
     #[arg(long, conflicts_with = "undo")]
     finish: bool,
-    /// Remove what was written; the dataset that was there before stays
+    /// Remove the unfinished write; an old dataset stays
     #[arg(long)]
     undo: bool,
     /// Save every whole sample to a new dataset
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// Replace OUT if it exists
     #[arg(long, short, requires = "output")]
     force: bool,
-    /// Print one JSON object that says what was done
+    /// Print one JSON object with the result
     #[arg(long)]
     json: bool,
 }
@@ -57,7 +57,7 @@ Examples:
   kiste repair train.msgpack --finish
   kiste repair damaged.msgpack -o saved.msgpack
 
-Exit code 1 if it is for you to choose, if --finish published the beginning of a write that was cut
+Exit code 1 if you have to choose, if --finish published the beginning of a write that was cut
 short, if -o could not save everything, or if it saved data that does not match its MD5.";
 
 /// What was done, as JSON.
@@ -117,7 +117,7 @@ impl Args {
         if let Some(found) = found.as_ref().filter(|_| !self.undo) {
             let (message, way) = match found.is_shuffle {
                 true => (
-                    format!("{path}: a shuffle in parts has begun, with {shards} so far"),
+                    format!("{path}: a shuffle in parts was started, with {shards} so far"),
                     "its parts, run again, continue",
                 ),
                 false => (
@@ -169,7 +169,7 @@ impl Args {
         match repaired.samples.map(|samples| units::counted(samples, "sample")) {
             _ if did == Settled::Nothing => {}
             Some(samples) if repaired.cut_short => output.warn(format_args!(
-                "{path}: {did}: it has {samples}, but the write was cut short: what was to follow is missing"
+                "{path}: {did}: it has {samples}, but the write was cut short: the rest is missing"
             )),
             Some(samples) => {
                 output.note(format_args!("{path}: {did}: the dataset is whole and has {samples}"));
@@ -216,7 +216,7 @@ impl Args {
             ))
             .hint(format!(
                 "\"kiste repair {shell_path} --undo\" removes them, to write all again; \
-                 \"kiste repair {shell_path} --finish\" publishes the {whole} without what was to follow"
+                 \"kiste repair {shell_path} --finish\" publishes the {whole} without the rest"
             ))),
             (RepairAction::Refuse, _) => Err(Failure::no(format_args!(
                 "{path}: another program has written this dataset since a write was cut short, so \

@@ -9,9 +9,9 @@ use crate::rearrange::{InOut, MadeOf, scalars, tell_seed};
 
 /// Write some samples of a dataset, drawn at random or the first
 ///
-/// random, the default, takes what "kiste shuffle" with this seed has at the front, in that order:
-/// a larger sample with the same seed begins with the smaller one. With --stratify each value of a
-/// field has the same share of the sample as of the dataset, as closely as whole numbers allow.
+/// random, the default, takes the first samples of "kiste shuffle" with this seed, in that order: a larger
+/// sample with the same seed begins with the smaller one. With --stratify each value of a field has the same
+/// share of the sample as of the dataset, as closely as whole numbers allow.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -49,7 +49,7 @@ impl Args {
         let of = reader.len() as u64;
         if matches!(self.amount, Amount::Samples(samples) if samples > of) {
             let (file, has) = (file::shown(&self.files.input), units::counted(of, "sample"));
-            output.warn(format_args!("{file}: has only {has}, all of which are taken"));
+            output.warn(format_args!("{file}: has only {has}, all are taken"));
         }
         let field = self.stratify.as_ref();
         let classes = field.map(|field| scalars(&reader, field, output)).transpose()?;

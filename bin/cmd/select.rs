@@ -12,8 +12,8 @@ use crate::rearrange::InOut;
 
 /// Write chosen samples: by key, by index, or a range
 ///
-/// They come in the order of the list. A sample cannot be chosen twice, as keys are unique. If a
-/// key is not there nothing is written, unless --skip-missing says otherwise.
+/// They are written in the order of the list. A sample cannot be chosen twice, as keys are unique. If a key is
+/// missing nothing is written, except with --skip-missing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "\
     kiste select [OPTIONS] <IN> <OUT> --keys <LIST>
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// The samples of these indices: 1,5,3, or a file of them, one a line; - is standard input
     #[arg(long, value_name = "LIST")]
     indices: Option<String>,
-    /// Pass over keys that are not there, and count them
+    /// Skip missing keys and count them
     #[arg(long, requires = "keys")]
     skip_missing: bool,
     #[command(flatten)]
@@ -43,7 +43,7 @@ Examples:
   kiste ls train.msgpack | grep cat/ | kiste select train.msgpack cats.msgpack --keys -
   kiste order train.msgpack --indices --epoch 3 | kiste select train.msgpack e3.msgpack --indices -
 
-Exit code 1 if a key is not there.";
+Exit code 1 if a key is missing.";
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {

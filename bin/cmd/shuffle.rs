@@ -21,22 +21,22 @@ use crate::rearrange::{InOut, tell_seed};
 /// The order is that of epoch 0 of the sampler: "kiste order" prints it. Samples are passed
 /// through, byte for byte.
 ///
-/// By default samples are read where they are, through the page cache: quick as long as the
-/// dataset fits in memory. For larger ones --memory reads what the page cache has (on Linux, of a
-/// dataset of one file on a disk), and shuffles the rest in two sequential passes, over temporary
-/// files in OUT.partial that are as large as that rest; the result is the same. On top of it come
-/// buffers, an eighth of it and some 20 MB, and 20 to 30 bytes a sample.
+/// By default samples are read in random order, through the page cache: fast as long as the dataset fits in
+/// memory. For larger ones --memory reads what the page cache has (on Linux, of a dataset of one file on a
+/// disk), and shuffles the rest in two sequential passes, over temporary files in OUT.partial that are as large
+/// as that rest; the result is the same. Buffers take another eighth of --memory and some 20 MB, plus 20 to 30
+/// bytes per sample.
 ///
-/// For datasets that are too large for one machine, OUT is a manifest, NAME.shards.json, with a
-/// number of --shards. Each of the two passes can be divided over processes or machines that share
-/// a directory: run --pass 1 --part I/N for all N parts, then --pass 2 --part I/N for all, and then
-/// "kiste commit OUT". The order is the same for any number of shards. Pass 1 holds --memory bytes
-/// of samples (1G), pass 2 a shard. Both write as much as the data: pass 1 to OUT.scatter or
-/// --scatter-dir, pass 2 next to OUT. All of them can be URLs; then machines need no disk in common.
+/// For datasets that are too large for one machine, OUT is a manifest, NAME.shards.json, with a number of
+/// --shards. Each of the two passes can be divided over processes or machines that share a directory: run
+/// --pass 1 --part I/N for all N parts, then --pass 2 --part I/N for all, and then "kiste commit OUT". The
+/// order is the same for any number of shards. Pass 1 holds --memory bytes of samples (1G), pass 2 one shard.
+/// Both write as many bytes as the data: pass 1 to OUT.scatter or --scatter-dir, pass 2 next to OUT. All of
+/// them can be URLs; then machines need no shared disk.
 ///
-/// --compat gives the orders of datadings-shuffle: with --true-shuffle that of Python's Shuffler,
-/// else that of its QuasiShuffler for this --buf-size and --chunk-size. Python's command draws a
-/// seed for the latter; here it is --seed, or the one that the class takes by itself.
+/// --compat gives the orders of datadings-shuffle: with --true-shuffle the order of Python's Shuffler, else of
+/// its QuasiShuffler with this --buf-size and --chunk-size. Python's command draws a seed for the latter; here
+/// it is --seed, or the default of the class.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -55,13 +55,13 @@ pub(crate) struct Args {
     /// Write this many shards; OUT is their manifest, NAME.shards.json
     #[arg(long, value_name = "N", conflicts_with_all = ["compat", "part"])]
     shards: Option<usize>,
-    /// One part of a pass over datasets of any size, of as many parts as there are to be shards
+    /// One part of a pass, of as many parts as there will be shards
     #[arg(long, value_name = "I/N", requires = "pass", conflicts_with = "compat")]
     part: Option<Part>,
     /// Which pass of --part: 1 reads the dataset, 2 writes the shard
     #[arg(long, value_name = "1|2", requires = "part", value_parser = clap::value_parser!(u8).range(1..=2))]
     pass: Option<u8>,
-    /// With --shards and --part: where pass 1 writes, a directory that all parts share or a URL
+    /// With --shards and --part: where pass 1 writes, a directory that all parts share, or a URL
     /// [default: OUT.scatter]
     #[arg(long, value_name = "DIR")]
     scatter_dir: Option<PathBuf>,

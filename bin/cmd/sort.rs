@@ -6,8 +6,8 @@ use crate::rearrange::{InOut, scalars};
 
 /// Write the samples of a dataset sorted by key or by a field
 ///
-/// Numbers come by value, before text, which comes by code points: a10 before a2, unless --natural
-/// says otherwise. Samples that are equal stay in their order.
+/// Numbers are sorted by value, before text, which is sorted by code points: a10 before a2, except with
+/// --natural. Equal samples stay in their order.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -10,21 +10,20 @@ use crate::output::Output;
 
 /// Show what is in a dataset: sizes, fields and types, balance of classes, images, arrays
 ///
-/// Every sample is looked at, on all cores; of images and packed arrays the headers alone.
-/// Percentiles are exact to within one part in 128, all else is exact.
+/// Reads every sample, on all cores, and of images and packed arrays only the headers. Percentiles are exact to
+/// within one part in 128, everything else is exact.
 ///
 /// Values are listed as classes where there are few: up to 20 different numbers, or strings that most
 /// samples share with others. Other numbers are shown as a histogram. Numbers in the field "label"
 /// get their names from FILE.labels.
 ///
-/// The page of --html is one file that needs nothing else: samples, plots and tables, in the light
-/// or dark theme of the browser.
+/// The page of --html is a single file: samples, plots and tables, in the light or dark theme of the browser.
 #[derive(Debug, clap::Args)]
 #[command(aliases = ["stats", "summary"], after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Data file
     file: PathBuf,
-    /// Look at these fields alone, and show all their values
+    /// Only these fields, with all their values
     #[arg(long = "fields", alias = "field", value_name = "FIELD,...", value_delimiter = ',')]
     field: Vec<String>,
     /// Print one JSON object
@@ -33,7 +32,7 @@ pub(crate) struct Args {
     /// Write a page for a browser
     #[arg(long, value_name = "PAGE", conflicts_with = "json")]
     html: Option<PathBuf>,
-    /// How many samples the page shows
+    /// Samples on the page
     #[arg(long, value_name = "N", default_value_t = 48, requires = "html")]
     show: usize,
     /// Replace a page that exists

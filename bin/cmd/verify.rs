@@ -14,10 +14,9 @@ use crate::output::{Output, Stdout};
 
 /// Find everything that is wrong with a dataset
 ///
-/// Digests, offsets, keys, hashes and filter are compared with the data and with each other, and
-/// each sample with its checksum where there is a .crc. All problems are listed, not only the first:
-/// one a line, of each kind the first 10 and how many more there are; or with --jsonl one JSON object
-/// a line, and all of them.
+/// Digests, offsets, keys, hashes and filter are compared with the data and with each other, and each sample
+/// with its checksum where there is a .crc. All problems are found, not only the first. Each is a line, up to
+/// 10 of each kind, followed by how many more there are; --jsonl prints all of them, one JSON object per line.
 #[derive(Debug, clap::Args)]
 #[command(aliases = ["check", "validate"], after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -30,7 +29,7 @@ pub(crate) struct Args {
     /// Print one JSON object with a report on each dataset
     #[arg(long, conflicts_with = "jsonl")]
     json: bool,
-    /// Print one JSON object for each problem, and nothing for what is good
+    /// Print one JSON object for each problem, and nothing for good datasets
     #[arg(long)]
     jsonl: bool,
 }
@@ -163,7 +162,7 @@ fn cure(data: &Path, report: &VerifyReport) -> Option<String> {
     let path = quoted(data);
     Some(match report.cure(data) {
         Cure::Repair => format!("try: kiste repair {path}"),
-        Cure::Salvage => format!("\"kiste repair {path} -o OUT\" saves what is whole"),
+        Cure::Salvage => format!("\"kiste repair {path} -o OUT\" saves all whole samples"),
         Cure::Rebuild(file) => {
             let (options, what) = match file {
                 Some(SideFile::Crc) => ("--force --crc", "the checksums"),
@@ -177,7 +176,7 @@ fn cure(data: &Path, report: &VerifyReport) -> Option<String> {
             "{} has a line for each label, the first for number 0: add the names that are missing",
             quoted(&labels_path(data))
         ),
-        Cure::MakeMissing => format!("\"kiste index {path}\" makes what is missing"),
+        Cure::MakeMissing => format!("\"kiste index {path}\" makes the missing files"),
         _ => return None,
     })
 }

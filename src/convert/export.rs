@@ -305,7 +305,7 @@ pub(super) fn clear_place(format: Format, path: &Path, parts: &Parts) -> Result<
 
 /// Something was put in the place of the output after its parts began to be joined.
 pub(super) fn foreign(path: &Path) -> Error {
-    let message = "what is there now was put there since the parts began to be joined";
+    let message = "something was put in this place after the parts began to be joined";
     Error::new(ErrorKind::Foreign, message)
         .at(path)
         .advise("move it elsewhere, then join the parts again: then the two can be compared")

@@ -705,10 +705,9 @@ fn unknown(path: &Path, head: &[u8], plain: &str) -> Error {
     let size = size_of(path).ok().flatten().unwrap_or(0);
     let cifar = || Remedy::NameInput(vec!["cifar10", "cifar100"]);
     let (flaw, remedy) = match head {
-        _ if plain.contains(".tfrecord") => (
-            "named like TFRecord, but its first checksum is not that of one",
-            Remedy::ReadAs("tfrecord"),
-        ),
+        _ if plain.contains(".tfrecord") => {
+            ("named like TFRecord, but its first checksum is wrong", Remedy::ReadAs("tfrecord"))
+        }
         _ if plain.ends_with(".npz") => {
             ("named like npz, but it is no zip archive", Remedy::ReadAs("npz"))
         }
@@ -731,7 +730,7 @@ fn unknown(path: &Path, head: &[u8], plain: &str) -> Error {
             ("this may be CIFAR by its size", cifar())
         }
         _ => (
-            "neither its name nor its first bytes say for certain what it is",
+            "its name and first bytes do not show which format it has",
             Remedy::NameInput(Format::readable().map(Format::name).collect()),
         ),
     };

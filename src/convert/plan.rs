@@ -199,7 +199,7 @@ pub(super) fn difference(there: &Json, here: &Json) -> String {
             "the files have changed since".to_owned()
         }
         Some((name, ..)) if name == "key_names" => {
-            "it was begun by a version that makes other keys of the names of files".to_owned()
+            "it was started by a version that makes other keys from file names".to_owned()
         }
         Some((name, a, b)) if ["parts", "version", "units", "sources"].contains(&&name[..]) => {
             pair(&name, &a, &b)

@@ -51,7 +51,7 @@ impl Conversion {
             (true, None) => {
                 let message = "not there, so the meaning of the numbers is unknown";
                 Err(invalid(message.to_owned())
-                    .advise("write it: one label per line, that of number 0 first"))
+                    .advise("write it: one label per line, in the order of their numbers, from 0"))
             }
             // If the dataset is there as well, the writer reports that.
             (false, Some(_)) if !self.options.overwrite && !dataset.exists() => {

@@ -153,7 +153,7 @@ fn ended(output: &Path) -> Error {
 /// A part of a shuffle that is not the one that was begun.
 fn another(output: &Path) -> Error {
     let message =
-        "another shuffle to this manifest has begun, with another directory or number of parts";
+        "another shuffle to this manifest was started, with another directory or number of parts";
     let error = Error::new(ErrorKind::Invalid, message).at(storage::shown(output));
     error.with_remedy(Remedy::OtherShuffle)
 }

@@ -258,7 +258,7 @@ pub(super) fn resume(options: WriterOptions, dataset: &Path, plan: &str) -> Resu
         return Err(Error::new(ErrorKind::Interrupted, message).at(dataset));
     };
     if head.plan != plan {
-        let message = "what was cut short had other sources or options";
+        let message = "the interrupted run had other sources or options";
         return Err(Error::new(ErrorKind::Invalid, message).at(dataset));
     }
     let mut last = None;

@@ -107,7 +107,7 @@ fn is_svg(start: &[u8]) -> bool {
 
 /// The error of a JPEG that is incomplete.
 pub(crate) fn cut_short() -> Error {
-    Error::new(ErrorKind::Damaged, "expected a JPEG up to its end, found less")
+    Error::new(ErrorKind::Damaged, "expected a complete JPEG, found a truncated one")
 }
 
 /// That the decoder in Rust makes the pixels of a JPEG that are in it.

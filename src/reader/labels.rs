@@ -116,7 +116,7 @@ impl LabelMap {
     /// The number of a label.
     pub(crate) fn number(&self, label: &Value) -> Result<usize> {
         self.numbers.get(&Name::of(label)?).copied().ok_or_else(|| {
-            let message = format!("the label {label} is none of those that were given");
+            let message = format!("the label {label} is not one of the given labels");
             Error::new(ErrorKind::Invalid, message)
         })
     }

@@ -138,7 +138,7 @@ pub(super) fn slice(bytes: &[u8], start: u64, len: u64) -> Option<&[u8]> {
 }
 
 pub(super) fn changed(path: &Path) -> Error {
-    Error::new(ErrorKind::Damaged, "the file was changed meanwhile").at(path)
+    Error::new(ErrorKind::Damaged, "the file was changed while it was read").at(path)
 }
 
 #[cfg(test)]

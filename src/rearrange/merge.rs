@@ -223,7 +223,7 @@ fn twice(inputs: &[DatasetReader], input: usize, index: usize, next: &[usize]) -
     let is_same = other.get_raw(at)? == reader.get_raw(index)?;
     let (verb, remedy) = match is_same {
         true => ("comes twice", Remedy::SkipDuplicates),
-        false => ("is that of two different samples", Remedy::ShardInKey),
+        false => ("belongs to two different samples", Remedy::ShardInKey),
     };
     let message = format!("key {key:?} {verb}: {} and {second}", place(other, at));
     Ok(Error::new(ErrorKind::DuplicateKey, message).with_remedy(remedy))
@@ -243,7 +243,7 @@ fn difference(a: &Path, names: Option<&[String]>, b: &Path, others: Option<&[Str
             let (name, another) = (name(names), name(others));
             format!("label {at} is {name} in {file}, but {another} in {other}, {meaning}")
         }
-        (Some(_), _) => format!("{file} is there, but {other} is not, {meaning}"),
-        _ => format!("{other} is there, but {file} is not, {meaning}"),
+        (Some(_), _) => format!("{file} exists, but {other} does not, {meaning}"),
+        _ => format!("{other} exists, but {file} does not, {meaning}"),
     }
 }

@@ -106,7 +106,8 @@ fn above(path: &Path) -> Result<Option<Stat>> {
 }
 
 fn foreign(path: &Path, why: String) -> Error {
-    let advice = "use another folder, or, if what is in it is yours, take the right to write from all others";
+    let advice = "use another folder, or, if its contents are yours, remove everyone else's \
+        permission to write";
     Error::new(ErrorKind::Foreign, why).at(path).advise(advice)
 }
 
@@ -122,7 +123,7 @@ fn refused(found: &Stat, above: Option<&Stat>, user: Option<u32>) -> Option<Stri
         _ => return None,
     };
     Some(format!(
-        "{who} may write to it (mode {mode:03o}), so what is in it may be from anyone: it is used \
+        "{who} may write to it (mode {mode:03o}), so its contents may be from anyone: it is used \
          only if nobody but its owner may"
     ))
 }

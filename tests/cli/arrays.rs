@@ -78,7 +78,7 @@ fn fields_and_sizes_can_be_chosen() {
     let same = run(&dir, ["convert", "plain.msgpack", "plain.msgpack", "--force"]);
     same.fails(2, "is both read and written");
     let wrong = run(&dir, ["convert", "plain.msgpack.keys", "y.msgpack"]);
-    wrong.fails(2, "neither its name nor its first bytes");
+    wrong.fails(2, "its name and first bytes do not show");
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn bad_input_is_left_out() {
     fs::write(&path, &whole[..first + 700]).unwrap();
     let args = ["write", "ILSVRC2012", ".", "out", "-s", "--splits", "val"];
     let failed = run(&dir, args).fails(1, "expected the rest of a tar archive");
-    assert!(failed.err.contains("hint: --bad skip leaves out what is bad"), "{failed:?}");
+    assert!(failed.err.contains("hint: --bad skip leaves out bad input"), "{failed:?}");
     let skipped = run(&dir, [&args[..], &["--bad", "quarantine", "--json"]].concat()).exits(1);
     assert_eq!(skipped.json()["splits"][0]["samples"], 1);
     assert_eq!(skipped.json()["splits"][0]["bad"], 1);

@@ -171,7 +171,7 @@ fn labels_are_given_or_texts() {
     assert_eq!(labels(&dir), "");
     fs::write(dir.path().join("names"), "dog\n").unwrap();
     let failed = run(&dir, ["convert", "photos", "x.msgpack", "--labels", "names"]);
-    failed.fails(2, "the label \"cat\" is none of those that were given");
+    failed.fails(2, "the label \"cat\" is not one of the given labels");
 }
 
 #[test]

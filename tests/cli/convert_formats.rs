@@ -85,7 +85,7 @@ fn what_is_not_certain_is_not_guessed() {
     for (source, says) in [
         ("x.tfrecord", "x.tfrecord: named like TFRecord, but its first checksum"),
         ("x.npz", "x.npz: named like npz, but it is no zip archive"),
-        ("x.bin", "neither its name nor its first bytes"),
+        ("x.bin", "its name and first bytes do not show"),
         ("shards", "holds shards such as shards"),
         ("nope.tar", "nope.tar: no such file"),
         ("nope-{0..3}.tar", "nope-0.tar: no such file"),

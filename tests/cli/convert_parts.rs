@@ -333,7 +333,7 @@ fn a_commit_that_only_had_to_tidy_up_does_that() {
     // Begun by a version that noted nothing: what is there may be anybody's.
     run(&dir, ["convert", FILES, "parts.msgpack"]).exits(0);
     fs::write(parts.join("commit"), "").unwrap();
-    let refused = run(&dir, ["commit", "parts.msgpack"]).fails(2, "was put there since");
+    let refused = run(&dir, ["commit", "parts.msgpack"]).fails(2, "was put in this place after");
     // It may be whole: no hint says that it can go.
     assert!(refused.err.contains("hint: move it elsewhere"), "{refused:?}");
     fs::remove_file(dir.path().join("parts.msgpack")).unwrap();

@@ -16,7 +16,7 @@ fn stray_quotes_join_no_rows() {
     fs::write(dir.path().join("t.tsv"), text).unwrap();
     let failed = run(&dir, ["convert", "t.tsv", "t.msgpack", "--guess-types"])
         .fails(1, "t.tsv: line 3: expected the end of a value of several lines");
-    assert!(failed.err.contains("hint: --quote none takes quotes as characters"), "{failed:?}");
+    assert!(failed.err.contains("hint: --quote none reads quotes as ordinary"), "{failed:?}");
     run(&dir, ["convert", "t.tsv", "t.msgpack", "--guess-types", "--quote", "none"]).exits(0);
     let rows = run(&dir, ["cat", "t.msgpack", "--jsonl"]).quietly().jsonl();
     assert_eq!(rows.len(), 5);
@@ -125,7 +125,13 @@ fn names_with_a_dollar_are_read_where_they_have_no_meaning() {
     fs::write(dir.path().join("d.jsonl"), lines).unwrap();
     let failed = run(&dir, ["convert", "d.jsonl", "d.msgpack"])
         .fails(1, "expected a name of the notation for values that JSON lacks");
-    assert!(failed.err.contains("hint: --plain-json takes names with $ as they are"), "{failed:?}");
+    assert!(
+        failed.err.contains(
+            "hint: --plain-json reads names with $ as ordinary \
+        names"
+        ),
+        "{failed:?}"
+    );
     run(&dir, ["convert", "d.jsonl", "d.msgpack", "--plain-json"]).exits(0);
     let stored = kiste::DatasetReader::open(dir.path().join("d.msgpack")).unwrap();
     let sample = kiste::Reader::get(&stored, 0).unwrap();

@@ -27,7 +27,11 @@ fn demo_makes_what_python_made_and_prints_commands_that_work() {
     run(&dir, ["demo"]).quietly();
     fs::create_dir(dir.path().join("mine")).unwrap();
     fs::write(dir.path().join("mine/file"), "precious").unwrap();
-    run(&dir, ["demo", "mine"]).fails(2, "mine: the folder is there and is no earlier demo");
+    run(&dir, ["demo", "mine"]).fails(
+        2,
+        "mine: the folder exists and was not made by an earlier \
+        demo",
+    );
     assert_eq!(names(&dir.path().join("mine")), ["file"]);
     run(&dir, ["demo", "mine", "--force"]).quietly();
 }

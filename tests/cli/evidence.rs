@@ -49,7 +49,7 @@ fn data_that_was_cut_is_not_indexed_as_it_is() {
         let before = snapshot(dir.path());
         let has_offsets = !of.1.contains(&".offsets");
         if has_offsets {
-            let saves = "hint: \"kiste repair n.msgpack -o OUT\" saves what is whole\n";
+            let saves = "hint: \"kiste repair n.msgpack -o OUT\" saves all whole samples\n";
             for command in [
                 &["info", "n.msgpack"][..],
                 &["get", "n.msgpack", "100"],
@@ -309,7 +309,7 @@ fn hints_name_the_shard() {
     fs::write(&first, bytes).unwrap();
     fs::write(dir.path().join(format!("{}.filter", shards[1])), b"rubbish").unwrap();
     let found = run(&dir, ["verify", "d.shards.json"]).exits(1);
-    let salvage = format!("hint: \"kiste repair {} -o OUT\" saves what is whole\n", shards[0]);
+    let salvage = format!("hint: \"kiste repair {} -o OUT\" saves all whole samples\n", shards[0]);
     let rebuild = format!(
         "hint: nothing is wrong with the data: \"kiste index --force {}\" rebuilds the side files\n",
         shards[1]

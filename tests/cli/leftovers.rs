@@ -126,7 +126,7 @@ fn joining_again_never_replaces_what_came_meanwhile() {
                 other["id"][1] = 1.into();
                 note(other);
             }
-            let found = if note_it { "was put there since" } else { "exists already" };
+            let found = if note_it { "was put in this place after" } else { "exists already" };
             run(&dir, ["commit", target]).fails(2, found);
             assert_eq!(place.metadata().unwrap().modified().unwrap(), data.modified().unwrap());
             fs::remove_dir_all(&parts).unwrap();

@@ -282,7 +282,8 @@ fn a_shuffle_that_was_given_up_in_its_first_pass_is_found_and_removed() {
     for options in [&[][..], &["--scatter-dir", "between"]] {
         let args = ["shuffle", "in.msgpack", "b.shards.json", "--part", "2/3", "--pass", "1"];
         run(&dir, [&args[..], options].concat()).exits(0);
-        let found = run(&dir, ["repair", "b.shards.json"]).fails(1, "a shuffle in parts has begun");
+        let found =
+            run(&dir, ["repair", "b.shards.json"]).fails(1, "a shuffle in parts was started");
         assert!(found.err.contains("run again, continue"), "{found:#?}");
         run(&dir, ["repair", "b.shards.json", "--undo"]).exits(0);
         run(&dir, ["repair", "b.shards.json"]).fails(2, "no such file or directory");

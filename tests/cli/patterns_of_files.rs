@@ -64,7 +64,7 @@ fn what_matches_and_is_of_several_formats_or_of_none_is_an_error() {
         run(&dir, [&["convert", source, "out.msgpack"], options].concat())
     };
     convert("x-*", &[]).fails(2, "x-2.jsonl is jsonl, but x-3.csv is csv");
-    convert("*.what", &[]).fails(2, "y.what: neither its name nor its first bytes say");
+    convert("*.what", &[]).fails(2, "y.what: its name and first bytes do not show");
     convert("*.none", &[]).fails(2, "none that match *.none");
     convert("*.none", &["--from", "jsonl"]).fails(2, "none that match *.none");
     convert("{LABEL}/*.jsonl", &[]).fails(2, "none that match {LABEL}/*.jsonl");

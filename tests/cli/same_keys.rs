@@ -336,7 +336,7 @@ fn a_merge_of_different_samples_is_told_apart_from_one_of_the_same() {
     run_with(&dir, ["convert", "-", "a.msgpack"], b"{\"key\":\"c\",\"n\":0}\n").exits(0);
     run_with(&dir, ["convert", "-", "b.msgpack"], b"{\"key\":\"c\",\"n\":1}\n").exits(0);
     let failed = run(&dir, ["merge", "a.msgpack", "b.msgpack", "m.msgpack"])
-        .fails(2, "key \"c\" is that of two different samples: a.msgpack: sample 0 and b.msgpack");
+        .fails(2, "key \"c\" belongs to two different samples: a.msgpack: sample 0 and b.msgpack");
     assert!(failed.err.contains("--key '{key.shard}/{key}'"), "{failed:?}");
     assert!(!failed.err.contains("--skip-duplicates"), "{failed:?}");
 }

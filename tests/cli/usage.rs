@@ -75,8 +75,8 @@ fn errors_are_one_line_and_hints_another() {
     let run = run(&dir, ["convert", "words.msgpack.md5", "new.msgpack"]).exits(2);
     assert_eq!(
         run.err,
-        "kiste: words.msgpack.md5: neither its name nor its first bytes say for certain what it is\n\
-         hint: say what it is with --from dataset, images, list, jsonl, webdataset, tfrecord, mds, \
+        "kiste: words.msgpack.md5: its name and first bytes do not show which format it has\n\
+         hint: name its format with --from dataset, images, list, jsonl, webdataset, tfrecord, mds, \
          cifar10, cifar100, mnist, npz, csv, tsv, parquet or arrow\n"
     );
     assert_eq!(run.out, "");
@@ -161,7 +161,7 @@ fn a_file_of_another_format_is_no_dataset() {
         for (name, title) in [("a.jsonl", "JSON lines"), ("a.csv", "comma-separated values")] {
             let failed = run(&dir, [command, name])
                 .fails(2, &format!("{name}: expected a dataset, found {title}"));
-            let hint = format!("hint: \"kiste convert {name} a.msgpack\" makes one of it");
+            let hint = format!("hint: \"kiste convert {name} a.msgpack\" makes a dataset of it");
             assert!(failed.err.contains(&hint), "{failed:?}");
         }
         for name in ["a.txt", "text.msgpack"] {

@@ -368,7 +368,7 @@ class Compare:
         url = f"{self.root}/dead/new.msgpack"
         self.store.put("dead/new.msgpack.partial", b"{}")
         message = self.kiste("convert", self.local, url, code=2)
-        assert "a writer is at work on this dataset, or died" in message, message
+        assert "a writer is working on this dataset, or was killed" in message, message
         self.kiste("repair", url)
         self.kiste("convert", self.local, url)
         print("same: repair")

@@ -185,7 +185,7 @@ fn a_killed_conversion_leaves_no_dataset_and_a_repair_makes_room() {
     let run = |args: &[&str]| kiste(&server, args).output().unwrap();
     let info = run(&["info", url]);
     assert!(!info.status.success());
-    assert!(String::from_utf8_lossy(&info.stderr).contains("its writer died"));
+    assert!(String::from_utf8_lossy(&info.stderr).contains("its writer was killed"));
     assert_eq!(server.unfinished_uploads(), 1);
     let repaired = run(&["repair", url]);
     assert!(repaired.status.success(), "{}", String::from_utf8_lossy(&repaired.stderr));

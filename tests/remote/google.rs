@@ -65,7 +65,7 @@ fn datasets_are_written_once_in_one_piece_and_in_parts() {
     server.put("/d/some/set.msgpack.partial", b"{}".to_vec());
     let (_dir, lines) = with_lines(1, 5, 50);
     let error = fails(&server, &["convert", &lines[0], url]);
-    assert!(error.contains("a writer is at work on this dataset, or died"), "{error}");
+    assert!(error.contains("a writer is working on this dataset, or was killed"), "{error}");
     succeeds(&server, &["repair", url]);
     succeeds(&server, &["convert", &lines[0], url]);
 }

@@ -198,7 +198,7 @@ fn a_lookup_is_put_next_to_a_dataset_at_a_url() {
     both.server.remove("/d/new.msgpack.lookup");
     both.server.put("/d/new.msgpack.partial", b"{}".to_vec());
     let error = both.fails(&["index", "--lookup", "s3://d/new.msgpack"]);
-    assert!(error.contains("a writer is at work"), "{error}");
+    assert!(error.contains("a writer is working"), "{error}");
     assert!(both.server.object("/d/new.msgpack.lookup").is_none());
 }
 

@@ -83,7 +83,7 @@ fn an_upload_that_was_killed_is_aborted_by_the_next_run_or_by_repair() {
     assert!(kill_at(&server, &of("1/2", "1", &[]), part_of_upload));
     assert_eq!(server.unfinished_uploads(), 1);
     let error = fails(&server, &["repair", URL]);
-    assert!(error.contains("a shuffle in parts has begun"), "{error}");
+    assert!(error.contains("a shuffle in parts was started"), "{error}");
     succeeds(&server, &["repair", URL, "--undo"]);
     assert_eq!(server.unfinished_uploads(), 0);
     assert!(server.names().iter().all(|name| name.starts_with("/d/in.msgpack")));
@@ -107,7 +107,7 @@ fn the_first_pass_writes_to_another_directory_or_bucket() {
         assert!(error.contains("s3://d"), "{error}");
         succeeds(&server, &of("2/3", "1", &options));
         let error = fails(&server, &of("1/3", "1", &["--scatter-dir", "s3://d/other"]));
-        assert!(error.contains("another shuffle to this manifest has begun"), "{error}");
+        assert!(error.contains("another shuffle to this manifest was started"), "{error}");
         // Named or not.
         succeeds(&server, &of("1/3", "1", &[]));
         succeeds(&server, &of("3/3", "1", &options));

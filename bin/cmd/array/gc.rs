@@ -12,8 +12,8 @@ use crate::output::Output;
 
 /// Remove versions, and files that no version needs
 ///
-/// Without options all versions stay, and only files left by a writer that died are removed. The
-/// newest version always stays. Programs that have a removed version open get errors.
+/// Without options all versions stay, and only files of a killed writer are removed. The newest
+/// version always stays. Programs that have a removed version open get errors.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

@@ -26,9 +26,9 @@ mod export;
 /// An array is a directory NAME. Every change makes a new version; versions never change, and data
 /// that they share are stored once. There is one writer at a time, and readers are not affected.
 ///
-/// NAME[...] is a part of an array, written as in NumPy: 'x[0:10, ::2]', 'x[-1]', 'x[..., 0]',
-/// 'x[[4, 0, 2]]'. Of an array of structures 'x["id"]' and 'x["id"][0:10]' are a field, for get, export
-/// and put. Quote it, so that the shell does not expand the brackets.
+/// NAME[...] is a part of an array, written as in NumPy: 'x[0:10, ::2]', 'x[-1]', 'x[..., 0]', 'x[[4, 0, 2]]'.
+/// For get, export and put, 'x["id"]' and 'x["id"][0:10]' are a field of an array of structures. Quote it, so
+/// that the shell does not expand the brackets.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -44,7 +44,7 @@ Examples:
   kiste array log x
   kiste array export 'x[:100]' part.npz
 
-\"kiste array COMMAND --help\" says more and gives examples.";
+\"kiste array COMMAND --help\" has details and examples.";
 
 commands! {
     enum Command {

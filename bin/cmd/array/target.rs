@@ -66,9 +66,7 @@ pub(super) fn explain(path: &Path, error: Error) -> Failure {
     }
     if error.path().is_none_or(|at| at != path) {
         let (found, hint) = match place {
-            ArrayPlace::Dataset => {
-                ("a dataset", format!("\"kiste info {name}\" says what is in it"))
-            }
+            ArrayPlace::Dataset => ("a dataset", format!("\"kiste info {name}\" describes it")),
             ArrayPlace::Exchange(format) => ("a file", exchange_hint(format, &name)),
             ArrayPlace::File => {
                 let hint = "\"kiste array import\" makes arrays of .npy, .npz and .blp files";

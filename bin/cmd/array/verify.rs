@@ -13,9 +13,8 @@ use crate::output::Output;
 /// Check arrays in all their versions
 ///
 /// Every stored chunk is decompressed and compared with its hash, and every table with what its version
-/// records. Prints one line for each problem, and for each chunk that an early kiste may have lost
-/// (the guide to arrays says which). Versions that another program commits or removes meanwhile
-/// are left out.
+/// records. Prints one line for each problem, and for each chunk that an early kiste may have lost (see the
+/// guide to arrays). Versions that another program commits or removes during the check are left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

@@ -52,7 +52,7 @@ impl Args {
         let mut reader = PackedReader::new(input).map_err(at(&self.input))?;
         if self.npy {
             reader.array().map_err(|error| {
-                at(&self.input)(error).hint("without --npy its bytes are written as they are")
+                at(&self.input)(error).hint("without --npy its bytes are written unchanged")
             })?;
         }
         let mut unpack = |out: &mut (dyn Write + Send)| {

@@ -59,7 +59,7 @@ pub(crate) struct Common {
     #[arg(long, short, global = true, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     nthreads: Option<u16>,
-    /// Report on standard error what is done, sizes and times
+    /// Report steps, sizes and times on standard error
     #[arg(long, short, global = true)]
     verbose: bool,
 }

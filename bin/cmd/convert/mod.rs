@@ -23,52 +23,52 @@ use crate::rearrange::{Writing, tell_seed};
 
 /// Convert raw data, other formats or datasets to a dataset; or a dataset to another format
 ///
-/// A folder of images has a folder for each label: {label}/name.ext. Its samples are {"key":
+/// A folder of images has one folder per label: {label}/name.ext. Its samples are {"key":
 /// "label/name.ext", "image": the file's bytes, "label": number}. DST.labels lists the names of the
 /// labels, one per line, in the order of their numbers, which is natural order.
 ///
-/// The label may be elsewhere in the path, as 'photos/{LABEL}/**' says, or in a list of files (--from
-/// list): CSV or TSV with path, label and further columns, which become fields. A zip archive of
-/// images is read like a folder. Images of a folder without folders have no labels.
+/// The label may also be elsewhere in the path ('photos/{LABEL}/**'), or in a list of files (--from list): CSV
+/// or TSV with path, label and further columns, which become fields. A zip archive of images is read like a
+/// folder. Images of a folder without folders have no labels.
 ///
-/// JSON lines are samples as "cat --jsonl" prints them: objects with a "key". If they have none, their
-/// keys are the name of the file and the number of the line.
+/// JSON lines are samples as "cat --jsonl" prints them: objects with a "key". Lines without one get the name of
+/// the file and the number of the line as key.
 ///
 /// WebDataset brings its own keys. TFRecord, MDS, CIFAR, MNIST, npz, CSV and TSV have none: their keys
 /// are the name of the file without its ending and a number, unless --key-field or --key says
 /// otherwise. Where two files have the same name, keys begin with the paths below the folder that has
 /// all of them.
 ///
-/// The format of SRC is detected from its name or its first bytes, except CIFAR, which has to be
-/// named. Several sources are read one after the other; those of MNIST are the images and the labels.
+/// The format of SRC is detected from its name or first bytes, except for CIFAR, which needs --from. Several
+/// sources are read one after the other; MNIST takes two, the images and the labels.
 ///
 /// A dataset is copied, with its labels. That is useful with --arrays, which changes how arrays are
 /// stored: packed as bloscpack containers ("blpk"), which Python gets as bytes for
 /// bloscpack.unpack_ndarray_from_bytes, or plain, as Python datadings stores them. Values, types and
 /// shapes stay the same, and packing and unpacking again gives the same bytes.
 ///
-/// --to writes other formats: DST is then a file; for MDS and images a folder; and for WebDataset
-/// the start of the names of the shards: photos.tar makes photos-000000.tar and so on. What a format
-/// cannot hold is an error that names the sample and the field, and values that change are counted at
-/// the end. JSON lines and WebDataset lose nothing; in WebDataset fields are named by what they are,
-/// such as jpg, cls and "caption.txt". MDS sorts fields. In TFRecord strings become bytes, floats have
-/// 32 bits, and arrays lose their shape. CSV holds only strings, numbers and truth values. In these
-/// four formats the key is a field "key". A folder of images has files {label}/{key}, with the ending
-/// that their bytes call for, and metadata.jsonl with all other fields.
+/// --to writes other formats: DST is then a file; for MDS and images a folder; and for WebDataset the start of
+/// the names of the shards: photos.tar makes photos-000000.tar and so on. A value that the format cannot hold
+/// is an error that names the sample and the field; values that change are counted at the end. JSON lines and
+/// WebDataset lose nothing; in WebDataset fields are named by what they are, such as jpg, cls and
+/// "caption.txt". MDS sorts fields. In TFRecord strings become bytes, floats have 32 bits, and arrays lose
+/// their shape. CSV holds only strings, numbers and truth values. In these four formats the key is a field
+/// "key". A folder of images has files {label}/{key}, with the ending of their format, and metadata.jsonl with
+/// all other fields.
 ///
 /// Nothing is published until everything is written, and an error leaves everything as it was. Only
 /// an error in the last step, such as a full disk, keeps the samples in DST.partial for "kiste
 /// repair". A kill or a power failure leaves DST.partial too: the same command with --resume
 /// continues from it.
 ///
-/// A large conversion can be divided: run the same command with --part 1/64 to 64/64, on any number
-/// of machines, in any order, as often as it takes; then "kiste commit DST", whose help has examples.
-/// The result has the same bytes as one run.
+/// A large conversion can be divided: run the same command with --part 1/64 to 64/64, on any number of
+/// machines, in any order, as often as needed; then "kiste commit DST", whose help has examples. The result has
+/// the same bytes as one run.
 ///
-/// DST may be a dataset of many files: NAME.shards.json, which lists its shards NAME-00000.msgpack and
-/// so on. It is written last. Every command that reads a dataset takes its name. Parts write their
-/// shards to their places, so "kiste commit" only writes the list; --append adds shards. It may be a
-/// URL, s3://BUCKET/NAME.shards.json: then parts need no disk in common.
+/// DST may be a dataset of many files: NAME.shards.json, which lists its shards NAME-00000.msgpack and so on.
+/// The list is written last. Every command that reads a dataset takes its name. Parts write their shards next
+/// to it, so "kiste commit" only writes the list; --append adds shards. It may be a URL,
+/// s3://BUCKET/NAME.shards.json: then parts need no shared disk.
 #[derive(Debug, clap::Args)]
 #[command(aliases = ["import", "export"], after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {
@@ -76,8 +76,8 @@ pub(crate) struct Args {
     /// such as 'train-*.tar', or - for JSON lines from standard input. DST, the last one: the output
     #[arg(required = true, num_args = 1.., value_name = "SRC> <DST")]
     files: Vec<PathBuf>,
-    /// What DST is: dataset, jsonl, webdataset, tfrecord, mds, npz, images, csv, parquet or arrow
-    /// [default: what its name says, or else a dataset]
+    /// The format of DST: dataset, jsonl, webdataset, tfrecord, mds, npz, images, csv, parquet or arrow
+    /// [default: from its name, else dataset]
     #[arg(long, value_name = "FORMAT", value_parser = format::writable(), hide_possible_values = true)]
     to: Option<Format>,
     #[command(flatten)]
@@ -128,20 +128,20 @@ pub(super) struct Running {
     /// Print the plan as JSON and write nothing: sources with sizes and times, options, units
     #[arg(long, conflicts_with_all = ["part", "resume"])]
     pub(super) plan: bool,
-    /// Write only this part, such as 3/7, to DST.parts. A part that is finished is skipped, one that
-    /// was interrupted is resumed, and "kiste commit DST" joins them
+    /// Write only this part, such as 3/7, to DST.parts. Finished parts are skipped, interrupted ones resumed;
+    /// "kiste commit DST" joins them
     #[arg(long, value_name = "I/N", conflicts_with = "resume")]
     pub(super) part: Option<Part>,
-    /// Continue where the same command was interrupted, if it was. An error then keeps DST.partial
-    /// for the next run
+    /// Continue where the same command was interrupted, or start it. After an error DST.partial stays for the
+    /// next run
     #[arg(long)]
     pub(super) resume: bool,
-    /// What happens to bad input: stop; skip it; or quarantine it, which lists it in
-    /// DST.quarantine.jsonl with the reason. If anything was left out, the exit code is 1
+    /// What to do with bad input: stop, skip it, or quarantine it: write it to DST.quarantine.jsonl with the
+    /// reason. If anything was left out, the exit code is 1
     #[arg(long, value_name = "WHAT", default_value = "stop", hide_possible_values = true)]
     bad: Bad,
-    /// Skip samples whose key was there before, and count them, instead of stopping. How many of the
-    /// first 1000 differ from the sample that stays is counted too
+    /// Skip and count samples with a key that came before, instead of stopping. The first 1000 are compared
+    /// with the sample that is kept; those that differ are counted
     #[arg(long)]
     skip_duplicates: bool,
 }
@@ -161,24 +161,23 @@ pub(super) struct Samples {
     /// Only these fields, by their names in SRC, and the key
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',', conflicts_with = "drop")]
     fields: Vec<String>,
-    /// All fields but these
+    /// Leave out these fields
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
     drop: Vec<String>,
     /// Rename fields
     #[arg(long, value_name = "OLD=NEW,...", value_delimiter = ',', value_parser = renaming)]
     rename: Vec<(String, String)>,
-    /// The field that becomes the key: a string, bytes that are one, or an integer. "key" is the
-    /// column that kiste writes to MDS, npz and TFRecord. With another one, a column "key" of SRC is a
-    /// field like others: it stays as "_key", and --rename key=NAME names it
+    /// The field to use as key: a string, bytes that are UTF-8, or an integer. "key" is the column that kiste
+    /// writes to MDS, npz and TFRecord. With any other field, a column "key" of SRC is kept as "_key"; --rename
+    /// key=NAME names it
     #[arg(long, value_name = "FIELD")]
     key_field: Option<String>,
-    /// A pattern to make keys from: text with {key}, {key.stem}, which is the key without its ending,
-    /// {key.name}, which is its last component, {key.shard}, which is the name of the file that the
-    /// sample is from, and {FIELD}
+    /// A pattern for keys: text with {key}, {key.stem} (the key without its ending), {key.name} (its last
+    /// component), {key.shard} (the name of the sample's file) and {FIELD}
     #[arg(long, value_name = "PATTERN", conflicts_with = "key_field")]
     key: Option<String>,
-    /// At most this many samples, not counting those that are skipped. Each part has up to this many,
-    /// and "kiste commit" takes the first
+    /// Write at most this many samples, not counting skipped ones. Each part has up to this many, and "kiste
+    /// commit" takes the first
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 }
@@ -187,28 +186,28 @@ pub(super) struct Samples {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Splitting")]
 struct Splitting {
-    /// Write several datasets in these ratios, such as train=0.9,val=0.1: DST-train.EXT and so on. A
-    /// digest of its key alone decides where a sample goes
+    /// Write several datasets in these ratios, such as train=0.9,val=0.1: DST-train.EXT and so on. A hash of
+    /// its key decides where a sample goes
     #[arg(long, value_name = "NAME=RATIO,...", value_delimiter = ',', value_parser = share)]
     split: Vec<(String, f64)>,
     /// Samples whose keys are in this file, one per line, go to DST-NAME; the others as --split says,
     /// or to DST-rest. Can be repeated
     #[arg(long, value_name = "NAME=FILE", value_parser = list)]
     split_list: Vec<(String, PathBuf)>,
-    /// Another text distributes samples differently
+    /// Text mixed into the hash; change it for a different split
     #[arg(long, value_name = "TEXT", requires = "split", default_value = "")]
     split_salt: String,
-    /// Write samples in random order; needs room for all of them twice meanwhile
+    /// Write samples in random order; needs temporary space twice the size of the output
     #[arg(long)]
     shuffle: bool,
-    /// With --shuffle: another seed is another order
+    /// With --shuffle: the seed of the order
     #[arg(long, value_name = "S", requires = "shuffle", default_value_t = 0)]
     seed: u64,
-    /// Bytes of a shard, where DST is NAME.shards.json: the manifest of a dataset of many files, which
-    /// are written next to it [default: 2G, and with --part one shard for each part]
+    /// Size of a shard, where DST is NAME.shards.json, the manifest of a dataset of many files, which are
+    /// written next to it [default: 2G, or with --part one shard per part]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     shard_size: Option<usize>,
-    /// How many shards there are, each of as many samples, or where their number is not known of about
+    /// Number of shards, with equally many samples each; where the number of samples is not known, with about
     /// as many bytes of SRC
     #[arg(long, value_name = "N", conflicts_with = "shard_size")]
     shards: Option<usize>,

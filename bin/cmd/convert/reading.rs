@@ -19,19 +19,18 @@ pub(super) struct Reading {
     /// TFRecord: the features that are strings; other byte strings stay bytes
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
     texts: Vec<String>,
-    /// CSV, TSV and lists: columns that hold numbers become numbers, labels of a list too; reads tables
-    /// twice
+    /// CSV, TSV and lists: turn columns of numbers into numbers, labels of a list too; reads tables twice
     #[arg(long)]
     guess_types: bool,
-    /// CSV, TSV and lists: what separates the values of a row, such as ';' or tab [default: a tab in
-    /// TSV and in lists that are not named .csv, else a comma]
+    /// CSV, TSV and lists: the separator between values, such as ';' or tab [default: a tab in TSV
+    /// and in lists that are not named .csv, else a comma]
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<u8>,
-    /// CSV, TSV and lists: what stands around a value that has the delimiter in it: '"', or none, which
-    /// makes quotes characters like others and each line a row [default: '"']
+    /// CSV, TSV and lists: the quote around values that contain the delimiter: '"', or none, which makes quotes
+    /// ordinary characters and each line a row [default: '"']
     #[arg(long, value_name = "CHAR", value_parser = quote)]
     quote: Option<bool>,
-    /// JSON lines: names that begin with $ have no meaning, as in JSON of other programs
+    /// JSON lines: read names that begin with $ as ordinary names, as in JSON of other programs
     #[arg(long)]
     plain_json: bool,
     /// Refuse a file, line, row, record, sample of webdataset, page, batch or shard that is larger
@@ -56,7 +55,7 @@ struct Files {
     /// Only files that match, such as '*.png'; * matches slashes. Can be repeated
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
-    /// No files that match. Can be repeated
+    /// Skip files that match. Can be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// The folder that paths in a list are relative to; a SRC that is a file is then a list
@@ -67,7 +66,8 @@ struct Files {
     /// called path, file, file_name, filename or image]
     #[arg(long, value_name = "YES", value_parser = yes_or_no)]
     header: Option<bool>,
-    /// All labels, one per line, that of number 0 first [default: those that occur, in natural order]
+    /// All labels, one per line, in the order of their numbers, from 0 [default: those that occur, in natural
+    /// order]
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
     /// Store labels as strings instead of numbers

@@ -67,7 +67,7 @@ fn missing(opening: &Opening<'_>, missing: &[&File]) -> Failure {
     let names: Vec<&str> = missing.iter().map(|file| file.path).collect();
     let message = match &names[..] {
         [name] => format!("{dir}: there is no {name}"),
-        names => format!("{dir}: {} files are not there: {}", names.len(), names.join(", ")),
+        names => format!("{dir}: {} files are missing: {}", names.len(), names.join(", ")),
     };
     Failure::trouble(message).hint(where_to_get(opening.dataset, missing))
 }

@@ -21,10 +21,9 @@ use crate::rearrange::{Writing, tell_seed};
 
 /// Make datasets of a well-known data set, from the archives that its authors publish
 ///
-/// NAME is one of those that "kiste datasets" lists; "kiste datasets NAME" says which files are
-/// needed, where they come from, and what the samples are. The files are expected in INDIR, and
-/// compared with their digests. Each split becomes OUTDIR/SPLIT.msgpack, with
-/// OUTDIR/SPLIT.msgpack.labels next to it where classes have names.
+/// "kiste datasets" lists the names; "kiste datasets NAME" says which files are needed, where they come from,
+/// and what the samples are. The files are expected in INDIR, and compared with their digests. Each split
+/// becomes OUTDIR/SPLIT.msgpack, with OUTDIR/SPLIT.msgpack.labels next to it where classes have names.
 ///
 /// Splits, keys, fields and labels are those of Python's datadings-write. Samples come in the order
 /// of the archive unless --shuffle is given, for any number of threads. Archives that can only be
@@ -36,8 +35,7 @@ use crate::rearrange::{Writing, tell_seed};
 /// start, and belongs to one part. ImageNet21k has both splits in such an archive; with any of these
 /// options it is read once for each split.
 ///
-/// Nothing of a split is published until all of it is written, and an error leaves everything as it
-/// was.
+/// A split is published once all of it is written; an error leaves everything as it was.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -47,14 +45,13 @@ pub(crate) struct Args {
     /// Folder with its files
     #[arg(value_name = "INDIR")]
     indir: PathBuf,
-    /// Folder for the datasets, created if it is not there [default: INDIR]
+    /// Folder for the datasets, created if it does not exist [default: INDIR]
     #[arg(value_name = "OUTDIR")]
     outdir: Option<PathBuf>,
     /// The same as OUTDIR
     #[arg(long = "outdir", short = 'o', value_name = "DIR", conflicts_with = "outdir")]
     outdir_option: Option<PathBuf>,
-    /// Download files that are not there, if that needs no registration. A download that was
-    /// interrupted is resumed
+    /// Download missing files, if that needs no registration. Interrupted downloads are resumed
     #[cfg(feature = "download")]
     #[arg(long)]
     download: bool,
@@ -67,7 +64,7 @@ pub(crate) struct Args {
     /// Write samples in random order
     #[arg(long, help_heading = "Samples")]
     shuffle: bool,
-    /// Another seed is another order
+    /// Seed of the order
     #[arg(long, value_name = "S", help_heading = "Samples")]
     #[arg(requires = "shuffle", default_value_t = 0)]
     seed: u64,
@@ -113,7 +110,7 @@ pub(crate) struct Args {
     #[arg(long, alias = "scenelabels", conflicts_with_all = NOT_WRITING)]
     #[arg(conflicts_with = "calculate_weights", help_heading = "Instead of writing")]
     scene_labels: bool,
-    /// What is written: dataset, jsonl, webdataset, tfrecord, mds, npz, images, csv, parquet or arrow,
+    /// The format to write: dataset, jsonl, webdataset, tfrecord, mds, npz, images, csv, parquet or arrow,
     /// to OUTDIR/SPLIT with the ending of the format [default: dataset]
     #[arg(long, value_name = "FORMAT", value_parser = convert::writable(), hide_possible_values = true)]
     to: Option<Format>,

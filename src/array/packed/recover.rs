@@ -90,7 +90,7 @@ impl Locked {
         match self.id == id {
             true => Ok(()),
             false => {
-                let message = "the file was replaced meanwhile";
+                let message = "another program replaced the file";
                 Err(Error::new(ErrorKind::Replaced, message).at(&self.path))
             }
         }

@@ -444,7 +444,7 @@ impl KeyList<'_> {
             hash_batch(salt, &batch, &mut hashes, hash_many);
             for (i, _) in hashes.iter().enumerate().filter(|(_, hash)| **hash == wanted) {
                 if seen.contains(&batch[i]) {
-                    return Err(Error::new(ErrorKind::DuplicateKey, "the key is there twice")
+                    return Err(Error::new(ErrorKind::DuplicateKey, "the key occurs twice")
                         .at(self.path)
                         .with_index((first + i) as u64)
                         .with_key(String::from_utf8_lossy(batch[i])));

@@ -44,7 +44,7 @@ pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
     let released = place.give_back();
     made?;
     released.map_err(|error| {
-        error.note("the file is there, but the mark that it is being written was not removed")
+        error.note("the file is complete, but the mark that it is being written was not removed")
     })?;
     Ok(Indexed { samples, made: vec![lookup] })
 }

@@ -665,8 +665,11 @@ fn unpublished(storage: &dyn Storage, path: &Path) -> Option<Error> {
     // Without an answer the first error is the one to report.
     let mark = staging::dir_of(path);
     storage.stat(&mark).ok().flatten()?;
-    let message =
-        format!("this dataset is being written, or its writer died: {} is there", mark.display());
+    let message = format!(
+        "this dataset is being written, or its writer was killed: {} \
+            exists",
+        mark.display()
+    );
     Some(Error::new(ErrorKind::Interrupted, message).at(path))
 }
 

@@ -393,7 +393,7 @@ impl Salvage {
 
 /// Samples behind the end of the data.
 fn not_there(bytes: Range<u64>, len: u64, first: usize, last: usize) -> Loss {
-    let reason = format!("the data ends at byte {len}: samples {first} to {last} are not there");
+    let reason = format!("the data ends at byte {len}: samples {first} to {last} are missing");
     Loss { index: None, key: None, bytes, reason }
 }
 

@@ -179,7 +179,7 @@ impl<'a> Publication<'a> {
             }
         }
         let message = format!(
-            "another program has begun to write this dataset, but it has no offsets yet: nothing was \
+            "another program has started to write this dataset, but it has no offsets yet: nothing was \
              touched, and the old data file is {}",
             old.display()
         );

@@ -63,7 +63,7 @@ impl Files<'_> {
                     Some(VerifyProblem::new(&file, message))
                 }
                 Err(e) if e.kind() == ErrorKind::NotFound => {
-                    Some(VerifyProblem::new(&file, "has a digest but is not there"))
+                    Some(VerifyProblem::new(&file, "has a digest but does not exist"))
                 }
                 Err(e) => return Err(e),
             };

@@ -83,7 +83,7 @@ pub enum Cure {
     MakeMissing,
     /// An unfinished write, which [`Repair`](crate::repair::Repair) finishes or undoes.
     Repair,
-    /// The data is damaged: [`salvage`](crate::repair::Repair::salvage) saves what is whole.
+    /// The data is damaged: [`salvage`](crate::repair::Repair::salvage) saves all whole samples.
     Salvage,
     /// Samples have labels that `.labels` has no names for: only a person knows which of both is right.
     NameLabels,

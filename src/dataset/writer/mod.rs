@@ -734,7 +734,7 @@ fn kept_files<'a>(files: &'a mut Option<Open>, broken: bool, path: &Path) -> Res
     match files.upload {
         None => Ok(files),
         Some(_) => {
-            let message = "what is written to a URL is not there before it is finished";
+            let message = "a dataset at a URL does not exist before it is finished";
             Err(Error::new(ErrorKind::Unsupported, message).at(path))
         }
     }
@@ -742,7 +742,7 @@ fn kept_files<'a>(files: &'a mut Option<Open>, broken: bool, path: &Path) -> Res
 
 #[cold]
 fn over(path: &Path) -> Error {
-    let message = "an earlier write failed: what was written stays until it is repaired";
+    let message = "an earlier write failed: the written samples stay until it is repaired";
     Error::new(ErrorKind::Io, message).at(path)
 }
 

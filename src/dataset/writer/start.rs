@@ -293,7 +293,7 @@ pub(super) fn check_name(path: &Path) -> Result<()> {
         return Err(Error::new(ErrorKind::Invalid, message).at(path));
     }
     if path.to_str().is_some_and(is_manifest) {
-        let message = "expected the name of a data file, found that of a manifest: a conversion writes \
+        let message = "expected the name of a data file, found a manifest: a conversion writes \
                        a dataset of many files";
         return Err(Error::new(ErrorKind::Invalid, message).at(path));
     }

@@ -298,7 +298,7 @@ impl Upload {
             Ok(()) => error,
             Err(_) => {
                 self.held().is_held = false;
-                error.note("part of the dataset is there, a repair removes it")
+                error.note("part of the dataset was published; a repair removes it")
             }
         }
     }
@@ -394,10 +394,8 @@ fn refuse_existing(storage: &dyn Storage, path: &Path, overwrite: bool) -> Resul
 }
 
 fn claimed(claim: &Path) -> Error {
-    let message = format!(
-        "a writer is at work on this dataset, or died while it was: {} is there",
-        claim.display()
-    );
+    let message =
+        format!("a writer is working on this dataset, or was killed: {} exists", claim.display());
     Error::new(ErrorKind::Interrupted, message)
 }
 

@@ -186,7 +186,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), FormatError> {
     if !is_taken && !name.contains(['/', '\\', ':', '\0']) {
         return Ok(());
     }
-    let expected = "the name of a column, which is that of a directory in the table";
+    let expected = "the name of a column, which is a directory in the table";
     Err(FormatError::new(0, expected, format!("{name:?}")))
 }
 

@@ -40,7 +40,7 @@ impl Superchunk {
                 Ok(Superchunk { chunks, ..found })
             }
             _ => {
-                let expected = "a superchunk of which is known what it means";
+                let expected = "a superchunk of a known kind";
                 Err(FormatError::new(0, expected, variant.to_string()))
             }
         }

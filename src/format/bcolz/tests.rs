@@ -251,9 +251,8 @@ fn carray_superchunks_are_read_with_and_without_offsets() {
     let error = Superchunk::parse(&checksums).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "byte 0: expected a superchunk of which is known what it means, found a superchunk of the \
-         carray proposal, with the size of the file and checksums, of which it does not say what \
-         they are"
+        "byte 0: expected a superchunk of a known kind, found a superchunk of the \
+         carray proposal, with the size of the file and checksums of an unknown kind"
     );
 }
 

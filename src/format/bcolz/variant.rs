@@ -89,7 +89,7 @@ impl fmt::Display for Variant {
             Variant::Carray { checksums, .. } => {
                 f.write_str("a superchunk of the carray proposal, with the size of the file")?;
                 f.write_str(match checksums {
-                    true => " and checksums, of which it does not say what they are",
+                    true => " and checksums of an unknown kind",
                     false => "",
                 })
             }

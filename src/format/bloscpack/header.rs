@@ -87,7 +87,7 @@ impl Header {
             Some(other) => {
                 let what = match *other {
                     WITH_ROOM => {
-                        "a file of an array with spare room, of which bloscpack knows nothing"
+                        "a file of an array with spare room, which bloscpack does not support"
                     }
                     _ => "perhaps of a Blaze or carray draft, which no release wrote",
                 };

@@ -239,7 +239,7 @@ fn inflated(
 
 /// An error in what is compressed, at the compressed element.
 fn within(element: &Element<'_>, error: FormatError) -> FormatError {
-    let found = format!("{} at byte {} of what is compressed there", error.found, error.position);
+    let found = format!("{} at byte {} of the compressed data there", error.found, error.position);
     element.error(error.expected, found)
 }
 

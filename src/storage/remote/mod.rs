@@ -404,7 +404,7 @@ impl Storage for RemoteStorage {
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
-        let message = "kiste does not list what is at a URL: name the dataset";
+        let message = "kiste does not list URLs: name the dataset";
         Err(Error::new(ErrorKind::Unsupported, message).at(dir))
     }
 

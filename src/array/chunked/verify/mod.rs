@@ -115,7 +115,8 @@ pub(super) fn verify(core: &OpenVersion) -> Result<Report> {
         }
         return Ok(report);
     }
-    let message = "a writer replaced or moved what was looked at, again and again: verify the array when it is done";
+    let message = "a writer kept replacing or moving files during the check: verify the array when \
+        it is done";
     Err(Error::new(ErrorKind::Replaced, message).at(&core.files.root))
 }
 

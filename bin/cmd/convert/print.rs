@@ -158,7 +158,7 @@ pub(in crate::cmd) fn dry_run(tried: DryRun, json: bool, output: &Output) -> Out
         match &field.becomes {
             FieldOutcome::Field { name: new, types: now, is_same, is_key } => {
                 let values = match (is_same, &field.changes[..]) {
-                    (true, _) => "as it is".to_owned(),
+                    (true, _) => "unchanged".to_owned(),
                     (false, []) => "changed".to_owned(),
                     (false, changes) => format!("changed: {}", changes.join("; ")),
                 };

@@ -453,7 +453,7 @@ fn run(args: &Args, workload: &Workload) -> Res<Option<Done>> {
                 pass.sum == workload.check(indices.iter().copied())
             })
         }
-        // Not an operation of the harness: beside its "get_key".
+        // Not an operation of the harness: next to its "get_key".
         "get_key_batch" => {
             let indices = workload.indices(args.count)?;
             let keys = workload.lines("keys.txt")?;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{ClassCounts, Classes};
 
-/// What is known about a class. As JSON it has no entry for what is not known.
+/// Facts about a class. As JSON it has no entry for unknown ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ClassInfo {

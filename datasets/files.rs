@@ -78,8 +78,8 @@ impl File {
         self
     }
 
-    /// Compares a file with size and digests as far as these are known; `progress` receives
-    /// the number of bytes read. False if there is no digest to compare with.
+    /// Compares a file with its size and digests, if known; `progress` receives the number of bytes
+    /// read. False if there is no digest to compare with.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl File {
         self.verify_at(&dir.join(self.path), progress)
     }
 
-    /// Whether a part of it has arrived in a folder, with which [`fetch`](Self::fetch) goes on.
+    /// Whether a part of it has arrived in a folder, with which [`fetch`](Self::fetch) continues.
     #[cfg(feature = "download")]
     pub fn is_partly_there(&self, dir: &Path) -> bool {
         let mut partial = dir.join(self.path).into_os_string();

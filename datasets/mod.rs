@@ -108,14 +108,14 @@ pub static ALL: &[&Dataset] = &[
     &yfcc100m::YFCC100M,
 ];
 
-/// What there is to know about a data set, and how it is read.
+/// A data set: its description, and how it is read.
 #[derive(Debug)]
 pub struct Dataset {
     /// The name, as Python datadings spells it.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A description in one line.
     pub title: &'static str,
-    /// What to know before using it, in whole sentences. May be empty.
+    /// Notes for users, in whole sentences. May be empty.
     pub notes: &'static str,
     /// The page of its authors.
     pub url: &'static str,
@@ -125,11 +125,11 @@ pub struct Dataset {
     pub citation: &'static str,
     /// The files that are read.
     pub files: &'static [File],
-    /// What they become.
+    /// The splits that they become.
     pub splits: &'static [Split],
     /// The fields of a sample in their order, and what they are.
     pub fields: &'static [(&'static str, &'static str)],
-    /// What the numbers in fields mean.
+    /// The classes of numeric fields.
     pub classes: &'static [Classes],
     /// Which of the [`Options`] make a difference.
     pub takes: &'static [Take],
@@ -140,10 +140,10 @@ pub struct Dataset {
 /// A part of a data set that becomes a dataset of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Split {
-    /// What it is called: `train`.
+    /// Its name: `train`.
     pub name: &'static str,
-    /// What its file is called, without `.msgpack`. This is the name, where Python does not put
-    /// that of the data set in front.
+    /// The name of its file, without `.msgpack`: the name of the split, or where Python does so, with the name
+    /// of the data set in front.
     pub file: &'static str,
     /// How many samples the published one has, where that is known.
     pub samples: Option<u64>,
@@ -175,12 +175,12 @@ impl Split {
     }
 }
 
-/// What the numbers in a field mean.
+/// The classes of a numeric field.
 #[derive(Debug, Clone, Copy)]
 pub struct Classes {
     /// The field: numbers, or an image of numbers.
     pub field: &'static str,
-    /// Their names, that of 0 first.
+    /// Their names, in the order of their numbers, from 0.
     pub names: Names,
     /// Red, green and blue of each class, where it is drawn in a colour.
     pub colours: &'static [[u8; 3]],
@@ -446,7 +446,7 @@ impl Dataset {
     ///
     /// # Errors
     ///
-    /// Those of [`opening`](Self::opening); [`NotFound`](ErrorKind::NotFound) if files are missing,
+    /// The errors of [`opening`](Self::opening); [`NotFound`](ErrorKind::NotFound) if files are missing,
     /// all of which are named; and the errors of reading those that are there.
     pub fn open(
         &'static self,
@@ -488,7 +488,7 @@ impl Dataset {
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn conversion(
         &'static self,
         split: &str,

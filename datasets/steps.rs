@@ -48,7 +48,7 @@ impl Opening<'_> {
     ///
     /// # Errors
     ///
-    /// Those of [`Pass::conversion`].
+    /// The errors of [`Pass::conversion`].
     pub fn steps<'p>(
         &self,
         passes: &'p [Pass],
@@ -86,7 +86,7 @@ impl Opening<'_> {
     ///
     /// # Errors
     ///
-    /// Those of [`Conversion::check_output`].
+    /// The errors of [`Conversion::check_output`].
     pub fn check_outputs(
         &self,
         dir: impl AsRef<Path>,
@@ -113,7 +113,7 @@ impl Step<'_> {
     ///
     /// # Errors
     ///
-    /// Those of [`Conversion::run`] and [`Pass::write`].
+    /// The errors of [`Conversion::run`] and [`Pass::write`].
     pub fn run(&self, monitor: &mut dyn Monitor) -> Result<Vec<(Split, Report)>> {
         let [(_, first), _, ..] = &self.conversions[..] else {
             let run = |(split, conversion): &(Split, Conversion)| {

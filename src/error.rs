@@ -62,8 +62,8 @@ pub enum ErrorKind {
     Cancelled,
 }
 
-/// What a caller can do about an error, where that is known: data, which the command words in its
-/// options and another program in its own terms.
+/// What a caller can do about an error, if known. It is data: the command words it with its options, and
+/// another program in its own terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remedy {
@@ -337,7 +337,7 @@ impl Error {
     }
 
     /// Adds the option that is wrong, by its name in the library. It stands in front of the message,
-    /// which goes on from there: `guess_types` `is for csv and tsv`.
+    /// which continues from there: `guess_types` `is for csv and tsv`.
     pub(crate) fn with_option(mut self, option: &'static str) -> Error {
         self.0.option = Some(option);
         self
@@ -386,7 +386,7 @@ impl Error {
             || self.io_kind() == Some(io::ErrorKind::PermissionDenied)
     }
 
-    /// What is wrong, without the place.
+    /// The message without the place.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -431,12 +431,12 @@ impl Error {
         self.0.ends_unit
     }
 
-    /// The option that is wrong, by its name in the library; the message goes on from there.
+    /// The option that is wrong, by its name in the library; the message continues from there.
     pub fn option(&self) -> Option<&'static str> {
         self.0.option
     }
 
-    /// What can be done about it, where that is known.
+    /// What can be done about it, if known.
     pub fn remedy(&self) -> Option<&Remedy> {
         self.0.remedy.as_ref()
     }

@@ -42,7 +42,7 @@ impl Recoder {
     ///
     /// # Errors
     ///
-    /// Those of [`decode`](super::decode).
+    /// The errors of [`decode`](super::decode).
     pub fn recode<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         if bytes.starts_with(b"\x1f\x8b") {
             let inner = gunzip(bytes, self.limits)?;

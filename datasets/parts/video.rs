@@ -127,7 +127,7 @@ fn all_frames(input: &mut impl BufRead, limits: Limits, each: &mut EachFrame<'_>
     Ok(())
 }
 
-/// A file that is gone when this is dropped: a video may be read from end to start. Nobody else can read it.
+/// A file that is gone when this is dropped: a video may be read from end to start. No other user can read it.
 struct TemporaryFile {
     path: PathBuf,
     _dir: ScratchDir,

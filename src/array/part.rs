@@ -42,7 +42,7 @@ impl ChunkedArray {
     ///
     /// # Errors
     ///
-    /// Those of [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn part(&self, selection: impl Into<Selection>) -> Result<ArrayPart> {
         let selection = selection.into();
         Ok(ArrayPart(match Window::new(self, &selection)? {

@@ -6,7 +6,7 @@ use crate::array::exchange::ArrayFormat;
 use crate::dataset::is_dataset;
 use crate::format::chunked::names;
 
-/// What is where the directory of an array is expected: for a message about one that cannot be opened.
+/// The kind of thing found where the directory of an array is expected, for an error message.
 ///
 /// ```
 /// use kiste::array::{ArrayFormat, ArrayPlace};
@@ -38,7 +38,7 @@ pub enum ArrayPlace {
 }
 
 impl ArrayPlace {
-    /// What is at this path.
+    /// Looks at this path.
     pub fn of(path: impl AsRef<Path>) -> ArrayPlace {
         let path = path.as_ref();
         let versions = path.join(names::VERSIONS);

@@ -28,7 +28,7 @@ pub struct ArrayTarget {
     pub path: PathBuf,
     /// The field of a structured type; names of nested fields are joined by dots.
     pub field: Option<String>,
-    /// What is selected of it.
+    /// The selected part.
     pub selection: Selection,
 }
 

@@ -17,8 +17,8 @@ use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::rearrange::check_free;
 use crate::storage::{self, LocalStorage, Storage};
 
-/// What is converted to what, and how: samples out of raw data, other formats or datasets, into a
-/// dataset, several datasets, or another format.
+/// Describes a conversion: from raw data, other formats or datasets, to a dataset, several datasets, or another
+/// format.
 ///
 /// A conversion is a description. Nothing is opened until [`run`](Conversion::run),
 /// [`run_part`](Conversion::run_part), [`dry_run`](Conversion::dry_run) or
@@ -112,8 +112,8 @@ impl Conversion {
         }
     }
 
-    /// Converts the samples of an [`Input`] of the program's own to this output. All options apply
-    /// but those that say how files are read.
+    /// Converts the samples of an [`Input`] of the program's own to this output. All options apply, except the
+    /// ones for reading files.
     ///
     /// The name stands for the input in a plan, by which a resumed run and the parts recognise each
     /// other: two inputs of one name and output must have the same units. Files that the input
@@ -191,7 +191,7 @@ impl Conversion {
     }
 
     /// Whether names that begin with `$` have no meaning in JSON lines, as other programs write them.
-    /// Default: no; they are those of [`format::jsonl`](crate::format::jsonl).
+    /// Default: no; they have the meaning of [`format::jsonl`](crate::format::jsonl).
     pub fn plain_json(mut self, yes: bool) -> Self {
         self.options.read.plain_json = yes;
         self
@@ -231,9 +231,9 @@ impl Conversion {
         self
     }
 
-    /// Whether names in the sources may lead out of their folder: the files of a list, a table, an index or
-    /// a manifest. Then they may be anywhere on this machine, also by a symbolic link, and those of a
-    /// list at URLs too. For sources from people whom you trust. Default: no.
+    /// Whether names in the sources may lead out of their folder: the files of a list, a table, an index or a
+    /// manifest. Then they may be anywhere on this machine, also behind symbolic links, and names in a list
+    /// also at URLs. For trusted sources only. Default: no.
     pub fn allow_outside(mut self, yes: bool) -> Self {
         self.options.read.allow_outside = yes;
         self
@@ -245,7 +245,7 @@ impl Conversion {
         self
     }
 
-    /// A file with all labels of images, one per line, that of number 0 first. Default: the labels
+    /// A file with all labels of images, one per line, in the order of their numbers, from 0. Default: the labels
     /// that occur, in natural order.
     pub fn labels(mut self, file: impl AsRef<Path>) -> Self {
         self.options.read.labels = Some(file.as_ref().to_path_buf());
@@ -296,7 +296,7 @@ impl Conversion {
         self
     }
 
-    /// The fields that hold images. Default: all whose first bytes are those of an image.
+    /// The fields that hold images. Default: all that begin like an image.
     pub fn image_fields<S: Into<String>>(mut self, fields: impl IntoIterator<Item = S>) -> Self {
         self.options.read.image_fields = strings(fields);
         self
@@ -602,8 +602,8 @@ impl Conversion {
         Ok(())
     }
 
-    /// Fails for what cannot be done where the output is a URL: nothing is there before it is finished,
-    /// and nothing can be added to it, unless it consists of many files.
+    /// Fails for options that an output at a URL does not support: it does not exist before it is finished, and
+    /// nothing can be added to it, unless it consists of many files.
     fn check_url(&self) -> Result<()> {
         if !storage::is_url(&self.output) {
             return Ok(());

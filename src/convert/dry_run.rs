@@ -30,21 +30,21 @@ const REFUSED: usize = 20;
 /// Fields whose changes are reported unasked.
 const REPORTED: usize = 10;
 
-/// What would happen to the fields of the first samples.
+/// The effect of a conversion on the fields of the first samples.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct DryRun {
     /// The fields in the order in which they first occur, the key among them.
     pub fields: Vec<TriedField>,
-    /// What was left out or changed on the way from the sources to these samples.
+    /// Contents of the sources that these samples lack or have changed.
     pub remarks: Vec<Remark>,
-    /// What else a person should know about the sources and what is asked of them.
+    /// Further notes about the sources and the options.
     pub notices: Vec<Notice>,
-    /// What the conversion would stop with, if the output cannot hold a field.
+    /// The error that would stop the conversion, if the output cannot hold a field.
     pub error: Option<Error>,
 }
 
-/// What would happen to a field.
+/// The effect of a conversion on a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TriedField {
@@ -52,14 +52,14 @@ pub struct TriedField {
     pub name: String,
     /// Its types, in words: `int`, or `str or nil`.
     pub types: String,
-    /// What a reader of the output finds.
+    /// The field as a reader of the output finds it.
     pub becomes: FieldOutcome,
     /// Which values change into what, as [`Format::carries`] has it: `strings become bytes`; and what was
     /// left out or changed when they were read.
     pub changes: Vec<String>,
 }
 
-/// What a reader of the output finds of a field.
+/// A field as a reader of the output finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FieldOutcome {
@@ -137,11 +137,11 @@ impl After {
 }
 
 impl Conversion {
-    /// What would happen to the fields of the first samples. Writes nothing but temporary files.
+    /// The effect of a conversion on the fields of the first samples. Writes nothing but temporary files.
     ///
     /// # Errors
     ///
-    /// Those of [`plan`](Self::plan), of the first samples, and what the output refuses as a whole.
+    /// The errors of [`plan`](Self::plan), of the first samples, and errors of the output as a whole.
     pub fn dry_run(&self) -> Result<DryRun> {
         self.check()?;
         let opened = self.open()?;

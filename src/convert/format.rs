@@ -25,7 +25,7 @@ use crate::format::dataset::shards::is_manifest;
 use crate::format::jsonl;
 use crate::storage;
 
-/// What a conversion reads or writes. As a string: its [`name`](Format::name).
+/// A format that a conversion reads or writes. As a string: its [`name`](Format::name).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -335,7 +335,7 @@ impl Format {
         }
     }
 
-    /// What an output of this name is: a dataset, unless its ending says something else.
+    /// The format of an output of this name: a dataset, unless its ending says otherwise.
     ///
     /// ```
     /// use kiste::convert::Format;
@@ -352,17 +352,17 @@ impl Format {
         known.map_or(Format::Dataset, |known| known.format)
     }
 
-    /// What this input certainly is, by its name or its first bytes.
+    /// The format of this input, if its name or first bytes show it.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if it may be several things, or something unknown.
+    /// [`Invalid`](ErrorKind::Invalid) if it is ambiguous or unknown.
     pub fn of_input(path: impl AsRef<Path>) -> Result<Format> {
         detect(path.as_ref())
     }
 
-    /// What a file that is named as a dataset certainly is instead; `None` for a dataset, and where it
-    /// is not certain. Without side files to contradict it, any bytes could be taken for packed values.
+    /// The format of a file that is named like a dataset but is none; `None` for a dataset, and if it is not
+    /// certain. Without side files to contradict it, any bytes could be taken for packed values.
     pub fn of_other(path: impl AsRef<Path>) -> Option<Format> {
         let path = path.as_ref();
         if !path.is_file() || has_side_file(path) {
@@ -377,7 +377,7 @@ impl Format {
 ///
 /// # Errors
 ///
-/// [`Invalid`](ErrorKind::Invalid), which names the format where that is known; those of [`check_finished`].
+/// [`Invalid`](ErrorKind::Invalid), which names the format where that is known; the errors of [`check_finished`].
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

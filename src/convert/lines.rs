@@ -103,7 +103,7 @@ impl SampleLines {
     ///
     /// # Errors
     ///
-    /// Those of the reader, after the lines before them; [`Unsupported`](ErrorKind::Unsupported) for
+    /// The errors of the reader, after the lines before them; [`Unsupported`](ErrorKind::Unsupported) for
     /// values that have no form in JSON; and those of `to`.
     pub fn write<E: From<Error> + From<io::Error> + Send>(
         &mut self,

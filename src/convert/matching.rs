@@ -67,7 +67,7 @@ fn files_of(pattern: &str, from: Option<Format>, images: bool) -> Result<Option<
     }
 }
 
-/// Fails for files with labels that are certainly something else than images, whatever their names are.
+/// Fails for files with labels that are certainly not images, even if they are named like images.
 fn labelled(pattern: &str, files: &[String]) -> Result<()> {
     match format::detect_all(files) {
         Ok(found) => {

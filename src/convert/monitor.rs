@@ -62,7 +62,7 @@ impl<F: FnMut(Progress)> Monitor for F {
     }
 }
 
-/// What a conversion is doing.
+/// The phase that a conversion is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {

@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// Whatever two files there are, their keys do not meet.
+    /// The keys of any two files are distinct.
     #[test]
     fn different_files_are_called_differently() {
         let (folders, names) =

@@ -129,8 +129,8 @@ impl PartedShuffle {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if the name of the output is not that of a manifest, or there
-    /// are no parts; and those of opening the input.
+    /// [`Invalid`](ErrorKind::Invalid) if the output is not named like a manifest, or there are no parts; and
+    /// the errors of opening the input.
     pub fn new(
         input: impl AsRef<Path>,
         output: impl AsRef<Path>,
@@ -297,7 +297,7 @@ impl PartedShuffle {
     ///
     /// # Errors
     ///
-    /// Those of [`commit`](super::commit).
+    /// The errors of [`commit`](super::commit).
     pub fn commit(&self, monitor: &mut dyn Monitor) -> Result<Report> {
         commit(&self.output, monitor)
     }
@@ -306,7 +306,7 @@ impl PartedShuffle {
     ///
     /// # Errors
     ///
-    /// Those of the steps. After one, another run continues.
+    /// The errors of the steps. After one, another run continues.
     pub fn run(&self, monitor: &mut dyn Monitor) -> Result<Report> {
         for part in Part::all(self.parts) {
             self.scatter(part, monitor)?;

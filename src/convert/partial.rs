@@ -1,4 +1,4 @@
-//! [`Partial`]: a file of which a few ranges are read, that are known before.
+//! [`Partial`]: a file of which only a few ranges, known in advance, are read.
 //!
 //! The libraries that read such files jump about in them, and read some bytes twice. Behind a URL each of
 //! these reads would be a round trip, so the ranges are copied to a disk first, all of them in few requests.

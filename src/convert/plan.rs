@@ -20,8 +20,8 @@ use crate::format::hex;
 /// What a conversion will do: its description, and the sources as they are now. It is the same on
 /// every machine that sees the same sources and is given the same conversion.
 ///
-/// As JSON it has one member for each field; those of the [`Conversion`] are `sources` and
-/// `options`. The output is not in it, as machines may see it under different names.
+/// As JSON it has one member for each field; the [`Conversion`] has `sources` and `options`. The output is not
+/// in it, as machines may see it under different names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
@@ -46,8 +46,8 @@ pub struct Plan {
     pub split_lists: BTreeMap<String, String>,
     /// The files that are read.
     pub files: Vec<PlannedFile>,
-    /// What each of them is called in keys; empty where all are called as in earlier versions, by the
-    /// name up to its first dot.
+    /// The name of each source in keys; empty where all have the names of earlier versions, up to the first
+    /// dot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key_names: Vec<String>,
     /// The digest of the names, sizes and times of further files, such as those of a folder.
@@ -67,12 +67,12 @@ pub struct PlannedFile {
 }
 
 impl Conversion {
-    /// What this would do. Reads no more of the sources than it takes to open them.
+    /// The plan of this conversion. Reads no more of the sources than opening them takes.
     ///
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) if the conversion makes no sense, or reads a stream;
-    /// and those of opening the sources.
+    /// and the errors of opening the sources.
     pub fn plan(&self) -> Result<Plan> {
         self.check()?;
         let opened = self.open()?;

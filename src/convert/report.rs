@@ -13,10 +13,10 @@ use crate::array::ArrayTally;
 use crate::dataset::labels_path;
 use crate::storage::{self, Shown};
 
-/// Remarks that a monitor is told one by one: a table has any number of fields.
+/// Remarks that are passed to a monitor one by one: a table has any number of fields.
 const TOLD: usize = 20;
 
-/// What a conversion did.
+/// The result of a conversion.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
@@ -40,11 +40,11 @@ pub struct Report {
     pub arrays: Option<ArrayTally>,
     /// Values that became something else, as the output has no exact form for them.
     pub changes: Vec<ChangedValues>,
-    /// What was left out or changed on the way from the sources to the samples.
+    /// Contents of the sources that the samples lack or have changed.
     pub remarks: Vec<Remark>,
     /// How long this run took, from its start to its end.
     pub duration: Duration,
-    /// Whether earlier runs have read or written some of it: then the duration is not that of all.
+    /// Whether earlier runs have read or written some of it: then the duration is not the total.
     pub resumed: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct BadSamples {
     pub unsupported: u64,
     /// Places after which the rest of a file could not be read.
     pub unread_places: u64,
-    /// What is wrong with the first of them, and where.
+    /// The first errors, with their places.
     pub first: Vec<String>,
 }
 
@@ -117,8 +117,8 @@ fn shown_all(files: &[PathBuf]) -> Vec<Shown> {
 }
 
 impl Report {
-    /// What was written, as JSON: an object, or a list of them for several datasets. `None` if nothing
-    /// was.
+    /// The outputs as JSON: an object, or a list of objects for several datasets. `None` if nothing was
+    /// written.
     pub fn to_json(&self) -> Option<Value> {
         let datasets = || self.outputs.iter().map(|made| self.dataset_json(made));
         match &self.outputs[..] {

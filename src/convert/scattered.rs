@@ -1,9 +1,9 @@
-//! What lies between the two passes of a shuffle in parts: where it is, under which names, and its end.
+//! The temporary files between the two passes of a shuffle in parts: their place, names and removal.
 //!
-//! On a disk each file takes its name in one step. In an object store the note of a part is a fence, as
-//! for [parts of a conversion](super::part_objects): a run that begins a part puts its note in the place
-//! of that of an earlier run, which ends with an error when it next notes something. Nothing is listed:
-//! a plan next to the manifest says how many parts there are and where.
+//! On a disk each file takes its name in one step. In an object store the note of a part is a fence, as for
+//! [parts of a conversion](super::part_objects): a run that starts a part replaces the note of an earlier run,
+//! which then ends with an error when it next writes a note. Nothing is listed: a plan next to the manifest
+//! says how many parts there are and where.
 
 use std::cell::RefCell;
 use std::fs;
@@ -23,15 +23,15 @@ use crate::storage::{self, Expected, ReplaceFile, Sink, Source, Storage, UploadN
 /// The most bytes of a plan.
 const MAX_PLAN: u64 = 64 << 10;
 
-/// Where it is unless another directory is given.
+/// The default directory.
 fn dir_of(output: &Path) -> PathBuf {
     let mut name = output.as_os_str().to_os_string();
     name.push(".scatter");
     name.into()
 }
 
-/// Where the parts of a shuffle are, and how many: `commit` and `repair` remove them by it. There is none for
-/// the default directory on a disk, which can be listed.
+/// Where the parts of a shuffle are, and how many, so that `commit` and `repair` can remove them. The default
+/// directory on a disk has no such note, as it can be listed.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plan {
@@ -41,10 +41,10 @@ struct Plan {
     /// The number of the folder in a directory that the user has named: other shuffles may use it too.
     #[serde(deserialize_with = "required")]
     folder: Option<u64>,
-    /// Tells this shuffle from one that is begun after it was given up.
+    /// Tells this shuffle from one that is started after this one was abandoned.
     #[serde(default)]
     run: u64,
-    /// Its parts are being removed: no run of them goes on.
+    /// Set while parts are removed; a run that sees it stops.
     #[serde(default)]
     ended: bool,
 }
@@ -62,7 +62,7 @@ impl Plan {
         Ok(Plan::find(output)?.map(|(plan, _)| plan))
     }
 
-    /// The same, and the file: while it is open, no other has its identity.
+    /// Also returns the open file; while it is open its inode cannot be reused.
     fn find(output: &Path) -> Result<Option<(Plan, Source)>> {
         let (storage, path) = Plan::path(output)?;
         let Some(found) = storage.open_if_exists(&path)? else { return Ok(None) };
@@ -95,7 +95,7 @@ impl Plan {
         dir.is_none_or(|dir| self.folder.is_some() && Path::new(&self.dir) == dir)
     }
 
-    /// Puts it where there is none, or returns the one of another part.
+    /// Writes it if there is none, or returns the one that another part wrote.
     fn put(self, output: &Path) -> Result<Plan> {
         let (storage, path) = Plan::path(output)?;
         if !storage.is_object_store() {
@@ -113,7 +113,7 @@ impl Plan {
         }
     }
 
-    /// Notes that it ends. `None` if there is none; else whether that was noted before.
+    /// Marks the shuffle as ended. `None` if there is no plan, else whether it was marked already.
     fn end(output: &Path) -> Result<Option<(Plan, bool)>> {
         let mut tries = 0;
         loop {
@@ -143,14 +143,14 @@ impl Plan {
     }
 }
 
-/// A shuffle that ends, of which a part is not begun.
+/// The error for a part that starts while its shuffle is being removed.
 fn ended(output: &Path) -> Error {
     let message = "the shuffle to this manifest is being removed";
     let error = Error::new(ErrorKind::Invalid, message).at(storage::shown(output));
     error.with_remedy(Remedy::UndoShuffle)
 }
 
-/// A part of a shuffle that is not the one that was begun.
+/// The error for a part of another shuffle than the one that was started.
 fn another(output: &Path) -> Error {
     let message =
         "another shuffle to this manifest was started, with another directory or number of parts";
@@ -213,7 +213,7 @@ impl Scatter {
         Ok(scatter)
     }
 
-    /// For the second pass: where the first one has put it.
+    /// For the second pass: where the first pass put its files.
     pub(super) fn find(output: &Path, dir: Option<&Path>) -> Result<Scatter> {
         match Plan::read(output)? {
             Some(plan) if plan.ended => Err(ended(output)),
@@ -258,7 +258,7 @@ impl Scatter {
         }
     }
 
-    /// Whether the samples of a part are there, of this length.
+    /// Whether the samples of a part exist, with this length.
     pub(super) fn has(&self, part: Part, len: u64) -> Result<bool> {
         let there = self.storage.stat(&self.file(part, "samples"))?;
         Ok(there.is_some_and(|there| there.len == len))
@@ -272,8 +272,8 @@ impl Scatter {
         }
     }
 
-    /// Begins a part, in the place of what an earlier run has left of it. `vain` is the note of one that
-    /// was finished, and whose samples are gone.
+    /// Starts a part, and replaces what an earlier run left of it. `vain` is the note of a finished part whose
+    /// samples are gone.
     pub(super) fn begin(&self, part: Part, vain: Option<&[u8]>) -> Result<Scattering<'_>> {
         let (path, note) = (self.file(part, "samples"), self.file(part, "json"));
         let Some(objects) = &self.objects else {
@@ -324,7 +324,7 @@ impl Scatter {
         }))
     }
 
-    /// Removes all of these parts, as far as they are there.
+    /// Removes all of these parts that exist.
     fn remove(&self, parts: usize) -> Result<()> {
         let Some(objects) = &self.objects else { return remove_files(&self.dir) };
         let parts: Vec<Part> = Part::all(parts).collect();
@@ -413,22 +413,22 @@ fn begun(note: &[u8]) -> Option<Begun> {
     note::parsed(note).ok()
 }
 
-/// The end of a run whose part another one has taken.
+/// The error for a run whose part another run has taken over.
 fn lost(part: Part, path: &Path) -> Error {
     let message = format!("another run writes part {part} of the first pass");
     let error = Error::new(ErrorKind::Locked, message).at(path);
     error.advise("if it was killed, run the part again")
 }
 
-/// The end of a run whose shuffle was given up.
+/// The error for a run whose shuffle was abandoned.
 fn given_up(part: Part, path: &Path) -> Error {
     let message =
         format!("the shuffle was removed before part {part} of the first pass was finished");
     Error::new(ErrorKind::Interrupted, message).at(path)
 }
 
-/// Removes what the first pass of a shuffle to this manifest wrote, if there was one. Returns the directory
-/// that its plan names if this machine has none of that name.
+/// Removes the files of the first pass of a shuffle to this manifest, if there was one. Returns the directory
+/// in its plan if this machine has no such directory.
 pub(super) fn remove_scattered(output: &Path) -> Result<Option<PathBuf>> {
     let mut elsewhere = None;
     // First, so that a part that begins now finds out.
@@ -455,7 +455,7 @@ pub(super) fn remove_scattered(output: &Path) -> Result<Option<PathBuf>> {
     Ok(elsewhere)
 }
 
-/// Whether a shuffle to this manifest has begun.
+/// Whether a shuffle to this manifest was started.
 pub(super) fn is_scattered_to(output: &Path) -> Result<bool> {
     if Plan::read(output)?.is_some() {
         return Ok(true);

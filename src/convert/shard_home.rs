@@ -1,7 +1,7 @@
 //! Where the shards of a conversion are: what differs between a disk and an object store.
 //!
-//! A shard is known again by its data file: on a disk by the number of the file, in an object store by
-//! the number of the write that made it.
+//! A shard is identified by its data file: on a disk by the inode number, in an object store by the number of
+//! the write that made it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::storage::{self, FileId, Storage};
 #[serde(deny_unknown_fields)]
 pub(super) struct Begun {
     pub(super) name: String,
-    /// By which its data file is known again, wherever it is by now; none before there is one.
+    /// Identifies its data file, which may have been renamed. `None` until it is created.
     #[serde(deserialize_with = "required")]
     pub(super) id: Option<FileId>,
-    /// In an object store: the writes that have begun it, the last of which may be at work.
+    /// In an object store: the writes that started it; the last may still be running.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) writes: Vec<u64>,
 }
@@ -75,7 +75,7 @@ impl Home {
         }
     }
 
-    /// On a disk: removes the shard that an earlier run has begun, if what is there is that.
+    /// On a disk: removes the shard that an earlier run started, if the file is that one.
     pub(super) fn remove_begun(&self, begun: &Begun) -> Result<()> {
         match self.is_begun(begun)? {
             true => self.remove(&self.path(&begun.name), &[]),
@@ -83,7 +83,7 @@ impl Home {
         }
     }
 
-    /// On a disk: fails for what another conversion has left in the place of a shard, and may continue.
+    /// On a disk: fails if another conversion has left a file in the place of a shard, as it may resume.
     pub(super) fn check_left(&self, path: &Path) -> Result<()> {
         match self.storage.lstat(&staging::dir_of(path))? {
             Some(_) => {
@@ -94,7 +94,7 @@ impl Home {
         }
     }
 
-    /// By which a shard that is complete is known again.
+    /// Identifies a complete shard.
     pub(super) fn id_of(&self, path: &Path) -> Result<Option<FileId>> {
         match self.is_object_store() {
             true => {
@@ -106,7 +106,7 @@ impl Home {
         }
     }
 
-    /// By which a shard that has no name yet is known again.
+    /// Identifies a shard that has no name yet.
     pub(super) fn staged_id(&self, path: &Path) -> Result<Option<FileId>> {
         match staging::staged_data(&*self.storage, path)? {
             Some(data) => Ok(self.storage.lstat(&data)?.map(|stat| stat.id)),
@@ -114,7 +114,7 @@ impl Home {
         }
     }
 
-    /// Whether the shard of this name is what was noted when it was complete; `None` if there is none.
+    /// Whether the shard of this name is the one that was noted when it was complete; `None` if there is none.
     pub(super) fn is_made(
         &self,
         name: &str,
@@ -139,12 +139,12 @@ impl Home {
         Ok(Some((reader.len() as u64, reader.data_len()) == (samples, bytes)))
     }
 
-    /// Whether the shard of this name has this digest, by which a copy of it is known.
+    /// Whether the shard of this name has this digest: recognises copies.
     fn has_md5(&self, path: &Path, md5: Option<[u8; 16]>) -> Result<bool> {
         Ok(md5.is_some() && index::recorded_md5(&self.storage, path)? == md5)
     }
 
-    /// Whether what is in the place of a shard, finished or not, is what was begun.
+    /// Whether the file in the place of a shard, finished or not, is the one that was started.
     pub(super) fn is_begun(&self, begun: &Begun) -> Result<bool> {
         let path = self.path(&begun.name);
         if self.is_object_store() {
@@ -165,7 +165,7 @@ impl Home {
         })
     }
 
-    /// Removes a shard, finished or not: in an object store what these writes have made of it.
+    /// Removes a shard, finished or not: in an object store, the objects of these writes.
     pub(super) fn remove(&self, path: &Path, writes: &[u64]) -> Result<()> {
         if self.is_object_store() {
             return writer::remove_writes(&*self.storage, path, writes);
@@ -188,13 +188,13 @@ impl Home {
     }
 }
 
-/// What a shard is known by that this write has made.
+/// Identifies a shard that this write made.
 pub(super) fn of_write(write: u64) -> FileId {
     (0, write)
 }
 
-/// Whether these are one file of one directory. The number of the file system is another one on each
-/// machine that shares the directory.
+/// Whether these are one file of one directory. The number of the file system differs between machines that
+/// share the directory.
 fn is_same(a: FileId, b: FileId) -> bool {
     if cfg!(unix) { a.1 == b.1 } else { a == b }
 }

@@ -1,11 +1,9 @@
-//! Which units are complete in a dataset that is being written, so that a conversion that was killed
-//! can resume after them.
+//! Notes which units of an unfinished dataset are complete, so that a killed conversion can resume after them.
 //!
-//! The log is the file `units` in `NAME.partial`, and goes with that directory. Its first line says
-//! which plan it belongs to. Each further line says that all samples of the units before one unit are
-//! in the first N bytes of the data, and has the CRC-32 of the bytes since the line before. So the
-//! disk may lose any of it: what does not match is converted again, and nothing has to be synced
-//! meanwhile.
+//! The log is the file `units` in `NAME.partial`, and goes with that directory. Its first line says which plan
+//! it belongs to. Each further line says that all samples of the units before one unit are in the first N bytes
+//! of the data, and has the CRC-32 of the bytes since the line before. So the disk may lose any of it: units
+//! that do not match are converted again, and nothing has to be synced on the way.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -72,11 +70,11 @@ pub(super) struct UnitLog {
 /// What an interrupted conversion left.
 #[derive(Debug)]
 pub(super) enum Resumption {
-    /// There is none: it begins.
+    /// Nothing: start from the beginning.
     Nothing,
-    /// It goes on.
+    /// Resume after the last complete unit.
     GoesOn(Box<Resumed>),
-    /// All of it had been written, and only to publish it was cut short. That has been done now.
+    /// Everything was written; only publishing was interrupted, and is finished now.
     Complete {
         /// Samples of the dataset.
         samples: u64,
@@ -84,21 +82,21 @@ pub(super) enum Resumption {
         bytes: u64,
         /// Their CRC-32.
         crc32: u32,
-        /// What was noted with the [last](UnitLog::finish) of them.
+        /// The note of the [last](UnitLog::finish) unit.
         state: Option<Tally>,
     },
 }
 
-/// A conversion that goes on.
+/// A resumed conversion.
 #[derive(Debug)]
 pub(super) struct Resumed {
     /// Has the samples of all units before `unit`.
     pub(super) writer: Writer,
-    /// The log, for those to come.
+    /// The log, for further units.
     pub(super) log: UnitLog,
-    /// The unit to begin with; `None` if not one is whole.
+    /// The first unit to convert; `None` if no unit is complete.
     pub(super) unit: Option<usize>,
-    /// What was noted with it.
+    /// Its note.
     pub(super) state: Option<Tally>,
 }
 

@@ -22,7 +22,7 @@ use crate::format::dataset::SideFile;
 /// | [`SideFile::Index`] | `.index` | never | keys and offsets, as datadings before 3.1 wrote them |
 /// | [`Labels`](Self::Labels) | `.labels` | if there are names | the names of the numeric labels, one a line |
 ///
-/// The side files are those of the datadings format; Python datadings knows nothing of the labels.
+/// The side files belong to the datadings format, except the labels, which Python datadings does not know.
 ///
 /// ```
 /// use std::path::Path;
@@ -60,7 +60,7 @@ impl DatasetFile {
             .chain(SideFile::ALL.into_iter().map(DatasetFile::Side))
     }
 
-    /// What is appended to the name of the data file, dot included.
+    /// The suffix after the name of the data file, dot included.
     pub const fn suffix(self) -> &'static str {
         match self {
             DatasetFile::Data => "",

@@ -14,8 +14,8 @@ pub fn labels_path(dataset: &Path) -> PathBuf {
     DatasetFile::Labels.path(dataset)
 }
 
-/// The names of the numeric labels of a dataset, or of one at a URL, if their file is there; of a
-/// dataset of many files those of its first shard.
+/// The names of the numeric labels of a dataset, or of one at a URL, if their file is there; of a dataset of
+/// many files the labels of its first shard.
 ///
 /// # Errors
 ///

@@ -34,7 +34,7 @@ impl Shown {
         }
     }
 
-    /// As a path, by which what is behind it may be out of reach.
+    /// As a path to show; it may not open the file.
     pub fn into_path(self) -> PathBuf {
         self.0
     }

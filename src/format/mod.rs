@@ -70,9 +70,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 pub struct FormatError {
     /// Byte position in the input of the decoder.
     pub position: u64,
-    /// What the format demands there.
+    /// What the format requires there.
     pub expected: String,
-    /// What is there.
+    /// What was found.
     pub found: String,
 }
 
@@ -82,7 +82,7 @@ impl FormatError {
         FormatError { position, expected: expected.into(), found: found.into() }
     }
 
-    /// The same error of an input of which the decoder saw but what comes after `start` bytes.
+    /// The same error for an input of which the decoder saw only the bytes from `start` on.
     pub fn behind(self, start: u64) -> Self {
         FormatError { position: self.position.saturating_add(start), ..self }
     }

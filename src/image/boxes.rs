@@ -8,7 +8,7 @@ use super::plan::{Action, Plan};
 use super::step::{PaddingMode, Size, Step, unfit};
 use crate::error::Result;
 
-/// What the four numbers of a box are, as torchvision names it.
+/// The meaning of the four numbers of a box, as torchvision names it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

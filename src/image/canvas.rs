@@ -18,14 +18,14 @@ const KEEP: usize = 16 << 20;
 /// Bytes of a row that are kept.
 const KEPT_LINE: usize = 1 << 20;
 
-/// After so many images, memory is given back that none of them needed.
+/// After this many images, memory that none of them needed is freed.
 const RECENT: u32 = 64;
 
 /// More is given back at once: a buffer of pixels, and what filters need.
 const MOST: usize = 256 << 20;
 const MOST_FILTERS: usize = 64 << 20;
 
-/// Memory that is used again for each image.
+/// Memory that is reused for each image.
 #[derive(Default)]
 pub(crate) struct Scratch {
     /// The pixels.

@@ -287,7 +287,7 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// Bytes that are used again.
+/// Bytes that are reused.
 #[derive(Default)]
 pub(super) struct Buffer {
     bytes: Vec<u8>,

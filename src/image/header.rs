@@ -4,7 +4,7 @@ use super::decode;
 use super::step::Size;
 use crate::error::Result;
 
-/// What is known of an image before its pixels are decoded.
+/// Facts about an image that are known before its pixels are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {

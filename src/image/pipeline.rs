@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// Default for the pixels of an image: with three bytes each, 600 MB per thread.
 const MAX_PIXELS: u64 = 200_000_000;
 
-/// What is done to an encoded image until it is a row of a batch: a list of [`Step`]s.
+/// The steps from an encoded image to a row of a batch: a list of [`Step`]s.
 ///
 /// A pipeline is data. It is parsed from a short text and prints as one, also with serde, so that it can
 /// stand in a configuration or next to a trained model. Decoding is implied, with the EXIF orientation
@@ -124,7 +124,7 @@ impl Pipeline {
         &self.steps
     }
 
-    /// What images are decoded to.
+    /// The mode that images are decoded to.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -139,12 +139,12 @@ impl Pipeline {
         self.is_scaled
     }
 
-    /// What all random numbers depend on, besides epoch and position.
+    /// The seed of all random numbers, next to epoch and position.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The type and layout of the result: those of `to`, or integers as they are decoded.
+    /// The type and layout of the result: from `to`, or the decoded integers.
     pub fn output(&self) -> (PixelType, Layout) {
         let to = self.steps.iter().find_map(|step| match step {
             Step::To(pixel, layout) => Some((*pixel, *layout)),

@@ -39,13 +39,13 @@ pub struct Plan {
     pub source: Size,
     /// How the pixels are turned first: 1 to 8 as in EXIF, 1 for not at all.
     pub orientation: u8,
-    /// What is done, in this order.
+    /// The actions, in order.
     pub actions: Vec<Action>,
     /// The size of the result.
     pub size: Size,
 }
 
-/// What is done to an image.
+/// One action on an image.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -291,7 +291,7 @@ pub(super) fn check_pixels(size: Size, max: u64) -> Result<()> {
 }
 
 impl Pipeline {
-    /// What is done to an image with this header, if this generator decides what is random.
+    /// The plan for an image with this header; this generator makes the random choices.
     ///
     /// The loader passes [`Record::rng`](crate::loader::Record::rng) of the pipeline's
     /// [seed](Pipeline::seed).

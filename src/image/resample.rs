@@ -1,4 +1,4 @@
-//! [`Resampler`]: pixels of another size by filters, as torch computes them, in memory that is used again.
+//! [`Resampler`]: pixels of another size by filters, as torch computes them, in memory that is reused.
 //!
 //! By the triangle of `bilinear` rows are blended first, then columns, in single precision; only the result is
 //! rounded, halves up. Filters with lobes reach beyond what pixels can be and are cut there, so the order counts:

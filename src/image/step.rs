@@ -28,7 +28,7 @@ impl Size {
     }
 }
 
-/// What a decoded image consists of.
+/// The channels of a decoded image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mode {
@@ -68,7 +68,7 @@ pub enum Interpolation {
     Nearest,
 }
 
-/// What is outside an image that is padded.
+/// The pixels around a padded image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -135,8 +135,7 @@ impl Padding {
 /// A range of numbers, both ends included.
 pub type Range = (f64, f64);
 
-/// What is done to an image. Names, defaults, rounding and the distribution of what is drawn are those of
-/// torchvision v2.
+/// A step of a pipeline. Names, defaults, rounding and random distributions follow torchvision v2.
 ///
 /// A step is written as in `random_resized_crop(224, scale=(0.5, 1))`, with arguments by place or by name:
 ///

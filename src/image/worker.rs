@@ -256,7 +256,7 @@ fn scaled(
     Some((resized, seen, part))
 }
 
-/// A pipeline at work on one thread, with memory that is used again for each image.
+/// A pipeline at work on one thread, with memory that is reused for each image.
 ///
 /// The loader has one for each thread: see
 /// [`Columns::image`](crate::loader::Columns::image). This one is for images that do not come from a

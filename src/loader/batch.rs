@@ -37,7 +37,7 @@ pub struct Failure {
     pub index: u64,
     /// Its key, if that can be read.
     pub key: Option<String>,
-    /// What is wrong, with file, index, key and byte range as far as they are known.
+    /// The error, with file, index, key and byte range if known.
     pub error: Error,
 }
 

@@ -168,9 +168,9 @@ impl LoaderOptions {
     /// Tells the storage which samples come next ([`Reader::prefetch`]): pays off when reads are
     /// slow, costs time when the data is in memory. Default: no.
     ///
-    /// Samples of a [remote](crate::Reader::is_remote) reader are always fetched ahead, those of several
-    /// batches together: about 16 MiB at a time, of which neighbours come in one request, until 256 MiB are on
-    /// their way or wait to be read.
+    /// Samples of a [remote](crate::Reader::is_remote) reader are always fetched ahead, for several batches
+    /// together: about 16 MiB at a time, neighbours in one request, until 256 MiB are in flight or wait to be
+    /// read.
     pub fn prefetch(mut self, yes: bool) -> Self {
         self.prefetch = yes;
         self
@@ -450,7 +450,7 @@ impl<D: Send + 'static> Loader<D> {
     /// # let reader = Arc::new(ListReader::pack(samples)?);
     /// let mut loader = Loader::options(reader, Shuffle::new(2, 0)).epochs(1).raw()?;
     /// while !loader.wait(Duration::from_millis(50)) {
-    ///     // Has somebody pressed a key?
+    ///     // Was a key pressed?
     /// }
     /// assert_eq!(loader.next().unwrap()?.data.len(), 2);
     /// # Ok::<(), kiste::Error>(())

@@ -369,7 +369,7 @@ fn join(base: &str, name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// All texts of up to so many of these characters.
+    /// All strings of up to this many of these characters.
     fn texts(of: &[char], most: usize) -> Vec<String> {
         let mut all = vec![String::new()];
         let mut from = 0;

@@ -71,9 +71,9 @@ impl<R: Reader> SelectReader<R> {
         SelectReader::new(reader, indices)
     }
 
-    /// The samples of which this is true, in their order. Each is asked once, now; the question
-    /// decides how much of the sample it reads ([`key`](Reader::key), one
-    /// [`field`](super::ReaderExt::field), all). Its errors end the search.
+    /// The samples for which this is true, in their order. It is called once for each sample, now, and decides
+    /// how much of the sample it reads ([`key`](Reader::key), one [`field`](super::ReaderExt::field), all). Its
+    /// errors end the search.
     pub fn filter(
         reader: R,
         mut keep: impl FnMut(&R, usize) -> Result<bool>,

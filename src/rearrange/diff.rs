@@ -27,9 +27,9 @@ pub enum Side {
 pub struct Changed {
     /// The name of the field.
     pub name: String,
-    /// What it is in the first sample, if it is there.
+    /// Its value in the first sample, if it has one.
     pub left: Option<Value>,
-    /// What it is in the second sample, if it is there.
+    /// Its value in the second sample, if it has one.
     pub right: Option<Value>,
 }
 
@@ -82,7 +82,7 @@ impl DiffCounts {
     ///
     /// # Errors
     ///
-    /// Those of [`diff`].
+    /// The errors of [`diff`].
     pub fn of<E: From<Error>>(
         left: &dyn Reader,
         right: &dyn Reader,
@@ -171,13 +171,13 @@ impl Changed {
     }
 }
 
-/// Tells `found` of each difference, those of the first dataset in its order and then what only
-/// the second has. Samples with equal bytes are not decoded. `progress` hears how many samples of
-/// both have been looked at. Returns whether the samples that both have are in the same order.
+/// Calls `found` for each difference: in the order of the first dataset, then samples that only the second has.
+/// Samples with equal bytes are not decoded. `progress` hears how many samples of both have been looked at.
+/// Returns whether the samples that both have are in the same order.
 ///
 /// # Errors
 ///
-/// Those of the readers and of `found`.
+/// The errors of the readers and of `found`.
 pub fn diff<E: From<Error>>(
     left: &dyn Reader,
     right: &dyn Reader,

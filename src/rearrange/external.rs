@@ -338,7 +338,7 @@ mod tests {
         DatasetReader::open(path).unwrap()
     }
 
-    /// What is in the data file of a dataset of so many samples that this fills.
+    /// The content of the data file of a dataset of this many samples that this fills.
     fn written(path: &Path, samples: u64, fill: impl FnOnce(&mut Writer)) -> Vec<u8> {
         let options = Writer::options().durable(false).digests(false).overwrite(true);
         let mut writer = options.create(path).unwrap();

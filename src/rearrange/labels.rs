@@ -80,7 +80,7 @@ impl MergedLabels {
         Ok(())
     }
 
-    /// The names of all labels, that of number 0 first.
+    /// The names of all labels, in the order of their numbers, from 0.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -122,7 +122,7 @@ impl MergedLabels {
     ///
     /// # Errors
     ///
-    /// Those of [`copy_one`](super::copy_one) and of [`renumber`](Self::renumber).
+    /// The errors of [`copy_one`](super::copy_one) and of [`renumber`](Self::renumber).
     pub fn copy_one(
         &self,
         dataset: usize,

@@ -56,7 +56,7 @@ pub enum MergeOrder {
     },
 }
 
-/// What happens to the names of labels, which say what the numbers in the field `label` mean.
+/// What happens to the names of the numeric labels in the field `label`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeLabels {
@@ -155,7 +155,7 @@ enum Labels {
 }
 
 impl MergePlan<'_> {
-    /// The names that the labels of the new dataset have, that of number 0 first.
+    /// The names that the labels of the new dataset have, in the order of their numbers, from 0.
     pub fn labels(&self) -> Option<&[String]> {
         match &self.labels {
             Labels::None => None,
@@ -170,7 +170,7 @@ impl MergePlan<'_> {
     ///
     /// # Errors
     ///
-    /// Those of [`copy_one`] and of `progress`; [`DuplicateKey`](ErrorKind::DuplicateKey) for a key that
+    /// The errors of [`copy_one`] and of `progress`; [`DuplicateKey`](ErrorKind::DuplicateKey) for a key that
     /// comes twice, unless these are skipped, and [`Invalid`](ErrorKind::Invalid) for a label that is
     /// not the number of a name.
     pub fn write(

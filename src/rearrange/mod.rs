@@ -83,7 +83,7 @@ const FEW: usize = 64;
 ///
 /// # Errors
 ///
-/// Those of the reader, of [`Writer::write_raw`] and of `progress`. A sample that is not what its reader says is
+/// The errors of the reader, of [`Writer::write_raw`] and of `progress`. A sample that is not what its reader says is
 /// [`Damaged`](ErrorKind::Damaged): it is not passed on.
 pub fn copy(
     reader: &dyn Reader,

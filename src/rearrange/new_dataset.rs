@@ -126,7 +126,7 @@ impl NewDataset {
     ///
     /// # Errors
     ///
-    /// Those of [`copy`], and of the writer.
+    /// The errors of [`copy`], and of the writer.
     pub fn copy(
         &self,
         reader: &DatasetReader,

@@ -160,7 +160,7 @@ impl Scalar {
 ///
 /// # Errors
 ///
-/// Those of the reader and of `progress`; [`Invalid`](ErrorKind::Invalid) for a sample without the
+/// The errors of the reader and of `progress`; [`Invalid`](ErrorKind::Invalid) for a sample without the
 /// field, or where it is no scalar.
 pub fn scalars(
     reader: &dyn Reader,

@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// A file in memory, which fails when it would have more than so many bytes.
+    /// A file in memory, which fails when it would have more than this many bytes.
     struct Memory {
         bytes: Arc<Mutex<Vec<u8>>>,
         room: usize,

@@ -80,7 +80,7 @@ impl PartsBy {
     ///
     /// # Errors
     ///
-    /// Those of [`scalars`], and of the functions that the variants name.
+    /// The errors of [`scalars`], and of the functions that the variants name.
     pub fn parts(
         &self,
         reader: &DatasetReader,

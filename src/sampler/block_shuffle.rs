@@ -9,11 +9,11 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Shuffles blocks of neighbouring samples, then the samples within each window of blocks.
 ///
-/// The dataset is cut into blocks of `block` samples, the last of which may be shorter. Blocks are
-/// put in random order and taken `window` at a time; the samples of one window come in random
-/// order. So a loader reads `window` runs of `block` samples, wherever they are, and then serves
-/// `block × window` samples from memory. Every window is a random choice of blocks: unlike a
-/// shuffle buffer it mixes the end of an epoch as well as its beginning.
+/// The dataset is cut into blocks of `block` samples; the last may be shorter. Blocks are put in
+/// random order and taken `window` at a time; the samples of one window come in random order. So a
+/// loader reads `window` runs of `block` samples, wherever they are, and then serves `block ×
+/// window` samples from memory. Every window is a random choice of blocks: unlike a shuffle buffer
+/// it mixes the end of an epoch as well as its beginning.
 ///
 /// **Which sizes?** A block should be long enough that reading it dwarfs finding it: 64 KB on
 /// a solid-state disk, 1 MB on a spinning one, 8 MB in an object store. A window should have many

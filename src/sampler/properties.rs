@@ -291,7 +291,7 @@ fn every_sample_once_for_any_ranks_and_stops() {
     }
 }
 
-/// Padding goes on from the beginning of the epoch, round and round if it must.
+/// Padding continues from the beginning of the epoch, round and round if it must.
 #[test]
 fn padding_wraps() {
     let plan = Partition::new(5, 4).unwrap().world(3).unwrap().tail(Tail::Pad);

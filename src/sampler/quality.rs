@@ -25,12 +25,12 @@ use super::Order;
 pub struct Displacement {
     /// Mean of |position − index|, in samples.
     pub mean: f64,
-    /// What a full shuffle has on average: (n² − 1) / 3n, about a third of the samples.
+    /// The average of a full shuffle: (n² − 1) / 3n, about a third of the samples.
     pub expected: f64,
     /// Mean of |next index − index| over neighbours in the order, in samples; a full shuffle has
     /// (n + 1) / 3. Shuffles that mix too little within their window have much less.
     pub mean_step: f64,
-    /// What a full shuffle has on average.
+    /// The average of a full shuffle.
     pub expected_step: f64,
 }
 
@@ -76,7 +76,7 @@ pub struct LabelRuns {
     pub runs: u64,
     /// Mean length of a run, in samples.
     pub mean: f64,
-    /// What a full shuffle of the same labels has: `samples` by its expected number of runs.
+    /// The value of a full shuffle of the same labels: `samples` divided by its expected number of runs.
     pub expected_mean: f64,
     /// The longest run, in samples.
     pub longest: u64,

@@ -27,7 +27,7 @@ pub enum ReadMode {
     Loader,
 }
 
-/// What was read in one pass, and how long it took.
+/// The samples and bytes of one pass, and its duration.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ReadPass {
@@ -151,7 +151,7 @@ impl ReadBench {
     ///
     /// # Errors
     ///
-    /// Those of the reader.
+    /// The errors of the reader.
     pub fn pass(&self, reader: &DatasetReader, epoch: u64) -> Result<ReadPass> {
         self.pass_watched(reader, epoch, |_| Ok(()))
     }
@@ -161,7 +161,7 @@ impl ReadBench {
     ///
     /// # Errors
     ///
-    /// Those of the reader and of `loaded`.
+    /// The errors of the reader and of `loaded`.
     pub fn pass_watched(
         &self,
         reader: &DatasetReader,

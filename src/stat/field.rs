@@ -22,7 +22,7 @@ const FEW_CLASSES: usize = 20;
 /// A text of more bytes is no name of a class.
 const MAX_CLASS: usize = 256;
 
-/// What was seen of one field of the samples.
+/// Statistics of one field of the samples.
 #[derive(Debug, Clone, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct FieldSummary {
@@ -58,7 +58,7 @@ pub struct Classes {
     given_up: bool,
 }
 
-/// What was seen of the images of a field. Only their headers are looked at.
+/// Statistics of the images of a field, from their headers.
 #[derive(Debug, Clone, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct Images {
@@ -75,7 +75,7 @@ pub struct Images {
     pub damaged: u64,
 }
 
-/// What was seen of the arrays of a field.
+/// Statistics of the arrays of a field.
 #[derive(Debug, Clone, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct Arrays {

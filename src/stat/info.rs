@@ -18,9 +18,9 @@ const LOOKED_AT: usize = 100;
 /// The most types of one field that are listed.
 const TYPES: usize = 6;
 
-/// What a dataset is: samples, sizes, fields, files. As JSON it is an object of the same names.
+/// Facts about a dataset: samples, sizes, fields, files. As JSON it is an object of the same names.
 ///
-/// It takes no longer for many samples: the fields are those of the first 100.
+/// It is as fast for many samples: fields are taken from the first 100.
 ///
 /// ```
 /// use kiste::stat::DatasetInfo;
@@ -123,7 +123,7 @@ impl DatasetInfo {
     ///
     /// # Errors
     ///
-    /// Those of the reader and of [`stat`].
+    /// The errors of the reader and of [`stat`].
     pub fn of(reader: &DatasetReader) -> Result<DatasetInfo> {
         let path = reader.path();
         let first = reader.range(..reader.len().min(LOOKED_AT));

@@ -39,13 +39,13 @@ const FIELDS: usize = 1000;
 /// Classes of a field that was asked for.
 const ASKED_CLASSES: usize = 1_000_000;
 
-/// What to look at.
+/// The fields to describe.
 #[derive(Debug, Clone, Default)]
 pub struct StatOptions {
     fields: Option<Vec<String>>,
 }
 
-/// What was found. As JSON it is an object of the same names.
+/// The statistics. As JSON they are an object of the same names.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct Summary {
@@ -70,7 +70,7 @@ impl StatOptions {
     ///
     /// # Errors
     ///
-    /// Those of the reader; [`Damaged`](ErrorKind::Damaged) for a sample that is no map of fields;
+    /// The errors of the reader; [`Damaged`](ErrorKind::Damaged) for a sample that is no map of fields;
     /// [`Invalid`](ErrorKind::Invalid) if a field was asked for that no sample has.
     pub fn stat(&self, reader: &dyn Reader, mut progress: impl FnMut(u64)) -> Result<Summary> {
         let mut summary = Summary::default();

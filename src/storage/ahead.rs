@@ -1,6 +1,6 @@
 //! Reads that end when they are no longer wanted, and fetching that is not waited for.
 //!
-//! A loader stops when it is dropped, in the middle of whatever its threads read, and reads through any
+//! A loader stops when it is dropped, in the middle of any read of its threads, and reads through any
 //! number of readers that know nothing of it. So a thread says for itself that its reads may be
 //! [stopped](stoppable), or that what it fetches in order goes [ahead](Ahead) of it.
 

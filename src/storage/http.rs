@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// What may become of a request that was not answered if it is sent again.
+/// What happens if an unanswered request is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chance {
     /// No server answers at its address, rather than in what a server said: trying many more times

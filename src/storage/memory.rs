@@ -141,7 +141,7 @@ impl MemoryStorage {
         self.state().names.keys().cloned().collect()
     }
 
-    /// What was read so far, in order.
+    /// All reads so far, in order.
     pub fn reads(&self) -> Vec<LoggedRead> {
         self.state().reads.clone()
     }

@@ -206,7 +206,7 @@ pub type UploadNote = Arc<dyn Fn(&str) -> Result<()> + Send + Sync>;
 /// A file that [`Storage::open_together`] opens.
 #[derive(Debug, Clone, Copy)]
 pub struct Announced<'a> {
-    /// What its name has behind that of the file it is next to; nothing for that file.
+    /// The suffix of its name after the name of the main file; empty for the main file.
     pub suffix: &'a str,
     /// Whether its end is read as soon as its start.
     pub end: bool,
@@ -228,7 +228,7 @@ pub enum Expected {
     Anything,
 }
 
-/// What is known of a file without opening it.
+/// Facts about a file that are known without opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stat {
@@ -236,7 +236,7 @@ pub struct Stat {
     pub len: u64,
     /// Which file it is.
     pub id: FileId,
-    /// What it is.
+    /// The kind of file.
     pub kind: FileKind,
     /// How many names the file has; more than one are hard links.
     pub links: u64,
@@ -274,7 +274,7 @@ impl Stat {
     }
 }
 
-/// What a name stands for.
+/// The kind of thing that a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileKind {
@@ -467,15 +467,13 @@ fn scheme(path: &Path) -> Option<&str> {
     is_one.then_some(scheme)
 }
 
-/// The storage that a name leads to, and the name in it, which shows nothing that is secret in a URL:
-/// for `s3://`, `gs://`, `az://`, `abfss://`, `http://` and `https://` a `RemoteStorage`, for all else
-/// the local file system, mapped.
+/// The storage of a name, and the name in it, without the secrets of a URL: for `s3://`, `gs://`, `az://`,
+/// `abfss://`, `http://` and `https://` a `RemoteStorage`, for everything else the local file system, mapped.
 ///
 /// # Errors
 ///
-/// [`Invalid`](ErrorKind::Invalid) if a URL names nothing;
-/// [`Unsupported`](ErrorKind::Unsupported) for every URL but those of files without the feature
-/// `remote`.
+/// [`Invalid`](ErrorKind::Invalid) if a URL names nothing; [`Unsupported`](ErrorKind::Unsupported) for
+/// every URL except `file://` without the feature `remote`.
 ///
 /// ```
 /// use std::path::Path;

@@ -100,7 +100,7 @@ impl ReplaceFile<'static> {
     ///
     /// # Errors
     ///
-    /// As those of [`create_in`](ReplaceFile::create_in).
+    /// The errors of [`create_in`](ReplaceFile::create_in).
     pub fn create(target: impl AsRef<Path>) -> Result<ReplaceFile<'static>> {
         ReplaceFile::create_in(&LOCAL, target, &ReplaceOptions::default())
     }
@@ -191,7 +191,7 @@ impl Drop for ReplaceFile<'_> {
     fn drop(&mut self) {
         if !self.finished {
             self.sink = None;
-            // Another error is the one to report, and the name is in no one's way.
+            // Another error is the one to report, and a leftover file with this name does no harm.
             let _ = self.storage.remove(&self.path);
         }
     }
@@ -268,7 +268,7 @@ impl ReplaceDir<'static> {
     ///
     /// # Errors
     ///
-    /// As those of [`create_in`](ReplaceDir::create_in).
+    /// The errors of [`create_in`](ReplaceDir::create_in).
     pub fn create(target: impl AsRef<Path>) -> Result<ReplaceDir<'static>> {
         ReplaceDir::create_in(&LOCAL, target, &ReplaceOptions::default())
     }
@@ -333,7 +333,7 @@ impl<'a> ReplaceDir<'a> {
 impl Drop for ReplaceDir<'_> {
     fn drop(&mut self) {
         if !self.finished {
-            // Another error is the one to report, and the name is in no one's way.
+            // Another error is the one to report, and a leftover file with this name does no harm.
             let _ = remove_all(self.storage, &self.path);
         }
     }
@@ -402,13 +402,13 @@ pub(super) fn put_if<S: Storage + ?Sized>(
         let (lock, name) = wait_for_lock(storage, &target)?;
         let renamed = rename_if(storage, &new, &target, expected);
         // Removed while it is held: another process that has it open finds that it guards nothing any
-        // more. One that stays, as after a crash, is in no one's way.
+        // more. A leftover, as after a crash, does no harm.
         let _ = storage.remove(&name);
         drop(lock);
         renamed.map(|()| id)
     });
     let written = written.map_err(|error| {
-        // Another error is the one to report, and the name is in no one's way.
+        // Another error is the one to report, and a leftover file with this name does no harm.
         let _ = storage.remove(&new);
         error.shown_at(path)
     })?;

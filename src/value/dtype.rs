@@ -308,7 +308,7 @@ impl DType {
         self
     }
 
-    /// What the elements are.
+    /// The kind of the elements.
     pub fn kind(&self) -> DTypeKind {
         self.kind
     }

@@ -1,6 +1,6 @@
 //! What the elements of an array can be, apart from their size and byte order.
 
-/// What the elements of an array are.
+/// The kind of the elements of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DTypeKind {

@@ -26,7 +26,7 @@ pub use read::{BcolzArray, BcolzInfo};
 pub use table::BcolzTable;
 pub use write::BcolzOptions;
 
-/// What is in a directory of bcolz.
+/// The contents of a directory of bcolz.
 ///
 /// ```
 /// use kiste::array::bcolz::{Bcolz, BcolzOptions};

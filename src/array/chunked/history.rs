@@ -7,7 +7,7 @@ use crate::array::chunked::version::OpenVersion;
 use crate::error::Result;
 use crate::format::chunked::segment::Segment;
 
-/// What a version has that no older remaining version has.
+/// The chunks of a version that no older remaining version has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Added {

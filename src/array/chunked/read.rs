@@ -143,7 +143,7 @@ impl ChunkedArray {
         ChunkedArray::of(files.clone(), resolve(files, at)?, self.core.threads.clone())
     }
 
-    /// What can be known about the array without reading its elements. Prints as a table.
+    /// Facts about the array that are known without reading its elements. Prints as a table.
     pub fn info(&self) -> ArrayInfo {
         let (version, storage) = (&self.core.version, &self.core.version.storage);
         let columns: Vec<(String, u64, u64)> = self

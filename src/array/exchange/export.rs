@@ -92,7 +92,7 @@ impl ArrayExport {
     ///
     /// # Errors
     ///
-    /// Those of the rows; [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if there is such a file;
+    /// The errors of the rows; [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if there is such a file;
     /// [`Unsupported`](crate::ErrorKind::Unsupported) for elements that the format cannot hold.
     pub fn write(&self, rows: &dyn Rows, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();

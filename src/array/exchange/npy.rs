@@ -177,7 +177,7 @@ impl Stream<'_> {
 ///
 /// # Errors
 ///
-/// Those of the rows and of `out`.
+/// The errors of the rows and of `out`.
 pub fn write_npy(rows: &dyn Rows, out: &mut (impl Write + ?Sized)) -> Result<()> {
     let (dtype, shape) = (rows.dtype().clone(), rows.shape().to_vec());
     let header = npy::encode_header(&npy::Header { dtype, shape, order: Order::C });

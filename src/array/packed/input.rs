@@ -45,7 +45,7 @@ impl NamedInput {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for a directory, and those of the system.
+    /// [`Invalid`](ErrorKind::Invalid) for a directory, and the errors of the system.
     pub fn open(path: impl AsRef<Path>) -> Result<NamedInput> {
         let path = path.as_ref();
         let (from, len): (Box<dyn Read + Send>, _) = if path == Path::new("-") {
@@ -83,7 +83,7 @@ impl NamedInput {
     ///
     /// # Errors
     ///
-    /// Those of the system, and of [`progress`](Self::progress).
+    /// The errors of the system, and of [`progress`](Self::progress).
     pub fn into_bytes(mut self) -> Result<InputBytes> {
         if self.len.is_some() {
             return Ok(InputBytes(Bytes::Mapped(LocalStorage::mapped().open(&self.path)?)));

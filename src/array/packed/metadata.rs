@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// # Errors
 ///
-/// [`Invalid`](ErrorKind::Invalid) if it is no JSON, and those of the system.
+/// [`Invalid`](ErrorKind::Invalid) if it is no JSON, and the errors of the system.
 pub fn read_metadata(path: impl AsRef<Path>) -> Result<Option<String>> {
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;

@@ -126,7 +126,7 @@ impl ArrayPolicy {
     /// # Errors
     ///
     /// [`Damaged`](ErrorKind::Damaged) for bytes that are not a sample, and for a container that is
-    /// to be recoded and cannot be decoded; those of [`PackOptions::pack`].
+    /// to be recoded and cannot be decoded; the errors of [`PackOptions::pack`].
     pub fn recode<'a>(&self, sample: &'a [u8], tally: &mut ArrayTally) -> Result<Cow<'a, [u8]>> {
         let (mut out, mut copied, mut noted) = (Vec::new(), 0, ArrayTally::default());
         for stored in arrays_in(sample)? {
@@ -318,7 +318,7 @@ impl fmt::Display for Left {
     }
 }
 
-/// What happened to the arrays of samples.
+/// Counts of arrays, by what was done with them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]

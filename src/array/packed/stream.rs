@@ -249,7 +249,7 @@ impl<R: Read> PackedReader<R> {
     ///
     /// # Errors
     ///
-    /// Those of [`copy_to`](Self::copy_to) and of [`array`](Self::array).
+    /// The errors of [`copy_to`](Self::copy_to) and of [`array`](Self::array).
     pub fn copy_npy_to(&mut self, to: &mut (dyn Write + Send), threads: usize) -> Result<u64>
     where
         R: Send,

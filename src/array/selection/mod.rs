@@ -36,7 +36,7 @@ pub(crate) use resolve::{Axis, Resolved, View, product};
 #[must_use]
 pub struct Selection(Vec<Index>);
 
-/// What is selected on one axis, or on several by a mask.
+/// A selection on one axis, or on several by a mask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Index {

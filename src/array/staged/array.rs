@@ -244,17 +244,17 @@ impl StagedArray {
         &self.layout.places
     }
 
-    /// What reading a selection would move.
+    /// The plan to read a selection.
     pub fn plan_get(&self, selection: impl Into<Selection>) -> Result<Plan<'_>> {
         self.get_item_plan(selection).map(Plan::from)
     }
 
-    /// What assigning to a selection would move and change.
+    /// The plan to assign to a selection.
     pub fn plan_set(&self, selection: impl Into<Selection>) -> Result<Plan<'_>> {
         SetItemPlan::new(&self.layout, &selection.into()).map(Plan::from)
     }
 
-    /// What a resize would move and change.
+    /// The plan to resize.
     pub fn plan_resize(&self, shape: &[usize]) -> Result<Plan<'_>> {
         ResizePlan::new(&self.layout, shape).map(Plan::from)
     }
@@ -471,7 +471,7 @@ impl StagedArray {
         let place = self.layout.places[cell];
         match &self.slabs[place.slab as usize] {
             Slab::Staged(slots) if self.is_whole(cell) => slots.copied(place.slot as usize),
-            // Beyond the edge of the array is the fill value, whatever was there.
+            // Beyond the edge of the array is the fill value.
             _ => None,
         }
     }

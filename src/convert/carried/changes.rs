@@ -14,9 +14,9 @@ use crate::convert::monitor::counted;
 pub struct ChangedValues {
     /// The field.
     pub field: String,
-    /// What the values were.
+    /// The kind of the values.
     pub kind: ValueKind,
-    /// What they became.
+    /// The kind that they became.
     pub became: &'static str,
     /// How many there were.
     pub values: u64,

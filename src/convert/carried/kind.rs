@@ -12,7 +12,7 @@ use crate::format::msgpack::numpy::{self, Special};
 use crate::format::msgpack::{Cursor, Kind, timestamp};
 use crate::value::{ByteOrder, DType, DTypeKind, NdArray, TimeUnit, Unit};
 
-/// What a value is, as far as formats treat it differently.
+/// A kind of value that formats treat differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ValueKind {
@@ -111,7 +111,7 @@ pub enum NumberKind {
     Object,
 }
 
-/// The shape of a NumPy array, as far as it matters.
+/// The shape of a NumPy array, in the cases that formats treat differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Extent {

@@ -64,9 +64,8 @@ pub enum ValuePlace {
 }
 
 impl Format {
-    /// What this format, written and read again, does with such values. A field becomes what the
-    /// table says for [`ValuePlace::Field`], and what is in lists and maps what it says for
-    /// [`ValuePlace::Within`].
+    /// What this format, written and read again, does with such values. Fields follow the table for
+    /// [`ValuePlace::Field`], values in lists and maps for [`ValuePlace::Within`].
     ///
     /// Read again means: TFRecord with [`texts`](super::Conversion::texts) for no field, and CSV
     /// with [`guess_types`](super::Conversion::guess_types). A format that is only read carries

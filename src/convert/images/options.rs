@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Default for the pixels of an image: with four bytes each, 800 MB per thread.
 const MAX_PIXELS: u64 = 200_000_000;
 
-/// What to do with the images in samples. The default is nothing.
+/// How to change the images in samples. Default: not at all.
 ///
 /// An image that has the wanted size and format already **keeps its bytes**. Any other is decoded,
 /// turned upright by its EXIF orientation, resized by a Lanczos filter with three lobes, and

@@ -1,7 +1,7 @@
-//! Keys that are hashed while samples are still written, so that little is left to do at the end.
+//! Keys that are hashed while samples are still written, so `finish` has little left to hash.
 //!
-//! How many bits the filter has depends on the number of keys, so the bits are set at the end; what takes long is
-//! the hashing.
+//! How many bits the filter has depends on the number of keys, so the bits are set at the end; the slow part is
+//! hashing.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};

@@ -5,7 +5,7 @@
 
 use crate::format::dataset::key_hashes;
 
-/// Bits for each hash. Of so many, one hash in 32 falls on a bit that is set.
+/// Bits for each hash. With this many, one hash in 32 falls on a bit that is set.
 const BITS: usize = 16;
 
 /// The value of two equal hashes, if there are any: the smallest.

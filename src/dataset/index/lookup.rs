@@ -13,9 +13,9 @@ use crate::format::dataset::key_hashes::{self, SALT, Salt};
 use crate::format::dataset::lookup::MAX_COUNT;
 use crate::storage::{Source, Storage};
 
-/// From how many samples on a dataset gets `.lookup` by itself. With it an absent key takes a fifth of the time, one that
-/// is there half of it, also where all hashes are in a cache; of fewer keys a pass over the hashes takes less than
-/// a microsecond, and the file would be small beside its directory entry.
+/// From how many samples on a dataset gets `.lookup` by itself. With it an absent key takes a fifth of the
+/// time, one that is there half of it, also where all hashes are in a cache; of fewer keys a pass over the
+/// hashes takes less than a microsecond, and the file would be small next to its directory entry.
 const LOOKUP_FROM: u64 = 1 << 10;
 
 /// Whether a dataset with this many samples gets `.lookup`, if it was asked for, or not to be made, or neither.

@@ -96,10 +96,10 @@ impl IndexOptions {
         self
     }
 
-    /// Makes the accelerator `.lookup` ([`WriterOptions::lookup`](crate::WriterOptions::lookup)): `true` always, also in
-    /// place of one that is there, `false` never. `None` leaves it to the dataset, which is the default: where there is
-    /// none it is made from 1,024 samples on, and one that is there is rebuilt if it is not of these key hashes. At a URL
-    /// `None` makes none.
+    /// Makes the accelerator `.lookup` ([`WriterOptions::lookup`](crate::WriterOptions::lookup)): `true`
+    /// always, also in place of one that is there, `false` never. `None` leaves it to the dataset, which is the
+    /// default: a missing one is made from 1,024 samples on, and an existing one is rebuilt if it does not
+    /// belong to these key hashes. At a URL `None` makes none.
     ///
     /// Where the key hashes are rebuilt, so is a `.lookup` that is there; with `false` it is removed.
     pub fn lookup(mut self, yes: impl Into<Option<bool>>) -> Self {
@@ -158,12 +158,12 @@ impl IndexOptions {
         self.build_with(path, &|_, _| Ok(()))
     }
 
-    /// As [`build`](Self::build). `hear` is called with how many bytes of the data have been read,
-    /// and how many will be: those of all passes. If it fails, nothing is published.
+    /// As [`build`](Self::build). `hear` is called with the bytes of the data that have been read, and that
+    /// will be read in all passes. If it fails, nothing is published.
     ///
     /// # Errors
     ///
-    /// Those of [`build`](Self::build) and of `hear`.
+    /// The errors of [`build`](Self::build) and of `hear`.
     pub fn build_with(self, path: impl AsRef<Path>, hear: &HearBytes<'_>) -> Result<Indexed> {
         let path = path.as_ref();
         if storage::is_url(path) {
@@ -287,7 +287,7 @@ impl<'a> Rebuild<'a> {
         self.make.contains(&file)
     }
 
-    /// Says if nobody asked for what cannot be made.
+    /// Whether a request for a file that cannot be made was implicit.
     fn cannot_begin(&self, error: Error) -> Error {
         match (self.options.lookup, &*self.make) {
             (None, [SideFile::Lookup]) => {

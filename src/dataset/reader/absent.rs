@@ -1,4 +1,4 @@
-//! What a reader does not find: absent, or is a file damaged?
+//! Decides whether a key that was not found is absent, or a file is damaged.
 //!
 //! A key that is not found counts as absent only if a second witness agrees: the Bloom filter
 //! says so too, or the hashes or `.lookup` were compared with their digests, or the list of all keys was read.

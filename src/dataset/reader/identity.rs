@@ -23,8 +23,8 @@ const SAMPLES: &str = "samples:";
 
 impl DatasetReader {
     /// A text that tells this dataset from another one under its name, also one of the same size: for those who
-    /// keep the name and open it again later, in this process or in another one. It is the MD5 of the data by
-    /// `.md5`, that of a manifest, or else made of the places and bytes of some samples.
+    /// keep the name and open it again later, in this process or in another one. It is the MD5 of the data from
+    /// `.md5` or of the manifest, or else made of the places and bytes of some samples.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -53,7 +53,7 @@ impl DatasetReader {
         }
     }
 
-    /// Whether this is the dataset with this [`identity`](Self::identity), as far as that tells.
+    /// Whether this dataset has this [`identity`](Self::identity).
     ///
     /// # Errors
     ///

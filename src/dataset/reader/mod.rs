@@ -383,7 +383,7 @@ impl DatasetReader {
         reader::unpack(self.get_raw(index)?, || Reader::locate(self, index))
     }
 
-    /// One field of a sample, the rest of which is not decoded.
+    /// One field of a sample. The rest of the sample is not decoded.
     pub fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
         let packed = self.field_raw(index, name)?;
         let decoded = packed.map(|packed| msgpack::decode(&packed)).transpose();
@@ -409,7 +409,7 @@ impl DatasetReader {
     /// # Errors
     ///
     /// [`Damaged`](crate::ErrorKind::Damaged), naming the sample, its key and its bytes, if it
-    /// differs; those of [`ReaderOptions::open`] if there is nothing to compare with.
+    /// differs; the errors of [`ReaderOptions::open`] if there is nothing to compare with.
     pub fn check(&self, index: usize) -> Result<()> {
         match &*self.shared {
             Shared::One(One { files, .. }) => {
@@ -519,10 +519,10 @@ impl DatasetReader {
 
     /// Whether there is a sample with this key.
     ///
-    /// `.lookup` answers for most keys that are absent, or the Bloom filter where there is none. Either is believed once
-    /// it was compared with its digests, which happens when that has become cheap against the look-ups made (or
-    /// in [`prepare_keys`](Self::prepare_keys)); until then, and where there is no digest, other files
-    /// are asked as well.
+    /// `.lookup` answers for most absent keys, or the Bloom filter without one. Either is trusted once it was
+    /// compared with its digests, which happens when that has become cheap against the look-ups made (or in
+    /// [`prepare_keys`](Self::prepare_keys)); until then, and where there is no digest, other files are asked
+    /// as well.
     pub fn contains_key(&self, key: &str) -> Result<bool> {
         match &*self.shared {
             Shared::One(one) => one.search.contains(&one.files, key),

@@ -17,7 +17,7 @@ mod salvage;
 pub use plan::{Ending, RepairAction, RepairPlan, Repaired, Settled, WriteState};
 pub use salvage::{Loss, Proof, Salvage, report_path};
 
-/// What a writer that died left next to a dataset.
+/// The files that a killed writer left next to a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Leftover {
@@ -99,7 +99,7 @@ impl Repair {
         self
     }
 
-    /// What a writer that died left, `None` if it left nothing.
+    /// The files that a killed writer left, `None` if there are none.
     ///
     /// # Errors
     ///

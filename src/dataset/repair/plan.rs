@@ -36,7 +36,7 @@ pub enum RepairAction {
     /// Refuses: there are whole samples and no earlier dataset, so a person has to choose an
     /// [`Ending`].
     Choose,
-    /// Refuses: another program has written the dataset since. Only [`Ending::Undo`] goes on.
+    /// Refuses: another program has written the dataset since. Only [`Ending::Undo`] continues.
     Refuse,
 }
 
@@ -45,24 +45,24 @@ pub enum RepairAction {
 #[must_use]
 pub struct RepairPlan<'a> {
     repair: &'a Repair,
-    /// What a writer that died left.
+    /// The files that a killed writer left.
     pub leftover: Option<Leftover>,
     /// Samples of an unfinished write that reached the file whole.
     pub whole_samples: u64,
     /// Whether these are all that it was to have. If not, it was cut short, and to finish it publishes a
     /// beginning.
     pub complete: bool,
-    /// What happens to it.
+    /// What a repair does with them.
     pub action: RepairAction,
 }
 
-/// What a repair has done.
+/// The result of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Repaired {
     /// What happened to the unfinished write.
     pub did: Settled,
-    /// Samples of the dataset now; `None` where there is none.
+    /// Samples of the dataset now; `None` without a dataset.
     pub samples: Option<u64>,
     /// Bytes of samples that were removed.
     pub dropped_bytes: u64,
@@ -113,7 +113,7 @@ impl Repair {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// The errors of the system.
     pub fn state(&self) -> Result<WriteState> {
         match self.leftover() {
             Ok(None) => Ok(WriteState::Finished),
@@ -148,7 +148,7 @@ impl Repair {
     ///
     /// # Errors
     ///
-    /// Those of [`leftover`](Self::leftover), and [`NotFound`](ErrorKind::NotFound) if there is neither
+    /// The errors of [`leftover`](Self::leftover), and [`NotFound`](ErrorKind::NotFound) if there is neither
     /// a dataset nor a leftover.
     pub fn plan(&self, ending: Option<Ending>) -> Result<RepairPlan<'_>> {
         // The plan holds no lock: a program that asks a person may wait for long. `run` looks again.

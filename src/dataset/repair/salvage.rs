@@ -23,16 +23,16 @@ use super::super::writer::{Writer, WriterOptions};
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct Salvage {
-    /// The file that was read: the data file, or that of an unfinished write.
+    /// The file that was read: the data file, or the data of an unfinished write.
     #[serde(serialize_with = "crate::error::serialize_path")]
     pub source: PathBuf,
     /// Samples saved.
     pub samples: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// What could not be saved.
+    /// The samples that could not be saved.
     pub lost: Vec<Loss>,
-    /// What says that the samples saved are those that were written.
+    /// The evidence that the saved samples are unchanged.
     pub proof: Proof,
     /// Whether the data matches the MD5 that was recorded of it; `None` if none was.
     pub matches_md5: Option<bool>,
@@ -47,8 +47,8 @@ pub struct Salvage {
     pub report: Option<PathBuf>,
 }
 
-/// What says that samples are those that were written. What an append had added that was cut short
-/// has no digest and no checksums.
+/// The evidence that samples are unchanged. The samples of an interrupted append have no digest and no
+/// checksums.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -253,8 +253,7 @@ impl Salvage {
         self.lost.iter().map(|loss| loss.bytes.end - loss.bytes.start).sum()
     }
 
-    /// Whether every sample was saved and is known, as far as there is anything to know it by, to
-    /// be as it was written.
+    /// Whether every sample was saved, and is proven unchanged if there is any evidence.
     pub fn is_complete(&self) -> bool {
         self.lost.is_empty() && self.matches_md5 != Some(false)
     }

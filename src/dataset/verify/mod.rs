@@ -100,12 +100,12 @@ impl Verify {
         self.run_with(&|_, _| Ok(()))
     }
 
-    /// As [`run`](Self::run). `hear` is called with how many bytes of the data have been read, and
-    /// how many will be: those of all passes.
+    /// As [`run`](Self::run). `hear` is called with the bytes of the data that have been read, and that will be
+    /// read in all passes.
     ///
     /// # Errors
     ///
-    /// Those of [`run`](Self::run) and of `hear`.
+    /// The errors of [`run`](Self::run) and of `hear`.
     pub fn run_with(&self, hear: &HearBytes<'_>) -> Result<VerifyReport> {
         let (storage, path) = match &self.storage {
             Some(storage) => (storage.clone(), self.path.clone()),

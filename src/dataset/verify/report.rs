@@ -27,7 +27,7 @@ pub struct VerifyProblem {
     /// The bytes of the file, where they are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Range<u64>>,
-    /// What was expected and what was found.
+    /// What was expected, and what was found.
     pub message: String,
 }
 
@@ -99,9 +99,9 @@ pub struct VerifyReport {
     pub samples: u64,
     /// Bytes of the data file.
     pub bytes: u64,
-    /// Everything that is wrong. Empty means that the dataset is good as far as it was checked.
+    /// All problems. Empty means that no check found one.
     pub problems: Vec<VerifyProblem>,
-    /// What is worth knowing, and nothing wrong: that the dataset was renamed.
+    /// Remarks that are not problems: that the dataset was renamed.
     pub remarks: Vec<VerifyProblem>,
     /// Side files that are not there, and so were not checked. This is no problem as such: a reader
     /// does without them, and [`index`](crate::index) makes them.
@@ -128,13 +128,12 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong, as far as it was checked.
+    /// Whether no check found a problem.
     pub fn is_good(&self) -> bool {
         self.problems.is_empty()
     }
 
-    /// What mends the dataset with this data file, as far as that can be said: one of those that the
-    /// report is about, where that is several.
+    /// How to mend the dataset with this data file, if that is known. A report may be about several datasets.
     pub fn cure(&self, data: &Path) -> Cure {
         let is_its = |file: &PathBuf| data_of(file) == data;
         let files =

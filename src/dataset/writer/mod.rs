@@ -111,7 +111,7 @@ pub struct Writer {
     samples_before: u64,
     samples: u64,
     bytes: u64,
-    /// A sample whose arrays are packed anew.
+    /// A sample with its arrays packed differently.
     #[cfg(feature = "arrays")]
     packed: Vec<u8>,
     #[cfg(feature = "arrays")]
@@ -160,7 +160,7 @@ struct Open {
     upload: Option<Upload>,
 }
 
-/// What becomes side files.
+/// Collected while writing, for the side files.
 struct Spools {
     offsets: OffsetSpool,
     keys: KeySpool,
@@ -562,7 +562,7 @@ impl Writer {
         Ok(Some((index, Some(data.read(range)?.to_vec()))))
     }
 
-    /// The names of the numeric labels, that of 0 first: `NAME.labels` is published with the
+    /// The names of the numeric labels, in the order of their numbers, from 0: `NAME.labels` is published with the
     /// dataset, in one step, with one name a line. `None` means that there is to be no such file.
     /// Without a call, an append keeps the file, and a dataset that replaces another has none.
     ///

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::md5::Md5;
 use crate::storage::Sink;
 
-/// Bytes in a block: as many as the kernel takes best in one call.
+/// Bytes in a block: the best size for one call of the kernel.
 const BLOCK: usize = 2 << 20;
 /// Blocks that wait for MD5, and so the memory in use.
 const BLOCKS: usize = 4;

@@ -180,7 +180,7 @@ impl WriterOptions {
     ///
     /// # Errors
     ///
-    /// Those of [`DatasetReader::open`] and [`create`](Self::create);
+    /// The errors of [`DatasetReader::open`] and [`create`](Self::create);
     /// [`Invalid`](ErrorKind::Invalid) if the data file has more than one name (hard links), as a
     /// copy made by `cp -l` has: what is appended to one is appended to all, whose side files know
     /// nothing of it.

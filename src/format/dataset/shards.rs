@@ -14,7 +14,7 @@ use super::{Digest, SideFile, keys};
 use crate::format::claimed::Claimed;
 use crate::format::{FormatError, hex};
 
-/// What the name of a manifest ends in.
+/// The ending of the name of a manifest.
 pub const SUFFIX: &str = ".shards.json";
 /// The version that is written, and the highest that is read.
 pub const VERSION: u32 = 1;
@@ -56,7 +56,7 @@ pub struct Manifest {
     unknown: Option<String>,
 }
 
-/// What a manifest says of one shard.
+/// The entry of a manifest for one shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardEntry {
@@ -73,7 +73,7 @@ pub struct ShardEntry {
 }
 
 impl ShardEntry {
-    /// A shard of which no more is known.
+    /// A shard about which nothing else is known.
     pub fn new(name: impl Into<String>, samples: u64, bytes: u64) -> ShardEntry {
         ShardEntry { name: name.into(), samples, bytes, md5: None, keys: None }
     }
@@ -203,7 +203,7 @@ impl<'de> Deserialize<'de> for TextShard {
     }
 }
 
-/// No more shards than there may be, whatever comes behind them.
+/// No more shards than allowed, even if more follow.
 struct TextShards(Vec<TextShard>);
 
 impl<'de> Deserialize<'de> for TextShards {

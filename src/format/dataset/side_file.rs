@@ -56,7 +56,7 @@ impl SideFile {
     pub const WRITTEN: [SideFile; 5] =
         [SideFile::Offsets, SideFile::Keys, SideFile::KeyHashes, SideFile::Filter, SideFile::Md5];
 
-    /// What is appended to the name of the data file, dot included.
+    /// The suffix after the name of the data file, dot included.
     pub const fn suffix(self) -> &'static str {
         match self {
             SideFile::Offsets => ".offsets",
@@ -77,7 +77,7 @@ impl SideFile {
         PathBuf::from(path)
     }
 
-    /// The data file that this name belongs to, whether it is its own or that of a side file.
+    /// The data file that this name belongs to: the name of a data file or of a side file.
     pub fn data_of(path: &Path) -> PathBuf {
         match SideFile::of(path) {
             Some(_) => path.with_extension(""),

@@ -50,7 +50,7 @@ impl Boxes {
         self
     }
 
-    /// Removes boxes of which less than a pixel is left, as `SanitizeBoundingBoxes` of torchvision does by
+    /// Removes boxes with less than a pixel left, as `SanitizeBoundingBoxes` of torchvision does by
     /// default. Without it all boxes are kept, and one that has left the image has no width or no height.
     pub fn remove_empty(self) -> Boxes {
         self.remove_below(1.0, 1.0)
@@ -77,7 +77,7 @@ impl Boxes {
     }
 }
 
-/// What belongs to boxes, such as their classes: see [`Columns::labels`].
+/// Rows that belong to boxes, such as their classes: see [`Columns::labels`].
 #[derive(Debug, Clone)]
 #[must_use = "options do nothing until a column is made with them"]
 pub struct Labels<T> {
@@ -205,8 +205,8 @@ impl Columns {
         self.with(name, ListsColumn { row: vec![4], form, fill: Some(Box::new(fill)), boxes })
     }
 
-    /// What belongs to the boxes of another column, such as their classes: an array with a row for each
-    /// box, of which those are left whose boxes are. Back to back, as [`ragged`](Self::ragged), or
+    /// Rows that belong to the boxes of another column, such as their classes: an array with a row for each
+    /// box. Rows of removed boxes are removed. Back to back, as [`ragged`](Self::ragged), or
     /// [padded](Labels::padded).
     ///
     /// The array is of numbers of any type, or a list of them. Each must be one of type `T`: an integer that

@@ -51,7 +51,7 @@ impl<T: Element> Padded<T> {
         Padded { lengths: Lengths::Buckets(lengths.into_iter().collect()), ..Padded::longest() }
     }
 
-    /// What stands where a sample has no rows. Default: 0.
+    /// The padding where a sample has no rows. Default: 0.
     pub fn fill(mut self, fill: T) -> Padded<T> {
         self.fill = fill;
         self
@@ -437,9 +437,8 @@ impl Columns {
         self.with(field, ListsColumn::<T>::of_field(row, Form::Ragged))
     }
 
-    /// The same, padded: `[samples, length, …]` in the batch, where the length is the same for all samples
-    /// of the batch. [`ColumnBatch::lengths`](super::ColumnBatch::lengths) says how many rows are those of
-    /// the sample.
+    /// The same, padded: `[samples, length, …]` in the batch, where the length is the same for all samples of
+    /// the batch. [`ColumnBatch::lengths`](super::ColumnBatch::lengths) says how many rows are not padding.
     ///
     /// ```
     /// use std::sync::Arc;

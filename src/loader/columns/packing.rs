@@ -21,7 +21,7 @@ pub struct Packed<T> {
 }
 
 impl<T: Element> Packed<T> {
-    /// Rows of this many tokens. A sample that does not fit goes on in the next row.
+    /// Rows of this many tokens. A sample that does not fit continues in the next row.
     pub fn split(length: usize) -> Packed<T> {
         Packed { length, splits: true, cuts: false, rows: None, fill: T::default() }
     }

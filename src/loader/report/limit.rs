@@ -7,7 +7,7 @@ use crate::text::units;
 
 use super::{LoaderReport, percent, share};
 
-/// What keeps a loader, and the loop that it feeds, from being faster.
+/// The bottleneck of a loader and the loop that it feeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
@@ -76,7 +76,7 @@ enum Why {
 }
 
 impl LoaderReport {
-    /// What keeps it from being faster.
+    /// The bottleneck.
     ///
     /// The caller is the limit if it waits for less than a tenth of its time. Otherwise the workers are
     /// looked at: whether they wait for room in the queue, and what they do most.
@@ -130,7 +130,7 @@ impl LoaderReport {
         }
     }
 
-    /// One sentence: what the limit is, by which figures, and what would help.
+    /// One sentence: the limit, its figures, and a remedy.
     ///
     /// ```text
     /// the consumer waits 71 % of the time and 1.9 of 2 threads decode: decoding is the limit; more

@@ -218,8 +218,8 @@ impl LoaderReport {
         }
     }
 
-    /// What happened after an earlier report of the same loader, such as one from the beginning of an epoch.
-    /// Batches in the queue were made before they are handed out, so the time of the workers is that of
+    /// The difference to an earlier report of the same loader, such as one from the beginning of an epoch.
+    /// Batches in the queue were made before they are handed out, so the time of the workers belongs to
     /// slightly later batches.
     #[must_use]
     pub fn since(&self, earlier: &LoaderReport) -> LoaderReport {

@@ -14,7 +14,7 @@ use crate::text::units;
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Chosen {
-    /// The samples of which it is true, in order.
+    /// The samples for which it is true, in order.
     pub indices: Vec<usize>,
     /// Where values of different kinds were compared, which is rarely what was meant.
     pub mismatches: Vec<Mismatch>,
@@ -56,8 +56,8 @@ impl fmt::Display for Mismatch {
 }
 
 impl Expression {
-    /// The samples of a reader of which it is true. Decodes only the fields that it names. `progress`
-    /// hears how many samples were seen so far; an error of it ends the search, and is returned.
+    /// The samples of a reader for which it is true. Decodes only the fields that it names. `progress` receives
+    /// the number of samples seen so far; its error ends the search, and is returned.
     ///
     /// ```
     /// use kiste::reader::ListReader;
@@ -71,7 +71,7 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// Those of the reader and of `progress`; [`Invalid`](ErrorKind::Invalid) for a field that is
+    /// The errors of the reader and of `progress`; [`Invalid`](ErrorKind::Invalid) for a field that is
     /// compared and is neither a number nor text nor true, false or null, and for one that no sample
     /// has: most likely a typing error, which would choose nothing, or everything.
     pub fn choose(

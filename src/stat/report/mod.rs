@@ -23,8 +23,8 @@ mod thumbnail;
 /// The field whose numbers `.labels` names.
 const LABEL: &str = "label";
 
-/// What is in a dataset, with the names of its labels: prints itself as text with histograms, becomes
-/// a page for a browser, or JSON.
+/// Statistics of a dataset, with the names of its labels: prints as text with histograms, as a page for a
+/// browser, or as JSON.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub struct StatReport {
     pub file: PathBuf,
     /// The names of the numbers in the field `label`, if the dataset has such names.
     pub labels: Option<Vec<String>>,
-    /// What is in it.
+    /// The statistics.
     #[serde(flatten)]
     pub summary: Summary,
     /// Every value is shown, of any number of them.
@@ -65,7 +65,7 @@ pub struct StatReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StatSection {
-    /// What it is about, such as `classes of label`.
+    /// The title, such as `classes of label`.
     pub title: String,
     /// Its lines.
     pub text: String,
@@ -76,7 +76,7 @@ impl StatReport {
     ///
     /// # Errors
     ///
-    /// Those of [`StatOptions::stat`], and of reading the labels.
+    /// The errors of [`StatOptions::stat`], and of reading the labels.
     pub fn of(
         reader: &DatasetReader,
         options: &StatOptions,
@@ -105,7 +105,7 @@ impl StatReport {
     ///
     /// # Errors
     ///
-    /// Those of the reader.
+    /// The errors of the reader.
     pub fn to_html(&self, reader: &DatasetReader, samples: usize) -> Result<String> {
         Ok(html::page(self, &html::pick(reader, samples, self)?))
     }

@@ -1,4 +1,4 @@
-//! Memory for answers, which is used again: the pages of fresh memory cost as much as what is written to them.
+//! Memory for answers, which is reused: the pages of fresh memory cost as much as what is written to them.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!((free(), &*slice), (0, [7; 5].as_slice()));
         drop(slice);
         assert_eq!(free(), 1 << 20);
-        // One of about that size is used again, and none that is far too large.
+        // One of about that size is reused, and none that is far too large.
         let other = lend((1 << 20) - GRAIN);
         assert_eq!((free(), other.len()), (0, (1 << 20) - GRAIN));
         drop(other);

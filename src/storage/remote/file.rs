@@ -38,7 +38,7 @@ struct Inner {
 
 impl Drop for RemoteFile {
     fn drop(&mut self) {
-        // Nobody will read it.
+        // It will not be read.
         self.0.state().land(&(0..u64::MAX));
     }
 }

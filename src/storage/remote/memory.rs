@@ -1,4 +1,4 @@
-//! What was fetched of the objects of a storage and is still in memory: one budget for all of them.
+//! Fetched bytes of the objects of a storage that are still in memory: one budget for all objects.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

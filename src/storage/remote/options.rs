@@ -105,8 +105,8 @@ impl RemoteOptions {
         self
     }
 
-    /// How often a request is sent again that failed for a reason that may pass: 408, 429, most of 5xx,
-    /// no connection, an answer that stalls or is cut short. Default: 10.
+    /// How often a request is retried after a temporary failure: 408, 429, most of 5xx, no connection, an
+    /// answer that stalls or is truncated. Default: 10.
     ///
     /// All reads of a process share a budget on top of that: 500 retries, of which every answer gives
     /// back a fifth of one.

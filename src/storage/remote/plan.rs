@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Ranges at most this many bytes apart are fetched in one request: what lies between is not more than
-/// the headers of another request.
+/// Ranges at most this many bytes apart are fetched in one request: the bytes between are no more than the
+/// headers of another request.
 const GAP: u64 = 512;
 /// Of what is fetched together a part of this many may lie between: a few hundredths more bytes, and far
 /// fewer requests.
@@ -163,7 +163,7 @@ impl ReadAhead {
         self.forgotten.take()
     }
 
-    /// Goes on with this reading, if there is one.
+    /// Continues this read, if there is one.
     fn turn_to(&mut self, is_it: impl Fn(&Reading) -> bool) {
         if self.last.as_ref().is_some_and(&is_it) {
             return;

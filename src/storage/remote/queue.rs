@@ -1,8 +1,7 @@
-//! Requests of all that fetch through one storage, over a bounded number of connections.
+//! One queue of requests per storage, sent over a limited number of connections.
 //!
-//! A request is sent as soon as a connection is free, whether or not those that were asked for together
-//! with others have come: so there is no moment at which all wait for the slowest. Threads end when there
-//! is nothing to do.
+//! A request is sent as soon as a connection is free, without waiting for others of the same group, so nothing
+//! waits for the slowest. Threads end when there is nothing to do.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,5 +1,4 @@
-//! HTTP below `object_store`: one request at a time on the thread that asks, sent again where that may
-//! help.
+//! HTTP below `object_store`: one request at a time on the calling thread, with retries.
 //!
 //! Everything that can go wrong on the way is decided here, where the answer is in full view: what is
 //! busy, what was cut short, what stalls, and how long the server asks to wait. So `object_store` sees

@@ -23,7 +23,7 @@ mod pass;
 use pass::Pass;
 use snapshot::Snapshot;
 
-/// After so many passes, in each of which a writer moved or replaced what was looked at, nothing is known.
+/// The check gives up after this many passes in which a writer moved or replaced files.
 const MOST_PASSES: usize = 8;
 
 /// One thing that is wrong.

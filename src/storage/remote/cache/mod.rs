@@ -1,4 +1,4 @@
-//! What was fetched, on a local disk: bounded, shared by processes, and checked before it is used.
+//! Fetched bytes on a local disk: bounded, shared by processes, and verified before use.
 //!
 //! A directory of files without any order among them. A process appends what it fetched to files of its
 //! own, each of which belongs to one version of one object (`record` says what is in them); every process
@@ -70,8 +70,7 @@ const TOUCH: Duration = Duration::from_secs(30);
 /// Files that a process appends to, at most.
 const WRITERS: usize = 32;
 
-/// What remote reads have fetched, kept on a local disk and shared by all processes that name the
-/// directory.
+/// Bytes of remote reads, kept on a local disk and shared by all processes that name the directory.
 ///
 /// Readers use it by [`RemoteOptions::cache`](super::RemoteOptions::cache) or the environment variable
 /// `KISTE_CACHE`; this type looks at it and empties it.
@@ -98,7 +97,7 @@ pub struct CacheUsage {
     pub bytes: u64,
     /// Files.
     pub files: u64,
-    /// Remote files of which it holds something.
+    /// Remote files with bytes in the cache.
     pub objects: u64,
 }
 
@@ -156,7 +155,7 @@ static OPEN: PerProcess<Mutex<Vec<Weak<Shared>>>> = PerProcess::new();
 /// The first error of a cache in this process.
 static TROUBLE: OnceLock<String> = OnceLock::new();
 
-/// What is wrong with a cache on disk that this process uses: the first error. Reads go on without it.
+/// The first error of a cache on disk that this process uses. Reads continue without it.
 pub fn cache_trouble() -> Option<&'static str> {
     TROUBLE.get().map(String::as_str)
 }
@@ -197,7 +196,7 @@ impl Cache {
         self.shared.limit
     }
 
-    /// What is in it. A directory that does not exist holds nothing.
+    /// The contents of the cache. A directory that does not exist is empty.
     pub fn usage(&self) -> Result<CacheUsage> {
         let mut usage = CacheUsage::default();
         let mut objects = Vec::new();

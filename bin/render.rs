@@ -12,7 +12,7 @@ use crate::output::{Output, Stdout};
 /// How to print samples.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Form {
-    /// Print one JSON object a line with nothing left out: "convert --from jsonl" reads it back
+    /// Print one JSON object per line with nothing left out: "convert --from jsonl" reads it back
     #[arg(long, alias = "json", conflicts_with = "raw")]
     pub(crate) jsonl: bool,
     /// Print the packed samples as they are, one after another: a data file without side files

@@ -94,7 +94,7 @@
 //! | [`convert`] | images, WebDataset, MDS, TFRecord, npz, CSV, Parquet and more, in both directions |
 //! | [`mod@array`] | arrays larger than a sample: packed in a file, or chunked in a directory with versions |
 //! | [`rearrange`] | shuffle, split, merge and compare datasets |
-//! | `stat` | what is in a dataset: sizes, types, classes, images (feature `stat`) |
+//! | `stat` | statistics of a dataset: sizes, types, classes, images (feature `stat`) |
 //! | `datasets` | a catalogue of well-known data sets (feature `datasets`) |
 //! | `burn` | readers as datasets of Burn, columns as its tensors (feature `burn`) |
 //! | [`mod@format`] | the formats alone: bytes to values and back |

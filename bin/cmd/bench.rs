@@ -14,7 +14,7 @@ use crate::file;
 use crate::ordering::Ordering;
 use crate::output::Output;
 
-/// Measure how fast samples are read, and what the limit is
+/// Measure how fast samples are read, and find the bottleneck
 ///
 /// Every sample is read once a pass and decoded, or with --raw only copied. The first pass may have to wait for
 /// the disk; later passes read from memory what fits there: --passes shows both. Only the loader uses several

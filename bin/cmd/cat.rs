@@ -10,7 +10,7 @@ use crate::file;
 use crate::output::Output;
 use crate::render::{Form, Printer};
 
-/// Print samples, one a line: shortened for people, or whole as JSON lines
+/// Print samples, one per line: shortened for people, or whole as JSON lines
 ///
 /// Without --jsonl a line is for people: long strings are cut, and bytes and arrays are shown as <bytes 281>,
 /// <array <f4 [32, 32]> or, of an array in a bloscpack container, <array <f4 [32, 32] packed>.
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Only these samples of each file: 10..20, 10.. or ..20, counted from 0, the end left out
     #[arg(long, value_name = "A..B", conflicts_with = "keys")]
     range: Option<SampleRange>,
-    /// Only the samples with the keys in this file, one a line, in that order; - is standard input
+    /// Only the samples with the keys in this file, one per line, in that order; - is standard input
     #[arg(long, value_name = "LIST")]
     keys: Option<PathBuf>,
     #[command(flatten)]

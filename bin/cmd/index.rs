@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Do not make .md5, which takes a pass over the data
     #[arg(long)]
     no_md5: bool,
-    /// Print one JSON object a line for each dataset
+    /// Print one line of JSON for each dataset
     #[arg(long, alias = "json")]
     jsonl: bool,
 }

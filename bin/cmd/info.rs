@@ -11,7 +11,7 @@ use crate::file;
 use crate::listing::Listing;
 use crate::output::Output;
 
-/// Say what a dataset is: samples, sizes, fields, files
+/// Show samples, sizes, fields and files of a dataset
 #[derive(Debug, clap::Args)]
 #[command(aliases = ["count", "describe"], after_help = EXAMPLES)]
 pub(crate) struct Args {

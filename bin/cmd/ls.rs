@@ -7,7 +7,7 @@ use crate::exit::{Exit, Outcome};
 use crate::file;
 use crate::output::{Output, Stdout};
 
-/// List keys, one a line
+/// List keys, one per line
 ///
 /// To a pipe or a file keys are printed unchanged, so a key with a line end takes several lines. On a terminal
 /// control characters are escaped. With --jsonl every key is one line.
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// Also print the index and the size in bytes of each sample, before the key
     #[arg(long, short)]
     long: bool,
-    /// Print objects {"index", "key", "bytes"}, one a line
+    /// Print objects {"index", "key", "bytes"}, one per line
     #[arg(long, alias = "json", conflicts_with = "long")]
     jsonl: bool,
 }

@@ -207,8 +207,8 @@ pub(crate) fn command_line_with_globals() -> clap::Command {
     let command = Args::command().mut_subcommand("array", array);
     let template = grouped(&command, GROUPS, "Global options");
     let after = format!(
-        "FILE is always the data file of a dataset; its side files are found by its name. All of them \
-         are the files of Python datadings, byte for byte.\n\
+        "FILE is the data file of a dataset, the manifest of a dataset of many files, or a URL. Side files \
+         are found by its name. Data and side files are those of Python datadings, byte for byte.\n\
          \"{LITERAL}kiste COMMAND --help{LITERAL:#}\" has details and examples.\n\
          Exit codes: 0 yes or done, 1 the answer is no (damage found, key missing), 2 wrong usage \
          or I/O error, 130 stopped by Ctrl-C, SIGTERM or SIGHUP."

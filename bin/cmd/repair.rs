@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
 use crate::{file, interrupt};
 
-/// Finish or undo a write that was cut short, or save what is whole
+/// Finish or undo an interrupted write, or save the whole samples of a damaged dataset
 ///
 /// A write that has all its samples is finished. Any other was cut short: the old dataset stays as it was, and
 /// if there was none, --undo removes the samples that were written and --finish publishes them, without those

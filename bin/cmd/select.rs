@@ -21,13 +21,13 @@ use crate::rearrange::InOut;
        kiste select [OPTIONS] <IN> <OUT> --indices <LIST>")]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["keys", "range", "indices"]))]
 pub(crate) struct Args {
-    /// The samples with the keys in this file, one a line; - is standard input
+    /// The samples with the keys in this file, one per line; - is standard input
     #[arg(long, value_name = "LIST")]
     keys: Option<PathBuf>,
     /// These samples: 10..20, 10.. or ..20, counted from 0, the end left out
     #[arg(long, value_name = "A..B")]
     range: Option<SampleRange>,
-    /// The samples of these indices: 1,5,3, or a file of them, one a line; - is standard input
+    /// The samples of these indices: 1,5,3, or a file of them, one per line; - is standard input
     #[arg(long, value_name = "LIST")]
     indices: Option<String>,
     /// Skip missing keys and count them

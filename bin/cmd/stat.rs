@@ -8,7 +8,7 @@ use crate::exit::{Exit, Outcome};
 use crate::file;
 use crate::output::Output;
 
-/// Show what is in a dataset: sizes, fields and types, balance of classes, images, arrays
+/// Show statistics of a dataset: sizes, fields and types, balance of classes, images, arrays
 ///
 /// Reads every sample, on all cores, and of images and packed arrays only the headers. Percentiles are exact to
 /// within one part in 128, everything else is exact.

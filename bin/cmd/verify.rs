@@ -12,7 +12,7 @@ use crate::exit::{Exit, Outcome, quoted};
 use crate::file;
 use crate::output::{Output, Stdout};
 
-/// Find everything that is wrong with a dataset
+/// Find all problems of a dataset
 ///
 /// Digests, offsets, keys, hashes and filter are compared with the data and with each other, and each sample
 /// with its checksum where there is a .crc. All problems are found, not only the first. Each is a line, up to

@@ -287,7 +287,7 @@ impl<'a> Rebuild<'a> {
         self.make.contains(&file)
     }
 
-    /// Whether a request for a file that cannot be made was implicit.
+    /// Adds a note if only an optional file was to be made.
     fn cannot_begin(&self, error: Error) -> Error {
         match (self.options.lookup, &*self.make) {
             (None, [SideFile::Lookup]) => {

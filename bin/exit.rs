@@ -287,7 +287,7 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
     })
 }
 
-/// How to save what is whole of the dataset that a file belongs to.
+/// The hint how to save the whole samples of the dataset that a file belongs to.
 fn salvage(path: &Path) -> String {
     let data = quoted(&SideFile::data_of(path));
     format!("\"kiste repair {data} -o OUT\" saves all whole samples")

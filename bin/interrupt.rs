@@ -91,7 +91,7 @@ pub(crate) fn is_asked() -> bool {
     PRESSED.load(Relaxed) > 0
 }
 
-/// Fails if the command is to stop. What is written is not published then.
+/// Fails if the command has to stop. Its output is not published then.
 pub(crate) fn check() -> kiste::Result<()> {
     if !is_asked() {
         return Ok(());

@@ -98,7 +98,7 @@ impl convert::Monitor for Monitor<'_> {
     }
 }
 
-/// What can be done about something that was left out or read otherwise than meant.
+/// The hint for something that was left out, or read differently than intended.
 fn hint_for(kind: LeftOut) -> Option<&'static str> {
     Some(match kind {
         LeftOut::SplitLabel => "each of the folders can be converted alone",

@@ -105,7 +105,7 @@ pub(crate) struct Making {
     /// Print one JSON object that says what was written
     #[arg(long)]
     pub(crate) json: bool,
-    /// When the work for the next output began: what is made may be chosen before it is written.
+    /// When the work for the next output began: its samples may be chosen before they are written.
     #[arg(skip)]
     begun: Cell<Option<Instant>>,
 }

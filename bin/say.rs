@@ -10,7 +10,7 @@ pub(crate) fn say_aside(line: &str) {
     say(&format!("{clear}{}", escaped(line)));
 }
 
-/// A line in which nothing has to be escaped. What is secret in URLs is left out.
+/// A line that needs no escapes. Secrets in URLs are left out.
 pub(crate) fn say(line: &str) {
     // In one piece, so that lines of several processes do not mix.
     let _ = io::stderr().write_all(format!("{}\n", shown_text(line)).as_bytes());

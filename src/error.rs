@@ -75,11 +75,11 @@ pub enum Remedy {
     Create,
     /// Allow the output to be replaced, and do not resume.
     StartOver,
-    /// Skip samples whose key was there before: the one that was found is the same, byte for byte.
+    /// Skip samples whose key occurred before: the found one is the same, byte for byte.
     SkipDuplicates,
     /// Put the name of its file in front of each key: samples of two files have the same.
     ShardInKey,
-    /// Put a text in front of the keys of what is appended: other samples that are there have the same.
+    /// Put a text in front of the appended keys: other samples already have the same keys.
     PrefixKeys,
     /// Make keys as this version does, next to those that an earlier one has made.
     NewKeys,
@@ -87,7 +87,7 @@ pub enum Remedy {
     SkipBad,
     /// Run the same again, and resume.
     Resume,
-    /// Publish what was written, of which nothing is missing, or remove it: see
+    /// Publish the written samples, which are complete, or remove them: see
     /// [`repair`](crate::repair).
     Repair,
     /// Read files, not a stream, to resume.
@@ -100,7 +100,7 @@ pub enum Remedy {
     ReadAs(&'static str),
     /// Make a dataset of it first, and then convert that.
     DatasetFirst,
-    /// Make a dataset of it, which it is not.
+    /// Make a dataset of it: it is in another format.
     MakeDataset,
     /// Write a dataset instead.
     WriteDataset,
@@ -118,9 +118,9 @@ pub enum Remedy {
     DropField(String),
     /// Raise this limit, such as `max_bytes`, if the input can be trusted.
     RaiseLimit(&'static str),
-    /// Save what is whole to a new dataset: see [`Repair::salvage`](crate::repair::Repair::salvage).
+    /// Save the whole samples to a new dataset: see [`Repair::salvage`](crate::repair::Repair::salvage).
     Salvage,
-    /// The same; or take the data as it is, and give up what says that it was another: see
+    /// The same; or take the data as it is, and replace the files that contradict it: see
     /// [`IndexOptions::trust_data`](crate::index::IndexOptions::trust_data).
     TrustData,
     /// Make this part, and others if there are several missing.
@@ -281,7 +281,7 @@ impl Error {
         self
     }
 
-    /// Adds the file, unless one is known already. Of a URL what is secret is left out: see [`Shown`].
+    /// Adds the file, unless one is known already. Secrets in a URL are left out: see [`Shown`].
     pub fn at(mut self, path: impl AsRef<Path>) -> Error {
         self.0.path.get_or_insert_with(|| Shown::of(path.as_ref()).into_path());
         self
@@ -452,7 +452,7 @@ impl Error {
     }
 }
 
-/// A message without what is secret in URLs.
+/// A message without the secrets in URLs.
 fn clean(message: String) -> String {
     let shown = match shown_text(&message) {
         Cow::Owned(shown) => Some(shown),

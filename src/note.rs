@@ -1,9 +1,9 @@
 //! Notes that this crate writes for itself, and how they are read: as strictly as a file of someone else.
 //!
-//! What a note says decides what is joined, published and removed. So every field is there and of its
-//! type, a field that is not known is an error, as a later version may mean something by it, and the last
-//! member, `checksum`, is the CRC-32C of all bytes before it. A note without that member is one of kiste
-//! 0.1.0 or before, which wrote none; it is read by the other rules alone.
+//! Notes decide what is joined, published and removed. So every field is there and of its type, a field
+//! that is not known is an error, as a later version may mean something by it, and the last member,
+//! `checksum`, is the CRC-32C of all bytes before it. A note without that member is one of kiste 0.1.0 or
+//! before, which wrote none; it is read by the other rules alone.
 
 use std::borrow::Cow;
 
@@ -26,11 +26,11 @@ pub(crate) fn sealed(json: &str) -> String {
     format!("{head}{comma}{before}{CHECKSUM}{space}\"{sum:0DIGITS$x}\"{after}}}")
 }
 
-/// The object without its checksum, which is compared; as it is where it has none.
+/// The object without its checksum, after comparing it; unchanged if it has none.
 ///
 /// # Errors
 ///
-/// What is wrong, in words.
+/// The problem, in words.
 pub(crate) fn opened(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     let Some((head, sum)) = split(bytes) else { return Ok(Cow::Borrowed(bytes)) };
     let found = format!("{:0DIGITS$x}", crc32c::crc32c(head));
@@ -43,16 +43,16 @@ pub(crate) fn opened(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     }
 }
 
-/// What a note says.
+/// The content of a note.
 ///
 /// # Errors
 ///
-/// What is wrong, in words, with the name of the field.
+/// The problem, in words, with the name of the field.
 pub(crate) fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(&opened(bytes)?).map_err(|error| error.to_string())
 }
 
-/// What comes before the checksum, and the checksum as text.
+/// The text before the checksum, and the checksum as text.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let member = bytes.trim_ascii_end().strip_suffix(b"}")?.trim_ascii_end();
     let (rest, sum) = member.strip_suffix(b"\"")?.split_last_chunk::<DIGITS>()?;

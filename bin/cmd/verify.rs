@@ -157,7 +157,7 @@ fn is_manifest(path: &Path) -> bool {
     path.to_str().is_some_and(kiste::format::dataset::shards::is_manifest)
 }
 
-/// What mends a dataset.
+/// The hint how to mend a dataset.
 fn cure(data: &Path, report: &VerifyReport) -> Option<String> {
     let path = quoted(data);
     Some(match report.cure(data) {

@@ -345,7 +345,7 @@ impl<'a> Archive<'a> {
                 continue;
             }
             if let (BLOCK, Ok(Some(header))) = (read, parse_header(&block)) {
-                // What was said of the archive before is not said of this one.
+                // Remarks on the previous archive do not apply to this one.
                 self.global = Some((start, Records::new()));
                 return Ok(Some(header));
             }

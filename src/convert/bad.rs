@@ -54,7 +54,7 @@ pub(super) struct Tally {
     #[serde(deserialize_with = "required")]
     pub(super) arrays: Option<ArrayTally>,
     pub(super) unseen: Vec<String>,
-    /// What was left out or changed on the way to the samples.
+    /// Contents of the sources that were left out or changed.
     #[serde(default, skip_serializing_if = "Remarks::is_empty")]
     pub(super) remarks: Remarks,
 }

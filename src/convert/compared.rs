@@ -1,4 +1,4 @@
-//! [`Compared`]: the samples of parts, compared with what was noted when the parts were finished.
+//! [`Compared`]: compares the samples of parts with the notes of the finished parts.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(super) struct Compared {
     samples: u64,
 }
 
-/// A part, and what was noted of it.
+/// A part, and its note.
 pub(super) struct Noted {
     path: PathBuf,
     samples: u64,
@@ -43,7 +43,7 @@ impl Noted {
     }
 }
 
-/// The error of a part that is not what was noted of it.
+/// The error for a part that differs from its note.
 pub(super) fn not_noted(path: &Path, expected: String, found: String) -> Error {
     let message =
         format!("expected {expected}, as noted when the part was finished, found {found}");
@@ -64,7 +64,7 @@ impl Compared {
         self.end_parts()
     }
 
-    /// Compares parts of which all samples were seen.
+    /// Compares parts once all of their samples were seen.
     fn end_parts(&mut self) -> Result<()> {
         while self.parts.front().is_some_and(|part| part.samples == self.samples) {
             let Some(part) = self.parts.pop_front() else { break };

@@ -1,6 +1,6 @@
 //! Text that is not UTF-8: which encoding it seems to be in.
 //!
-//! All text is read as UTF-8. What is not is refused, and the error says what it may be instead: where
+//! All text is read as UTF-8. Other text is refused, and the error names the likely encoding: where
 //! a whole file is in another encoding, each bad line of it is sound.
 
 use crate::error::{Error, ErrorKind, Remedy};
@@ -40,7 +40,7 @@ pub(super) fn wide_error(encoding: &'static str) -> Error {
     Error::new(ErrorKind::Unsupported, message).with_remedy(Remedy::Recode(Some(encoding)))
 }
 
-/// What is wrong with this text, if it is not UTF-8 or begins in a wider encoding.
+/// The problem of this text, if it is not UTF-8 or begins in a wider encoding.
 pub(super) fn flaw(text: &[u8]) -> Option<Error> {
     if let Some(encoding) = wide(text) {
         return Some(wide_error(encoding));

@@ -408,7 +408,7 @@ pub fn check_is_dataset(path: impl AsRef<Path>) -> Result<()> {
     }
 }
 
-/// Whether there is a file that says what is in this one.
+/// Whether another file describes this one.
 fn has_side_file(path: &Path) -> bool {
     SideFile::ALL.iter().any(|file| file.path(path).exists())
 }
@@ -647,7 +647,7 @@ fn uncompressed(name: &str) -> &str {
     plain.unwrap_or(name)
 }
 
-/// Whether a name in lower case is that of a tar archive.
+/// Whether this name, in lower case, is the name of a tar archive.
 fn is_tar(name: &str) -> bool {
     uncompressed(name).ends_with(".tar") || name.ends_with(".tgz")
 }

@@ -37,8 +37,8 @@ pub trait Input: Send + Sync {
         None
     }
 
-    /// What the file that a unit is from is called in keys. No two files are called the same, so
-    /// keys that are made of it and of a number in the file are distinct.
+    /// The name of a unit's file in keys. No two files are called the same, so keys that are made
+    /// of it and of a number in the file are distinct.
     fn shard(&self, unit: usize) -> Option<&str> {
         let _ = unit;
         None
@@ -67,7 +67,7 @@ pub trait Input: Send + Sync {
         }
     }
 
-    /// Takes what was left out or changed on the way to the samples of a unit since this was last
+    /// Takes the remarks on contents that were left out or changed in the samples of a unit since this was last
     /// asked, while the unit is read or after it.
     fn remarks(&self, unit: usize) -> Remarks {
         let _ = unit;

@@ -18,7 +18,7 @@ enum Piece {
     Stem,
     /// The last part of the old key.
     Name,
-    /// What the file of the sample is called in keys.
+    /// The name of the sample's file in keys.
     Shard,
     /// The value of a field.
     Field(String),
@@ -92,7 +92,7 @@ impl FromStr for KeyPattern {
             });
             rest = after;
         }
-        // What is the same for all samples, or for all of a shard.
+        // The values that are the same for all samples, or for all of a shard.
         if pieces.iter().all(|piece| matches!(piece, Piece::Text(_) | Piece::Shard)) {
             let message = "expected {key} or {FIELD} in it, or all keys would be the same";
             return Err(invalid(message.to_owned()));

@@ -166,7 +166,7 @@ pub trait Source: Send {
         None
     }
 
-    /// What the file that the last batch is from is called in keys: see [`Input::shard`].
+    /// The name in keys of the file that the last batch is from: see [`Input::shard`].
     fn shard(&self) -> Option<&str> {
         None
     }

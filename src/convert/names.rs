@@ -43,7 +43,7 @@ pub(super) fn files<P: AsRef<Path>>(patterns: impl IntoIterator<Item = P>) -> Re
 /// Files may have these endings after those of their format.
 const COMPRESSED: [&str; 3] = ["bz2", "gz", "zst"];
 
-/// What the files of a conversion are called in keys: a name for each, and no two are the same unless the
+/// The names of the files of a conversion in keys: one for each, and no two are the same unless the
 /// files are.
 ///
 /// It is the name of the file without the ending of its format. Where that is the same for two files, all
@@ -68,7 +68,7 @@ impl KeyNames {
         KeyNames(if are_distinct(&bare) { bare } else { whole }.into())
     }
 
-    /// What one of these files is called.
+    /// The name of one of these files.
     pub(super) fn get(&self, file: usize) -> Option<&str> {
         self.0.get(file).and_then(Option::as_deref)
     }

@@ -35,7 +35,7 @@ const UNIT_BYTES: u64 = 2 << 20;
 
 /// Samples to convert.
 pub(super) struct Opened {
-    /// What they were read from; `None` for an input of the program's own.
+    /// Their source; `None` for an input of the program's own.
     pub(super) format: Option<Format>,
     pub(super) samples: Samples,
     /// Files of a folder that are no images, or have no place in it.

@@ -1,4 +1,4 @@
-//! What the notes in a [directory of parts](super::parts) say, as JSON that is read in full or not at all.
+//! The notes in a [directory of parts](super::parts): JSON that is read in full or not at all.
 //!
 //! Each has the digest of the plan that it belongs to, so that one of another conversion is refused, and a
 //! [checksum](crate::note) of its own. A note that has fields which are not known here is of a later version,
@@ -28,7 +28,7 @@ use crate::storage::{FileId, LocalStorage};
 /// The most bytes of a note: a part of as many shards as a manifest may list has fewer.
 pub(super) const MAX_NOTE: u64 = 128 << 20;
 
-/// What says that a part is finished, or how far it is.
+/// The note of a finished part, or of its progress.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Finished {
@@ -38,12 +38,12 @@ pub(super) struct Finished {
     /// as a store may tell them apart by nothing but their bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) run: Option<String>,
-    /// There: what was noted when the part was finished.
+    /// The note of the finished part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) finished: Option<Json>,
 }
 
-/// What a part is that is finished.
+/// The kind of a finished part.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Done {
@@ -58,7 +58,7 @@ pub(super) struct Done {
     pub(super) shards: Option<Vec<Made>>,
 }
 
-/// What `commit` says, by the names of the files and folders.
+/// The content of `commit`, by the names of the files and folders.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Commit {
@@ -73,7 +73,7 @@ pub(super) struct Commit {
     pub(super) begun: BTreeMap<String, Vec<FileId>>,
 }
 
-/// By what a file or folder is known again. A rename changes none of it.
+/// Identifies a file or folder. Renaming does not change it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Seen {
@@ -87,7 +87,7 @@ pub(super) struct Seen {
     content: Option<String>,
 }
 
-/// What a note says.
+/// The content of a note.
 pub(super) fn parse<T: DeserializeOwned>(text: &[u8], path: &Path, what: &str) -> Result<T> {
     note::parsed(text).map_err(|found| damaged(path, what, found))
 }
@@ -133,7 +133,7 @@ impl Seen {
         #[cfg(not(unix))]
         let id = (0, 0);
         if found.is_dir() {
-            // Its time changes when what is in it is looked at, or moved with it.
+            // Its time changes when its content is read, or moved with it.
             let mut digest = Sha256::new();
             digest_below(path, &mut digest).map_err(|error| Error::io(path, error))?;
             let content = Some(hex(&digest.finalize()));
@@ -147,8 +147,8 @@ impl Seen {
         Ok(Some(Seen { id, bytes: found.len(), modified, content }))
     }
 
-    /// Whether this is what was noted: the very same, or with the same content, as after the disk was mounted
-    /// again under another number, or all was copied.
+    /// Whether this is the noted file: the very same, or one with the same content, as after the disk was
+    /// mounted again under another number, or all was copied.
     pub(super) fn is(&self, noted: &Seen) -> bool {
         let is_folder = self.modified == (0, 0);
         let same_device = self.id.0 == noted.id.0 || !is_folder;

@@ -109,7 +109,7 @@ impl<'a> Passing<'a> {
         self
     }
 
-    /// By which the cause is found where two samples have the same key.
+    /// Finds the cause if two samples have the same key.
     pub(super) fn origins(mut self, origins: Origins) -> Self {
         self.origins = origins;
         self
@@ -207,7 +207,7 @@ impl<'a> Passing<'a> {
             return Ok(None);
         }
         let twin = self.origins.explain(error, packed, source, writer)?;
-        // What is torn from the rest of its sample is no duplicate.
+        // A part that is torn from its sample is no duplicate.
         if !skips || twin.is_torn {
             return Ok(Some(twin.error));
         }
@@ -277,15 +277,15 @@ impl<'a> Passing<'a> {
         Ok(())
     }
 
-    /// What an earlier run remarked on, and these.
+    /// The remarks of an earlier run, and these.
     fn remarks_of(&self, found: &[&Remarks]) -> Remarks {
         let mut sum = self.before.as_ref().map_or_else(Remarks::default, |b| b.remarks.clone());
         found.iter().for_each(|remarks| sum.add(remarks));
         sum
     }
 
-    /// What was counted, with remarks on those units alone that are whole: others are read again by a
-    /// run that continues.
+    /// The counts, with remarks on complete units only: others are read again by a run that
+    /// continues.
     pub(super) fn whole_tally(&self, source: &dyn Source) -> Tally {
         let remarks = self.remarks_of(&source.remarks()[..1]);
         Tally { remarks, ..self.tally.clone() }

@@ -216,7 +216,7 @@ fn first_difference(there: &Json, here: &Json) -> Option<(String, Json, Json)> {
     Some((name.clone(), there[name].clone(), here[name].clone()))
 }
 
-/// What files are called in keys, unless all are called by their names up to the first dot.
+/// The names of files in keys, unless all are their names up to the first dot.
 fn key_names(input: &dyn Input) -> Vec<String> {
     let (mut names, mut last, mut is_as_before) = (Vec::new(), None, true);
     for unit in 0..input.units() {

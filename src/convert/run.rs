@@ -147,7 +147,7 @@ impl Conversion {
         })
     }
 
-    /// Publishes what was written. After an error only what is complete is kept, or can be resumed.
+    /// Publishes the output. After an error, output is kept only if it is complete or can be resumed.
     fn finish_writer(&self, mut writer: Writer, labels: Option<&[String]>) -> Result<Stats> {
         if let Err(error) = self.set_labels(&mut writer, labels) {
             if !self.how.resume {
@@ -185,7 +185,7 @@ impl Conversion {
         let Begun { mut writer, log, tally, .. } = begun;
         let bytes = tally.as_ref().map_or(0, |tally| tally.quarantined);
         let (mut source, unseen) = self.shaped(source)?;
-        // What an earlier run of this conversion has written is not what it appends to.
+        // The output of an earlier run of this conversion is not the dataset that it appends to.
         let before = if self.options.append { writer.len() } else { 0 };
         let mut passing = Passing::new(monitor, self.options.bad, self.options.duplicates)
             .after(tally)

@@ -12,7 +12,7 @@ use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::msgpack::{self, Cursor, sample};
 
-/// What keys are made of.
+/// The source of keys.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeysOf {
     /// Files of one name in an archive are a sample.
@@ -26,13 +26,13 @@ enum Made {
     Field(String),
     /// By a pattern that was given.
     Pattern,
-    /// They are what was the key before.
+    /// They are the previous keys.
     #[default]
     Before,
 }
 
 impl Conversion {
-    /// What the keys of samples of this format are made of.
+    /// The source of the keys of samples of this format.
     pub(super) fn keys_of(&self, format: Option<Format>) -> KeysOf {
         let made = match (&self.options.key, &self.options.key_field, format) {
             (Some(_), ..) => Made::Pattern,
@@ -87,11 +87,11 @@ impl Conversion {
     }
 }
 
-/// Which samples are from which file, as far as this run has written them.
+/// Which samples of this run are from which file.
 #[derive(Debug, Default)]
 pub(super) struct Origins {
     keys: KeysOf,
-    /// Samples from before this run, of which nothing is known.
+    /// Samples from before this run, about which nothing is known.
     before: u64,
     /// Samples in outputs before the one that is written.
     offset: u64,
@@ -135,7 +135,7 @@ impl Origins {
         runs[run].1.as_deref()
     }
 
-    /// What is to be told of a sample whose key an earlier one has.
+    /// The error for a sample whose key an earlier one has.
     pub(super) fn explain(
         &self,
         error: Error,
@@ -166,13 +166,13 @@ impl Origins {
     }
 }
 
-/// What is known of the place of the earlier of two samples.
+/// The place of the earlier of two samples, if known.
 pub(super) struct Earlier {
     /// Its index in the output.
     pub(super) index: u64,
     /// The same in words.
     pub(super) place: String,
-    /// It was there before what is written.
+    /// It was there before this run.
     pub(super) is_before: bool,
     /// It may be from another file.
     pub(super) is_apart: bool,
@@ -181,7 +181,7 @@ pub(super) struct Earlier {
 }
 
 impl KeysOf {
-    /// What is to be told of a sample whose key this earlier one has.
+    /// The error for a sample whose key this earlier one has.
     pub(super) fn told(
         &self,
         key: &str,

@@ -1,7 +1,7 @@
 //! [`Shown`]: paths and text on their way to people, without what opens a door.
 //!
 //! A URL may hold a password, a token or a signature. All that is printed goes through here: errors,
-//! messages and JSON of the command. Where there is no URL the text stays as it is.
+//! messages and JSON of the command. Text without URLs is unchanged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -73,7 +73,7 @@ pub(crate) fn serialize_paths<S: Serializer>(
     serializer.collect_seq(paths.iter().map(Shown::of))
 }
 
-/// What is shown of a text with URLs in it.
+/// The text to show for a text with URLs in it.
 pub fn shown_text(text: &str) -> Cow<'_, str> {
     if !text.contains(":/") {
         return Cow::Borrowed(text);
@@ -89,7 +89,7 @@ pub fn shown_text(text: &str) -> Cow<'_, str> {
                 || matches!(c, '"' | '\'' | '`' | '>' | '<' | '\u{fdd0}'..='\u{fdef}')
         };
         let end = rest[at..].find(is_end).map_or(rest.len(), |end| at + end);
-        // What closes a parenthesis or ends a clause is not of the URL.
+        // A closing parenthesis or the end of a clause is not part of the URL.
         let url = rest[start..end].trim_end_matches([')', ']', '}', ',', ';', ':', '.']);
         shown.push_str(&rest[..start]);
         match shown_url(url) {
@@ -150,7 +150,7 @@ fn shown_url(text: &str) -> Option<String> {
         "file" => return None,
         "s3" | "s3a" | "gs" => (true, false),
         "az" | "azure" | "adl" | "abfs" | "abfss" => (true, true),
-        // What joins paths may have left one slash of two.
+        // Joining paths may have left one slash of two.
         "http" | "https" => (false, false),
         _ if slashes == "/" => return None,
         _ => (false, false),

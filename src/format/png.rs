@@ -19,7 +19,7 @@ const SUB: u8 = 1;
 /// The largest width and height.
 const MAX_LEN: u32 = 0x7fff_ffff;
 
-/// What a pixel consists of. The numbers are those of the format.
+/// The channels of a pixel. The numbers are defined by the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colours {
     Gray = 0,

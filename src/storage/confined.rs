@@ -158,7 +158,7 @@ fn within(folder: &Path, name: &str) -> PathBuf {
         _ if is_url(name) => PathBuf::from(name),
         Some(url) if is_url(folder) => {
             let mut name = name.to_owned();
-            // In a store names are as they are.
+            // Object stores take names without escapes.
             if url.starts_with("http") {
                 for (special, escaped) in [('%', "%25"), ('?', "%3F"), ('#', "%23")] {
                     name = name.replace(special, escaped);
@@ -170,7 +170,7 @@ fn within(folder: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// Whether it begins as a URL does, that of a file included.
+/// Whether it begins like a URL, `file://` included.
 fn has_scheme(name: &str) -> bool {
     is_url(name) || name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("file://"))
 }

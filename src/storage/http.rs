@@ -8,7 +8,7 @@ pub(crate) enum Chance {
     /// No server answers at its address, rather than in what a server said: trying many more times
     /// only makes a person wait who has mistyped a name or is offline.
     Unreachable,
-    /// What was in the way may pass.
+    /// The cause may be temporary.
     Passing,
     /// It would fail as well.
     Never,

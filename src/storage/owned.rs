@@ -1,4 +1,4 @@
-//! Folders with names of ours that others may have made: whether what is in them is used.
+//! Folders with kiste's names that others may have made: decides whether to use their contents.
 //!
 //! `NAME.parts` next to an output, the directory of a cache: in a directory that many may write to
 //! anyone can be the first to make it, and then chooses what is read from it, overwritten or removed.
@@ -7,7 +7,7 @@
 //! * it belongs to this user, to root, or to the owner of the directory that it is in, who can replace
 //!   all that is in that directory anyway, and
 //! * nobody else may write to it: not everyone, and not its group, unless the directory that it is in
-//!   belongs to that group and lets it replace what is there (it may write, and there is no sticky bit).
+//!   belongs to that group and lets it replace files (it may write, and there is no sticky bit).
 //!
 //! A link is followed only where a person has named the folder, and only if the link itself belongs to
 //! one of the three.

@@ -101,7 +101,7 @@ pub(super) fn explain(path: &Path, error: Error) -> Failure {
     }
 }
 
-/// What to do with a file where an array is expected.
+/// The hint for a file where an array is expected.
 fn exchange_hint(format: ArrayFormat, name: &str) -> String {
     match format {
         ArrayFormat::Blp => format!(

@@ -177,9 +177,9 @@ impl ChunkedArray {
     /// Checks every file of every version, and finds everything that was changed, truncated or
     /// lost.
     ///
-    /// A writer may be at work: what it commits, moves or removes meanwhile is no problem. (In an array
-    /// with [room](crate::array::ArrayOptions::room) chunks are overwritten in place, and look damaged
-    /// until that is done.)
+    /// A writer may be running: its commits, moves and removals during the check are no problems. (In an array
+    /// with [room](crate::array::ArrayOptions::room) chunks are overwritten in place, and look damaged until
+    /// that is done.)
     ///
     /// Early writers could lose chunks in commits that made an array shorter along one axis and longer along
     /// another. Such a loss is a problem where a version contradicts its own counts of chunks and bytes, or

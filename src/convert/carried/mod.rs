@@ -1,5 +1,5 @@
-//! What each format does with each kind of value, and what sources may hold beyond that: two tables,
-//! from which all else is made.
+//! How each format treats each kind of value, and what else sources may hold: two tables, from
+//! which all else is made.
 //!
 //! [`Format::carries`] is the table. Every writer asks it before it writes a sample ([`check`]), so
 //! that a value is carried exactly, changed in a known way that is counted ([`ChangedValues`]), or
@@ -7,7 +7,7 @@
 //! writers. The table in `docs/formats.md` is printed from here, and a test sends random values of
 //! all kinds through every format and compares what comes back.
 //!
-//! [`Format::leaves_out`] is the other table, of what is lost on the way from a source to samples.
+//! [`Format::leaves_out`] is the other table: what is lost between a source and its samples.
 //!
 //! Absent on purpose: rules about several samples, such as columns of one type. Those are up to the
 //! writers, which refuse what does not fit.

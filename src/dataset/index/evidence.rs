@@ -1,8 +1,8 @@
-//! What says that the data was another: digests, checksums, offsets and keys that contradict it.
+//! Evidence that the data was changed: digests, checksums, offsets and keys that contradict it.
 //!
-//! They are the only trace of what is damaged or lost. Files that are made of the data as it is would
-//! agree with it, so nothing is made then, unless [`trust_data`](super::IndexOptions::trust_data) gives
-//! that trace up.
+//! They are the only trace of damage or loss. Files that are made of the data as it is would agree with
+//! it, so nothing is made then, unless [`trust_data`](super::IndexOptions::trust_data) gives that trace
+//! up.
 
 use super::super::staging::{Staging, journal_of};
 use super::{Rebuild, recorded_md5};
@@ -12,7 +12,7 @@ use crate::storage::Source;
 use crate::text::units::counted;
 
 impl Rebuild<'_> {
-    /// Fails if the data has another size than `.offsets` says: for files that are made of what is there.
+    /// Fails if the data has another size than `.offsets` says: for files that are made from the data.
     pub(super) fn check_size(&self) -> Result<()> {
         let path = SideFile::Offsets.path(self.path);
         let Some(file) = self.options.storage.open_if_exists(&path)? else { return Ok(()) };
@@ -26,7 +26,7 @@ impl Rebuild<'_> {
         })
     }
 
-    /// Whether a writer is at work behind what the offsets know, or was when it died.
+    /// Whether a writer is appending after the end of the offsets, or was when it was killed.
     fn is_appended(&self, ends: &Ends) -> Result<bool> {
         let base = journal_of(&*self.options.storage, self.path)?.and_then(|journal| journal.base);
         Ok(base.is_some_and(|base| (base.samples, base.bytes) == (ends.count, ends.last)))
@@ -46,7 +46,7 @@ impl Rebuild<'_> {
             return Ok(());
         }
         let error = if recorded.is_some() && md5 != recorded {
-            // The line may be what is wrong: with `force` it is made again.
+            // The line may be wrong: with `force` it is made again.
             if self.options.force && md5 == old {
                 return Ok(());
             }
@@ -59,7 +59,7 @@ impl Rebuild<'_> {
             }
             contradicts("the sample does not match its checksum")
         };
-        // Those of other data tell nothing.
+        // Checksums of other data prove nothing.
         match differs.filter(|_| recorded.is_none() || old.is_none() || old == recorded) {
             Some(index) => Err(error.with_index(index)),
             None => Err(error),
@@ -78,7 +78,7 @@ impl Rebuild<'_> {
             return Ok(());
         }
         match recorded_md5(&self.options.storage, self.path)? {
-            // Whatever differs from such data is damaged itself.
+            // A file that differs from such data is itself damaged.
             Some(recorded) if md5 == Some(recorded) => Ok(()),
             Some(_) if self.options.force && old.is_some() && md5 == old => Ok(()),
             Some(_) => Err(no_match()),

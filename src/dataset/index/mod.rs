@@ -82,14 +82,14 @@ pub struct Indexed {
 impl IndexOptions {
     /// Rebuilds all files from the data. Default: only missing ones.
     ///
-    /// Digests, checksums, offsets and keys that contradict the data are the only trace of what is
+    /// Digests, checksums, offsets and keys that contradict the data are the only evidence of what is
     /// damaged or lost, so then nothing is rebuilt, unless [`trust_data`](Self::trust_data) says so.
     pub fn force(mut self, yes: bool) -> Self {
         self.force = yes;
         self
     }
 
-    /// With [`force`](Self::force): takes the data as it is, and gives up what proves that it was
+    /// With [`force`](Self::force): takes the data as it is, and replaces what proves that it was
     /// another. Default: no.
     pub fn trust_data(mut self, yes: bool) -> Self {
         self.trust_data = yes;
@@ -556,7 +556,7 @@ impl<'a> Rebuild<'a> {
         let name = |path: &Path| {
             path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
         };
-        // What was recorded of the data under the name that it had then is no less true.
+        // Digests of the data under its old name are as valid.
         let old = old.renamed(&name(self.path));
         let mut new = old.clone();
         if old.get(&name(self.path)).is_none() {

@@ -1,4 +1,4 @@
-//! What tells a dataset from another one of as many samples and bytes, as one with other labels is.
+//! Tells a dataset from another one of the same size, such as one with other labels.
 
 use super::{DatasetReader, Shared};
 use crate::error::Result;
@@ -15,7 +15,7 @@ const LOOKED_AT_REMOTE: usize = 8;
 /// Bytes of each that are looked at.
 const HEAD: usize = 4096;
 
-/// How an identity begins: by the MD5 that `.md5` has of the data, by what a manifest says of all shards, or
+/// How an identity begins: by the MD5 of the data in `.md5`, by the entries of a manifest for all shards, or
 /// by some of the samples.
 const DIGEST: &str = "md5:";
 const MANIFEST: &str = "manifest:";
@@ -45,7 +45,7 @@ impl DatasetReader {
     ///
     /// # Errors
     ///
-    /// Those of reading.
+    /// The errors of reading.
     pub fn identity(&self) -> Result<String> {
         match self.recorded()? {
             Some(recorded) => Ok(recorded),
@@ -57,7 +57,7 @@ impl DatasetReader {
     ///
     /// # Errors
     ///
-    /// Those of reading.
+    /// The errors of reading.
     pub fn has_identity(&self, identity: &str) -> Result<bool> {
         // Digests that were made since do not make it another one.
         match identity.starts_with(SAMPLES) {

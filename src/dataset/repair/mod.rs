@@ -35,7 +35,7 @@ pub enum Leftover {
         /// Whether there is an earlier dataset, which is what is left after [`Repair::undo`].
         earlier: bool,
         /// Whether the writer had noted that these are all of them. If not, the write was cut short, and
-        /// what was to follow is missing.
+        /// the rest is missing.
         complete: bool,
     },
     /// Something of a dataset that another program has written since. [`Repair::finish`] refuses,

@@ -154,7 +154,7 @@ pub(super) fn run(path: &Path, output: &Path, options: WriterOptions) -> Result<
         },
         || report.save_all(writer, &bytes, &hints, known.as_ref()),
     );
-    // The samples are still in what is saved: half of a copy is of no use.
+    // The samples are still in the source: half of a copy is of no use.
     let (writer, md5) = match (saved, md5) {
         (Ok(writer), Ok(md5)) => (writer, md5),
         (Ok(writer), Err(error)) => {
@@ -396,12 +396,12 @@ fn not_there(bytes: Range<u64>, len: u64, first: usize, last: usize) -> Loss {
     Loss { index: None, key: None, bytes, reason }
 }
 
-/// What `.offsets` says, as far as it makes sense.
+/// The entries of `.offsets` that make sense.
 #[derive(Default)]
 struct Hints {
     /// Ascending from 0, within the data. Empty if the first does not make sense.
     ends: Vec<u64>,
-    /// What is behind the end of the data, where all offsets make sense.
+    /// The samples behind the end of the data, if all offsets make sense.
     missing: Option<Loss>,
 }
 

@@ -1,4 +1,4 @@
-//! What `journal`, `complete` and `commit` say, and how they are read: only in the version that this
+//! The content of `journal`, `complete` and `commit`, which are read only in the version that this
 //! code writes, as another version may mean other things by the same words.
 
 use std::collections::BTreeMap;
@@ -146,8 +146,8 @@ pub(super) fn read_commit(storage: &dyn Storage, dir: &Path) -> Result<Option<Co
     read_json(storage, &dir.join("commit"))
 }
 
-/// What says that all samples are there, if it is whole. It may have been cut short by what the writer
-/// died of, so one that is damaged says nothing.
+/// The note that all samples are written, if it is whole. The crash of the writer may have truncated it, so a
+/// damaged one says nothing.
 pub(super) fn read_complete(storage: &dyn Storage, dir: &Path) -> Result<Option<Complete>> {
     match read_json(storage, &dir.join("complete")) {
         Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Unsupported) => {

@@ -130,7 +130,7 @@ pub(crate) fn journal_of(storage: &dyn Storage, target: &Path) -> Result<Option<
 }
 
 /// Whether nothing in this directory belongs to a write: its writer died before it had noted what it
-/// would do, or when it was done and about to remove the directory. What is not ours shows in a repair.
+/// would do, or when it was done and about to remove the directory. Foreign files show in a repair.
 pub(crate) fn is_spent(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     if !storage.lstat(dir)?.is_some_and(|stat| stat.is_dir()) {
         return Ok(false);

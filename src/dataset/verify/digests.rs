@@ -14,7 +14,7 @@ use super::super::files::DatasetFile;
 use super::super::index;
 use super::{Files, VerifyProblem};
 
-/// What came of comparing files with their digests.
+/// The result of comparing files with their digests.
 #[derive(Default)]
 pub(super) struct Digested {
     pub(super) problems: Vec<VerifyProblem>,

@@ -30,7 +30,7 @@ impl Files<'_> {
             }
         };
         let unnamed = |(index, pair): (usize, &[u64])| -> Result<Option<(usize, u64)>> {
-            // What is wrong with positions and samples is reported elsewhere.
+            // Problems of positions and samples are reported elsewhere.
             if pair[0] > pair[1] || pair[1] > self.end {
                 return Ok(None);
             }

@@ -121,7 +121,7 @@ impl Verify {
     }
 }
 
-/// What a writer that died has left.
+/// The files that a killed writer left.
 enum Unfinished {
     Nothing,
     /// A directory that belongs to no write any more.

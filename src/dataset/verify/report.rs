@@ -118,8 +118,8 @@ pub struct VerifyReport {
     /// Whether a writer was at work on the dataset. What was checked is the dataset that readers
     /// see until that writer is done.
     pub being_written: bool,
-    /// A directory that a writer which died has left, and in which nothing of worth is: the last that it does
-    /// is to remove it. [`Repair`](crate::repair::Repair) removes it.
+    /// A directory that a killed writer left, without anything of value: the last that it does is
+    /// to remove it. [`Repair`](crate::repair::Repair) removes it.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "crate::error::serialize_maybe"

@@ -646,7 +646,8 @@ impl Writer {
         Ok(Stats { samples: self.samples, bytes: self.bytes, md5 })
     }
 
-    /// Says what is left after an error at the end. What may lack samples goes, unless it is to be kept.
+    /// Says what is left after an error at the end. Output that may lack samples is removed, unless it has to
+    /// be kept.
     fn left(&self, error: Error, keeps_part: bool) -> Error {
         let left = staging::unfinished(&self.options.storage, &self.path);
         let Ok(Some((staging, Unfinished::Uncommitted(journal)))) = left else { return error };

@@ -144,7 +144,7 @@ impl Digests {
     }
 }
 
-/// The data file that a name belongs to, whether it is its own or that of a side file.
+/// The data file that a name belongs to: the name of a data file or of a side file.
 fn data_of(name: &str) -> &str {
     SideFile::ALL.iter().find_map(|file| name.strip_suffix(file.suffix())).unwrap_or(name)
 }

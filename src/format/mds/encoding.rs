@@ -198,7 +198,7 @@ impl Encoding {
 pub(crate) struct RawImage<'a> {
     /// Width and height.
     pub(crate) size: (u32, u32),
-    /// What Pillow calls the type of its pixels, such as `RGB`.
+    /// Pillow's name for the type of its pixels, such as `RGB`.
     pub(crate) mode: &'a str,
     pub(crate) pixels: &'a [u8],
 }

@@ -50,7 +50,7 @@ pub type Features<'a> = Vec<(&'a str, Feature<'a>)>;
 /// Named lists of features, in the order of the message. No name comes twice.
 pub type FeatureLists<'a> = Vec<(&'a str, Vec<Feature<'a>>)>;
 
-/// What is in a record: an `Example`, or a `SequenceExample`.
+/// The content of a record: an `Example`, or a `SequenceExample`.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Record<'a> {

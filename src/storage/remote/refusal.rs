@@ -1,5 +1,5 @@
-//! What a server that refuses says: its status, and of an answer in XML the code and the message,
-//! without what it repeats of that which was sent to it.
+//! The answer of a server that refuses: its status, and the code and message of an answer in XML, without
+//! credentials of the request that it repeats.
 
 use std::io::Read;
 
@@ -9,14 +9,14 @@ use http::{StatusCode, header, request};
 use super::super::unescape;
 use crate::error::shown_text;
 
-/// The most bytes of an error that are read, of which its code is shown.
+/// The most bytes of an error that are read to find its code.
 const LONGEST: u64 = 16 << 10;
 /// The most characters of its code or message.
 const SHOWN: usize = 200;
 /// Shorter values are no secrets, and may be part of any word.
 const SHORTEST: usize = 3;
 
-/// What of a request opens a door.
+/// The credentials in a request.
 struct Secrets(Vec<String>);
 
 impl Secrets {
@@ -68,7 +68,7 @@ impl Secrets {
     }
 }
 
-/// What a server says that refuses a request. Not all of it, for it may repeat what was sent.
+/// The answer of a server that refuses a request. Not all of it, as it may repeat what was sent.
 pub(super) fn refusal(request: &request::Parts, status: StatusCode, body: ureq::Body) -> String {
     refusal_of(request, status, &beginning(body))
 }
@@ -95,7 +95,7 @@ pub(super) fn beginning(body: ureq::Body) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// What the first element of this name in XML contains.
+/// The content of the first element of this name in XML.
 pub(super) fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>")).map(|(content, _)| content)

@@ -36,7 +36,7 @@ pub struct Problem {
     pub chunk: Option<(String, Vec<u64>)>,
     /// The affected versions; empty if they are not known.
     pub versions: Vec<u64>,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
 }
 
@@ -64,7 +64,7 @@ impl Serialize for Problem {
     }
 }
 
-/// What is wrong, in words.
+/// The problem, in words.
 fn described(error: &Error) -> String {
     match error.range() {
         Some(range) => format!("bytes {}..{}: {}", range.start, range.end, error.message()),
@@ -72,14 +72,14 @@ fn described(error: &Error) -> String {
     }
 }
 
-/// What [`ChunkedArray::verify`](crate::array::ChunkedArray::verify) found.
+/// The result of [`ChunkedArray::verify`](crate::array::ChunkedArray::verify).
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// What is wrong, by file.
+    /// The problems, by file.
     pub problems: Vec<Problem>,
-    /// Chunks that may not be what was committed, although nothing contradicts them: those of versions
-    /// of a kind in which early writers lost chunks (see [`ChunkedArray::verify`]).
+    /// Chunks that may differ from what was committed, although nothing contradicts them: chunks of versions of
+    /// a kind in which early writers lost some (see [`ChunkedArray::verify`]).
     ///
     /// [`ChunkedArray::verify`]: crate::array::ChunkedArray::verify
     pub doubts: Vec<Problem>,
@@ -102,7 +102,7 @@ pub struct Report {
 /// The slots of superchunks that were found good, for each column.
 type Compared = Vec<BTreeMap<u32, BTreeSet<u32>>>;
 
-/// Checks every file of every version of an array, of which `core` is one.
+/// Checks every file of every version of an array; `core` is one version.
 pub(super) fn verify(core: &OpenVersion) -> Result<Report> {
     let mut compared: Compared = vec![BTreeMap::new(); core.columns.len()];
     for _ in 0..MOST_PASSES {

@@ -39,22 +39,22 @@ pub(super) struct Pass<'a> {
 struct Doubt {
     column: usize,
     chunk: u64,
-    /// The hash of what it has there.
+    /// The hash of the chunk there.
     kept: Option<[u8; HASH]>,
     /// The superchunks that were written since the version before.
     written: Range<u64>,
-    /// What is to be said of it.
+    /// The message about it.
     problem: Problem,
 }
 
-/// What is in a slot, and the number of the chunk for which it was written.
+/// The content of a slot, and the number of the chunk for which it was written.
 struct Written {
     slot: (u32, u32),
     chunk: u64,
     hash: [u8; HASH],
 }
 
-/// What the tables of a column say, and the superchunks that they name.
+/// The entries of the tables of a column, and the superchunks that they name.
 #[derive(Default)]
 struct ColumnSeen {
     /// For each slot of a superchunk a chunk, and the versions that have it.
@@ -151,7 +151,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The counts that a version records are those of its table.
+    /// Compares the counts in a version with its table.
     fn expect_counts(&mut self, version: &OpenVersion, column: usize, stored: &[Entry]) {
         let (number, noted) = (version.version.version, &version.version.columns[column]);
         let file = self.core.files.version_path(number);
@@ -174,7 +174,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What the superchunk that a table names says about its slots.
+    /// The header of the superchunk that a table names, about its slots.
     fn slots(&mut self, column: usize, superchunk: u32) -> Option<&Slots> {
         let (files, path) = (&self.core.files, &self.core.columns[column].leaf.path);
         let read = || Slots::of(&*files.storage, &files.superchunk_path(path, superchunk));
@@ -247,7 +247,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Doubts are problems where what was lost is still there.
+    /// Doubts are problems if the lost chunk still exists.
     fn settle_doubts(&mut self) {
         for Doubt { column, chunk, kept, written, problem } in std::mem::take(&mut self.doubts) {
             let same = |other: &Problem| {
@@ -399,7 +399,7 @@ impl<'a> Pass<'a> {
         Some(self.lost(number, path, written.slot, numbering.coordinates(written.chunk)))
     }
 
-    /// The hash of what is in a slot.
+    /// The hash of the content of a slot.
     fn hash_of(&self, column: usize, (superchunk, slot): (u32, u32)) -> Option<[u8; HASH]> {
         let files = &self.core.files;
         let path = files.superchunk_path(&self.core.columns[column].leaf.path, superchunk);

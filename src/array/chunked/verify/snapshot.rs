@@ -9,7 +9,7 @@ use crate::array::chunked::version::OpenVersion;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::chunked::Version;
 
-/// What was there at a moment.
+/// The files at one moment.
 pub(super) struct Snapshot {
     files: Arc<Files>,
     /// The files of each directory. Listed before the versions, so that a commit that is made meanwhile
@@ -19,7 +19,7 @@ pub(super) struct Snapshot {
     pub(super) versions: Vec<(u64, Result<Version>)>,
 }
 
-/// What became of a version.
+/// What happened to a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Now {
     Same,

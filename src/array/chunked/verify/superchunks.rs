@@ -1,4 +1,4 @@
-//! What is in superchunks: chunks are compared with the hashes that tables have, the rest with checksums.
+//! Checks superchunks: chunks are compared with the hashes in tables, the rest with checksums.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::storage::Storage;
 /// A chunk, its coordinates, and the versions that have it there.
 pub(super) type Owner = (Place, Vec<u64>, Vec<u64>);
 
-/// What a superchunk says about its slots.
+/// The header of a superchunk, about its slots.
 pub(super) struct Slots {
     /// The bytes of each, where that can be told.
     pub(super) lens: Vec<Option<u64>>,
@@ -25,7 +25,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Those of a file, opened for this; `None` if it cannot be read.
+    /// The slots of a file, opened for this; `None` if it cannot be read.
     pub(super) fn of(storage: &dyn Storage, path: &Path) -> Option<Slots> {
         let source = storage.open(path).ok()?;
         let file = SuperchunkFile::open(source, path.to_path_buf()).ok()?;

@@ -1,4 +1,4 @@
-//! Whether tables have what was committed, as far as other files tell.
+//! Checks whether tables have the committed chunks, against other files.
 //!
 //! A chunk and its hash may be right and yet not be what was committed there: until the numbers of old
 //! and of new tables were told apart, a commit that lost chunks along one axis and
@@ -17,7 +17,7 @@ use crate::array::chunked::version::OpenVersion;
 use crate::format::chunked::segment::Entry;
 use crate::format::chunked::{Column, Numbering};
 
-/// What is wrong if a table does not have as many chunks as its version records.
+/// The problem if a table has another number of chunks than its version records.
 pub(super) fn other_count(noted: &Column, stored: &[Entry]) -> Option<String> {
     let (expected, found, of) = (noted.chunks, stored.len() as u64, of(noted));
     (expected != found).then(|| {
@@ -28,7 +28,7 @@ pub(super) fn other_count(noted: &Column, stored: &[Entry]) -> Option<String> {
     })
 }
 
-/// What is wrong if the slots of a table do not have as many bytes as its version records.
+/// The problem if the slots of a table have another number of bytes than its version records.
 pub(super) fn other_bytes(noted: &Column, found: u64) -> Option<String> {
     let (expected, of) = (noted.cbytes, of(noted));
     (expected != found).then(|| {

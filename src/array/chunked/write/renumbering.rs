@@ -1,4 +1,4 @@
-//! From the chunk numbers of one version to those of the next.
+//! Maps the chunk numbers of one version to the next version's.
 //!
 //! Where an axis outgrows the [extents](Numbering::extents), the same number stands for one chunk in the
 //! old tables and for another in the new ones. So the two are types of their own, and only this file
@@ -36,7 +36,7 @@ impl NewNumber {
         self.0
     }
 
-    /// What a table says about this chunk.
+    /// The entry of a table for this chunk.
     pub(super) fn entry(self, place: Option<Place>) -> Entry {
         Entry { chunk: self.0, place }
     }

@@ -55,7 +55,7 @@ pub(super) fn write_table(
     Ok(segments)
 }
 
-/// The entries of a table under their new numbers, without those of chunks that are cut off.
+/// The entries of a table under their new numbers, without chunks that are cut off.
 fn renumbered(stored: &[Entry], renumbering: &Renumbering<'_>) -> Vec<Entry> {
     let kept = |old: &Entry| Some(renumbering.kept(old)?.entry(old.place));
     let mut entries: Vec<Entry> = stored.iter().filter_map(kept).collect();

@@ -145,7 +145,7 @@ impl Shards {
         Ok(shards)
     }
 
-    /// Compares what the manifest claims of the largest shards with their offsets, until what is left is few.
+    /// Compares the sizes of the largest shards in the manifest with their offsets, until few samples are left.
     ///
     /// Who has the number of samples allocates and loops by it, long before the first shard is opened.
     fn prove_counts(&self) -> Result<()> {

@@ -383,7 +383,7 @@ impl Shared {
             let mut files: HashMap<Object, Vec<String>> = HashMap::new();
             // Without a directory there is nothing to read; writing says why.
             let entries = self.entries().unwrap_or_else(|error| {
-                // What others may have put there is not read, and nothing is added.
+                // Files that others may have put there are not read, and nothing is added.
                 if error.kind() == ErrorKind::Foreign {
                     state.is_broken = true;
                     state.known.clear();

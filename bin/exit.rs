@@ -269,7 +269,7 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         }
         Remedy::ListFields => format!("\"kiste info {}\" lists the fields", quoted(path?)),
         Remedy::UndoShuffle => {
-            "\"kiste repair OUT --undo\" removes what the shuffle to OUT has written; then start it \
+            "\"kiste repair OUT --undo\" removes the files of the shuffle to OUT; then start it \
              again"
                 .to_owned()
         }

@@ -96,7 +96,7 @@ fn unfinished(data: &Path) -> Outcome<Option<&'static str>> {
         WriteState::Unfinished => {
             Some("an unfinished write: \"kiste repair\" finishes or undoes it")
         }
-        WriteState::Leftover => Some("something left by a writer that died: see \"kiste repair\""),
+        WriteState::Leftover => Some("files of a killed writer: see \"kiste repair\""),
         WriteState::BeingWritten => Some("another program is writing to it"),
         WriteState::Foreign => {
             Some("its .partial is not of a writer of kiste: see \"kiste repair\"")

@@ -223,13 +223,13 @@ impl Args {
                  nothing was touched: {found}"
             ))
             .hint(format!(
-                "\"kiste repair {shell_path} --undo\" removes what that write had left, and the \
-                 dataset stays as it is now"
+                "\"kiste repair {shell_path} --undo\" removes the files of that write; the dataset \
+                 stays unchanged"
             ))),
             (_, Some(Leftover::Foreign { .. })) => {
                 output.note(format_args!(
-                    "{path}: another program has written it since: only what the unfinished write \
-                     had left is removed ({found})"
+                    "{path}: another program has written it since: only the files of the \
+                     unfinished write are removed ({found})"
                 ));
                 Ok(())
             }
@@ -266,7 +266,7 @@ impl Args {
         match saved.proof {
             Proof::Doubtful => output.warn(format_args!(
                 "{source}: does not match its MD5, and there are no checksums (.crc) to say where: \
-                 a byte of what was saved may be wrong"
+                 a saved byte may be wrong"
             )),
             Proof::Checksums if saved.matches_md5 == Some(false) => output.note(format_args!(
                 "{source}: does not match its MD5; every sample that was saved matches its checksum"

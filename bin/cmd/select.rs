@@ -70,7 +70,7 @@ impl Args {
         if chosen.len() < keys.len() {
             let missing = units::counted((keys.len() - chosen.len()) as u64, "key");
             let path = file::shown(&self.files.input);
-            output.note(format_args!("{path}: skipped {missing} not there"));
+            output.note(format_args!("{path}: {missing} missing, skipped"));
         }
         Ok(chosen)
     }

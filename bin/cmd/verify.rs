@@ -127,7 +127,7 @@ fn warn(path: &Path, report: &VerifyReport, output: &Output) {
     }
     if let Some(leftover) = &report.leftover {
         output.note(format_args!(
-            "{}: left by a writer that died, and of no use: \"kiste repair {}\" removes it",
+            "{}: left by a killed writer, and of no use: \"kiste repair {}\" removes it",
             Shown::of(&leftover),
             quoted(path)
         ));
@@ -142,7 +142,7 @@ fn warn(path: &Path, report: &VerifyReport, output: &Output) {
     let others: Vec<&str> = others.filter_map(|p| SideFile::of(p)).map(SideFile::suffix).collect();
     if !others.is_empty() {
         let others = others.join(" ");
-        output.warn(format_args!("{name}: not there, so not checked: {others}"));
+        output.warn(format_args!("{name}: missing, so not checked: {others}"));
     }
     report.remarks.iter().for_each(|remark| output.note(remark));
     let concerned = report.concerned();

@@ -71,7 +71,7 @@ fn files_of(pattern: &str, from: Option<Format>, images: bool) -> Result<Option<
 fn labelled(pattern: &str, files: &[String]) -> Result<()> {
     match format::detect_all(files) {
         Ok(found) => {
-            let message = format!("{pattern} is a pattern of images, but what matches is {found}");
+            let message = format!("{pattern} is a pattern of images, but matches {found}");
             Err(Error::new(ErrorKind::Invalid, message))
         }
         Err(_) => Ok(()),

@@ -109,7 +109,7 @@ impl Conversion {
         };
         if format != Format::Jsonl && paths.iter().any(|path| path == Path::new("-")) {
             let message = "standard input is read as JSON lines only";
-            let message = format!("{message}, but this is to be {format}");
+            let message = format!("{message}, but this is read as {format}");
             return Err(Error::new(ErrorKind::Invalid, message)
                 .at("-")
                 .advise("write it to a file and name that"));

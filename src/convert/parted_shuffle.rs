@@ -580,7 +580,7 @@ fn check_runs(runs: &[Run], stretch: Range<u64>, parts: usize) -> Result<(), Str
 }
 
 fn changed(path: &Path) -> Error {
-    let message = "the file is not what the first pass wrote";
+    let message = "the file has changed since the first pass wrote it";
     let error = Error::new(ErrorKind::Damaged, message).at(path);
     error.with_remedy(Remedy::UndoShuffle)
 }

@@ -13,7 +13,7 @@ pub fn check_data_path(path: &Path) -> Result<()> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, message).at(path);
     // For most programs this stands for a pipe, but a dataset is several files.
     if path == Path::new("-") {
-        let message = "expected the name of a data file, found what stands for a pipe";
+        let message = "expected the name of a data file, found -, which stands for a pipe";
         return Err(invalid(message.to_owned()));
     }
     if path.is_dir() {

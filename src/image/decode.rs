@@ -127,7 +127,7 @@ pub(crate) fn check_jpeg(bytes: &[u8]) -> Result<()> {
 pub(super) fn caught<T>(bytes: &[u8], run: impl FnOnce() -> Result<T>) -> Result<T> {
     guarded(run).unwrap_or_else(|| {
         let format = known_format(bytes).map_or_else(String::new, |format| format!("{format:?}"));
-        let message = format!("expected {format}, found what no decoder can read");
+        let message = format!("expected {format}, found bytes that no decoder can read");
         Err(Error::new(ErrorKind::Damaged, message))
     })
 }

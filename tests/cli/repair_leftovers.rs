@@ -110,7 +110,7 @@ fn finishing_a_write_of_no_samples_keeps_the_dataset() {
     let path = dir.path().join("x.msgpack");
     std::mem::forget(Writer::options().overwrite(true).create(&path).unwrap());
     // Its lock is still held by this process; the command sees a writer at work.
-    run(&dir, ["repair", "x.msgpack", "--finish"]).fails(2, "another writer is at work");
+    run(&dir, ["repair", "x.msgpack", "--finish"]).fails(2, "another writer is working");
     let partial = dir.path().join("x.msgpack.partial");
     // As after its death: a new file has no lock.
     for name in names(&partial) {

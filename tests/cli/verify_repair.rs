@@ -174,7 +174,7 @@ fn with_an_earlier_dataset_that_one_is_left() {
 fn a_living_writer_is_left_alone() {
     let dir = with_words();
     let writer = Writer::append(dir.path().join("words.msgpack")).unwrap();
-    let run_ = run(&dir, ["repair", "words.msgpack"]).fails(2, "another writer is at work");
+    let run_ = run(&dir, ["repair", "words.msgpack"]).fails(2, "another writer is working");
     assert!(run_.err.contains("hint: wait"), "{run_:?}");
     let info = run(&dir, ["info", "--json", "words.msgpack"]).quietly().json();
     assert_eq!(info["unfinished"], "another program is writing to it");

@@ -87,7 +87,7 @@ fn print(name: &Path, report: &Report, output: &Output) -> Outcome<()> {
     if !report.stale.is_empty() {
         output.hint(format_args!(
             "{} in meta/, for people and tools, not of the newest version: the next write renews \
-             what is there",
+             them",
             files(&report.stale)
         ));
     }

@@ -37,14 +37,14 @@ fn fetch(opening: &Opening<'_>, files: &[&File], output: &Output) -> Outcome<()>
         output.note(format_args!("downloading {}{size}", file.url.unwrap_or(file.path)));
         let path = opening.dir.join(file.path);
         interrupt::ends_with(format!(
-            "{}: interrupted; what has arrived is kept; the same command resumes the download",
+            "{}: interrupted; the downloaded part is kept; the same command resumes the download",
             Shown::of(&path)
         ));
         let progress = output.progress_bytes(format!("fetching {}", file.path), file.size);
         let fetched = file.fetch(opening.dir, |bytes| progress.set(bytes));
         fetched.map_err(|error| match error.kind() {
             ErrorKind::Io if file.is_partly_there(opening.dir) => Failure::from(error)
-                .hint("what has arrived is kept: the same command resumes the download"),
+                .hint("the downloaded part is kept: the same command resumes the download"),
             _ => error.into(),
         })?;
     }

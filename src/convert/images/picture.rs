@@ -29,7 +29,7 @@ impl ImageOptions {
         changed.unwrap_or_else(|| {
             Err(Error::new(
                 ErrorKind::Damaged,
-                format!("expected {format:?}, found what no decoder can read"),
+                format!("expected {format:?}, found bytes that no decoder can read"),
             ))
         })
     }

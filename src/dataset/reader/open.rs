@@ -711,7 +711,7 @@ fn of_two_writes(path: &Path) -> Error {
 
 fn refuse_half_published(storage: &dyn Storage, path: &Path) -> Result<()> {
     if staging::is_half_published(storage, path)? {
-        let message = "a writer is publishing this dataset, or died while it did";
+        let message = "a writer is publishing this dataset, or was killed while it did";
         return Err(Error::new(ErrorKind::Interrupted, message).at(path));
     }
     Ok(())

@@ -292,7 +292,7 @@ impl Staging {
                 let (durable, data_lock, _lock) = (true, None, lock);
                 Ok(Staging { storage, target, dir, durable, mode, data_lock, _lock })
             }
-            None => Err(Error::new(ErrorKind::Locked, "another writer is at work on this dataset")
+            None => Err(Error::new(ErrorKind::Locked, "another writer is working on this dataset")
                 .at(target)),
         }
     }
@@ -310,7 +310,8 @@ impl Staging {
             Err(e) if e.io_kind() == Some(io::ErrorKind::PermissionDenied) => {}
             Err(e) => return Err(e),
             Ok(None) => {
-                let message = "another writer is at work on this data file, by another name of it";
+                let message = "another writer is working on this data file, under another of its \
+                    names";
                 return Err(Error::new(ErrorKind::Locked, message).at(target));
             }
         }
@@ -339,7 +340,7 @@ impl Staging {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 return Ok(Some(match (old, now) {
                     (Some(_), None) => format!("{name} is gone"),
-                    (None, _) => format!("{name} was not there when the write began"),
+                    (None, _) => format!("{name} did not exist when the write began"),
                     _ => format!("{name} was another file when the write began"),
                 }));
             }
@@ -457,7 +458,7 @@ impl Staging {
     /// After a step of the publication failed.
     fn take_back(&self, publication: &Publication<'_>, error: Error) -> Error {
         if publication.is_visible().unwrap_or(true) {
-            return error.note("the dataset is published, but what was staged is left");
+            return error.note("the dataset is published, but the staging directory is left");
         }
         match publication.back() {
             Ok(()) => error,

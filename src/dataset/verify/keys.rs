@@ -82,7 +82,7 @@ impl Files<'_> {
         let expected = index::lookup_file(*salt, hashes, listed)?;
         if *bytes != expected[..] {
             let at = bytes.iter().zip(&expected).take_while(|(a, b)| a == b).count() as u64;
-            let message = "differs from what the keys give";
+            let message = "differs from the one made from the keys";
             problems.push(VerifyProblem::new(&path, message).bytes(at..bytes.len() as u64));
         }
         Ok(())

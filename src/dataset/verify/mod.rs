@@ -226,7 +226,7 @@ impl<'a> Files<'a> {
         if staging::is_spent(&*self.storage, &dir)? {
             return Ok(Unfinished::Leftover(dir));
         }
-        let message = "an unfinished write, whose writer died";
+        let message = "an unfinished write of a killed writer";
         Ok(Unfinished::Write(VerifyProblem::new(&dir, message)))
     }
 

@@ -273,8 +273,8 @@ impl WriterOptions {
             0 | 1 => Ok(()),
             links => {
                 let message = format!(
-                    "the data file has {links} names (hard links), and what is appended to one is \
-                     appended to all: copy it, and append to the copy"
+                    "the data file has {links} names (hard links), and appending to one appends to \
+                     all: copy it, and append to the copy"
                 );
                 Err(Error::new(ErrorKind::Invalid, message).at(path))
             }

@@ -665,8 +665,8 @@ impl Lines {
             Timeout(_) if unreachable => format!("no connection within {:?}", self.options.timeout),
             Timeout(_) => self.stalled(),
             RequireHttpsOnly(_) if self.follow => {
-                "expected https:// all the way, found that the server leads on to http://, where \
-                 anyone on the way can read and change what is sent"
+                "expected https:// all the way, found a redirect to http://, where anyone on \
+                 the way can read and change the data"
                     .to_owned()
             }
             RequireHttpsOnly(_) => {

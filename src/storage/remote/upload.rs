@@ -470,7 +470,7 @@ impl Drop for Upload {
 }
 
 fn not_changed(path: &Path) -> Error {
-    let message = "an object is written from start to end: what was written stays";
+    let message = "an object is written from start to end: earlier bytes cannot change";
     Error::new(ErrorKind::Unsupported, message).at(path)
 }
 

@@ -238,8 +238,8 @@ impl<'a> Pass<'a> {
                 chunk: Some((noted.path.clone(), at)),
                 versions: vec![number],
                 message: format!(
-                    "{was}, or lost: an early writer could lose what version {number} was to \
-                     have there"
+                    "{was}, or lost: an early writer could lose the chunk of version {number} \
+                     there"
                 ),
             };
             let written = self.seen.next_before(number, column)..noted.next;

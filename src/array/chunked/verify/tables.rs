@@ -22,8 +22,8 @@ pub(super) fn other_count(noted: &Column, stored: &[Entry]) -> Option<String> {
     let (expected, found, of) = (noted.chunks, stored.len() as u64, of(noted));
     (expected != found).then(|| {
         format!(
-            "expected {expected} chunks{of} in the table, as was committed, found {found}: some are not what \
-             was committed"
+            "expected {expected} chunks{of} in the table, as committed, found {found}: some differ \
+             from the committed ones"
         )
     })
 }
@@ -33,8 +33,8 @@ pub(super) fn other_bytes(noted: &Column, found: u64) -> Option<String> {
     let (expected, of) = (noted.cbytes, of(noted));
     (expected != found).then(|| {
         format!(
-            "expected chunks{of} of {expected} bytes in the table, as was committed, found {found} bytes: some \
-             are not what was committed, or replaced damaged ones"
+            "expected chunks{of} of {expected} bytes in the table, as committed, found {found} \
+             bytes: some differ from the committed ones, or replaced damaged ones"
         )
     })
 }

@@ -162,6 +162,6 @@ fn take_lock(files: &Files) -> Result<Lock> {
     let path = files.path(names::LOCK);
     let lock = files.storage.lock(&path)?;
     lock.ok_or_else(|| {
-        Error::new(ErrorKind::Locked, "another writer is at work on this array").at(&files.root)
+        Error::new(ErrorKind::Locked, "another writer is working on this array").at(&files.root)
     })
 }

@@ -2,8 +2,8 @@
 //!
 //! Notes decide what is joined, published and removed. So every field is there and of its type, a field
 //! that is not known is an error, as a later version may mean something by it, and the last member,
-//! `checksum`, is the CRC-32C of all bytes before it. A note without that member is one of kiste 0.1.0 or
-//! before, which wrote none; it is read by the other rules alone.
+//! `checksum`, is the CRC-32C of all bytes before it. A note without that member is from a build before
+//! the first release; it is read by the other rules alone.
 
 use std::borrow::Cow;
 

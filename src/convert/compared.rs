@@ -22,7 +22,7 @@ pub(super) struct Compared {
 pub(super) struct Noted {
     path: PathBuf,
     samples: u64,
-    /// Parts of kiste 0.1.0 have none.
+    /// Parts of builds before the first release have none.
     crc32: Option<u32>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Each has the digest of the plan that it belongs to, so that one of another conversion is refused, and a
 //! [checksum](crate::note) of its own. A note that has fields which are not known here is of a later version,
-//! and refused too. Parts of kiste 0.1.0 have notes without checksums, `crc32`, `content` and the plan in
-//! `commit`: of these the rest is compared.
+//! and refused too. Parts of builds before the first release have notes without checksums, `crc32`, `content`
+//! and the plan in `commit`: of these the rest is compared.
 
 use std::collections::BTreeMap;
 use std::fs;

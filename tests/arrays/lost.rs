@@ -119,10 +119,7 @@ fn a_version_that_contradicts_its_counts_is_found_also_later() {
         report.problems.iter().find(about).map(|p| p.message.clone())
     };
     let told = counts(&report, 3).unwrap();
-    assert!(
-        told.starts_with("expected 6 chunks in the table, as was committed, found 5"),
-        "{told}"
-    );
+    assert!(told.starts_with("expected 6 chunks in the table, as committed, found 5"), "{told}");
     // Each chunk that was lost is named.
     let lost: Vec<_> = report.problems.iter().filter(|p| p.chunk.is_some()).cloned().collect();
     let lost: BTreeSet<Vec<u64>> = chunks(&lost).into_iter().map(|(at, _)| at).collect();

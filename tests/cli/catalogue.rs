@@ -159,7 +159,7 @@ fn tables_have_an_entry_for_each_class() {
 #[test]
 fn missing_files_are_all_named_with_where_to_get_them() {
     let dir = scratch();
-    let failed = run(&dir, ["write", "mnist", "."]).fails(2, "4 files are not there: train-images");
+    let failed = run(&dir, ["write", "mnist", "."]).fails(2, "4 files are missing: train-images");
     assert!(failed.err.contains("t10k-labels-idx1-ubyte.gz"), "{failed:?}");
     assert!(failed.err.contains("mnist/train-labels-idx1-ubyte.gz"), "{failed:?}");
     let failed = run(&dir, ["write", "ILSVRC2012", ".", "--splits", "val"]);

@@ -118,7 +118,7 @@ fn options_that_would_do_nothing_are_refused() {
     fs::write(&path, &whole[..whole.len() - 20]).unwrap();
     run(&dir, ["convert", "photos", "x.msgpack"]).exits(0);
     let failed = run(&dir, ["convert", "photos", "y.msgpack", "--verify-images"]);
-    let says = "photos: key \"cat/1.jpg\": field \"image\": expected a JPEG up to its end";
+    let says = "photos: key \"cat/1.jpg\": field \"image\": expected a complete JPEG";
     failed.fails(1, says);
 }
 

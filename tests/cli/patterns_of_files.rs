@@ -70,7 +70,7 @@ fn what_matches_and_is_of_several_formats_or_of_none_is_an_error() {
     convert("{LABEL}/*.jsonl", &[]).fails(2, "none that match {LABEL}/*.jsonl");
     fs::create_dir(dir.path().join("cat")).unwrap();
     fs::copy(dir.path().join("x-0.jsonl"), dir.path().join("cat/0.jsonl")).unwrap();
-    convert("{LABEL}/*.jsonl", &[]).fails(2, "is a pattern of images, but what matches is jsonl");
+    convert("{LABEL}/*.jsonl", &[]).fails(2, "is a pattern of images, but matches jsonl");
     assert!(!dir.path().join("out.msgpack").exists());
 }
 

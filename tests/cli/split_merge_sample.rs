@@ -199,7 +199,7 @@ fn inputs_with_different_labels_are_not_mixed() {
     run(&dir, &remap).fails(2, "b.msgpack.labels: expected labels of different names");
 
     fs::remove_file(dir.path().join("b.msgpack.labels")).unwrap();
-    run(&dir, args).fails(2, "a.msgpack.labels is there, but b.msgpack.labels is not");
+    run(&dir, args).fails(2, "a.msgpack.labels exists, but b.msgpack.labels does not");
     run(&dir, &remap).fails(2, "expected no label, as none has a name, found 0");
     let unlabelled = "{\"key\":\"c\"}\n";
     run_with(&dir, ["convert", "-", "b.msgpack", "--force"], unlabelled.as_bytes()).exits(0);

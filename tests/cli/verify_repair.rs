@@ -55,7 +55,7 @@ fn what_is_not_checked_is_said() {
     }
     let run_ = run(&dir, ["verify", "words.msgpack"]).exits(0);
     assert!(run_.err.contains("there are no digests (.md5)"), "{run_:?}");
-    assert!(run_.err.contains("not there, so not checked: .filter\n"), "{run_:?}");
+    assert!(run_.err.contains("missing, so not checked: .filter\n"), "{run_:?}");
     assert!(run_.err.contains("kiste index words.msgpack"), "{run_:?}");
 }
 
@@ -135,10 +135,7 @@ fn without_an_earlier_dataset_the_choice_is_explained() {
 
     // It is no whole dataset: the third sample is missing.
     let run_ = run(&dir, ["repair", "--finish", "new.msgpack", "--json"]).exits(1);
-    assert!(
-        run_.err.contains("the write was cut short: what was to follow is missing"),
-        "{run_:?}"
-    );
+    assert!(run_.err.contains("the write was cut short: the rest is missing"), "{run_:?}");
     let did = run_.json();
     assert_eq!((&did["did"], &did["samples"]), (&"finished".into(), &2.into()));
     assert_eq!(did["cut_short"], true);
@@ -178,7 +175,8 @@ fn a_living_writer_is_left_alone() {
     assert!(run_.err.contains("hint: wait"), "{run_:?}");
     let info = run(&dir, ["info", "--json", "words.msgpack"]).quietly().json();
     assert_eq!(info["unfinished"], "another program is writing to it");
-    run_with(&dir, ["convert", "--force", "-", "words.msgpack"], b"").fails(2, "at work");
+    run_with(&dir, ["convert", "--force", "-", "words.msgpack"], b"")
+        .fails(2, "another writer is working");
     writer.abort().unwrap();
     run(&dir, ["verify", "words.msgpack"]).quietly();
 }

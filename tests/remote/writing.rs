@@ -111,7 +111,7 @@ fn until_it_is_finished_there_is_no_dataset_and_after_a_dead_writer_a_repair_rem
     assert_eq!(server.names(), ["/d/new.msgpack.partial"]);
     let error = reader(&server).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
-    assert!(error.to_string().contains("new.msgpack.partial is there"), "{error}");
+    assert!(error.to_string().contains("new.msgpack.partial exists"), "{error}");
     // Another writer does not get its place, not even one that replaces.
     for overwrite in [false, true] {
         let error = to(&server).overwrite(overwrite).create(URL).unwrap_err();

@@ -28,6 +28,7 @@ use crate::view::Map;
 ///
 /// `verify=True` compares each sample with its checksum. If another program truncates a file that is mapped, the
 /// process dies; `untrusted=True` reads by calls and not through a map, which is slower, and makes that an error.
+/// A manifest names files of its folder; `allow_outside=True` reads them also where they are links out of it.
 #[pyclass(frozen, sequence, module = "pykiste")]
 pub(crate) struct Dataset {
     /// `None` once it is closed.
@@ -176,15 +177,16 @@ fn decoded<'py>(
 #[pymethods]
 impl Dataset {
     #[new]
-    #[pyo3(signature = (path, *, copy=true, verify=false, untrusted=false))]
+    #[pyo3(signature = (path, *, copy=true, verify=false, untrusted=false, allow_outside=false))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
         copy: bool,
         verify: bool,
         untrusted: bool,
+        allow_outside: bool,
     ) -> PyResult<Dataset> {
-        let options = Opening { verify, untrusted };
+        let options = Opening { verify, untrusted, allow_outside };
         let reader = options.open(py, &path)?;
         if reader.is_walked() {
             let path = kiste::storage::shown(&path);
@@ -222,6 +224,12 @@ impl Dataset {
     #[getter]
     fn untrusted(&self) -> bool {
         self.options.untrusted
+    }
+
+    /// Whether files that a manifest names may be links out of its folder.
+    #[getter]
+    fn allow_outside(&self) -> bool {
+        self.options.allow_outside
     }
 
     /// Bytes of the data file.
@@ -387,6 +395,7 @@ impl Dataset {
         let options = PyDict::new(py);
         options.set_item("verify", self.options.verify)?;
         options.set_item("untrusted", self.options.untrusted)?;
+        options.set_item("allow_outside", self.options.allow_outside)?;
         let identity = waiting(py, &reader, |reader| reader.identity())?;
         let (samples, size) = (reader.len(), reader.data_len());
         Ok((reopen, (self.path.clone(), self.copy, samples, size, options, identity)))

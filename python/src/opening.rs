@@ -19,6 +19,8 @@ pub(crate) struct Opening {
     pub(crate) verify: bool,
     /// Read files by calls: another program may truncate them, which would kill a process that maps them.
     pub(crate) untrusted: bool,
+    /// Read files that a manifest names also where they are links out of its folder.
+    pub(crate) allow_outside: bool,
 }
 
 impl Opening {
@@ -26,23 +28,26 @@ impl Opening {
     pub(crate) fn open(self, py: Python<'_>, path: &Path) -> PyResult<DatasetReader> {
         let path = path.to_owned();
         let open = move || {
-            let (storage, place) = locate(&path, self.untrusted)?;
+            let (storage, place) = self.locate(&path)?;
             DatasetReader::options().checksums(self.verify).storage(storage).open(place)
         };
         pool::apart(py, open)?.map_err(raise)
     }
-}
 
-/// Where the files of a dataset are, and its name there. Fails for a file that is none.
-pub(crate) fn locate(path: &Path, untrusted: bool) -> kiste::Result<(Arc<dyn Storage>, PathBuf)> {
-    let (found, place) = storage::of(path)?;
-    if storage::is_url(path) {
-        return Ok((found, place));
+    /// Where the files of a dataset are, and its name there. Fails for a file that is none.
+    pub(crate) fn locate(self, path: &Path) -> kiste::Result<(Arc<dyn Storage>, PathBuf)> {
+        let (found, place) = storage::of(path)?;
+        if storage::is_url(path) {
+            return Ok((found, place));
+        }
+        // Each of many files is checked when it is opened.
+        if !names_shards(&place) {
+            check_is_dataset(&place)?;
+        }
+        let storage = match self.untrusted {
+            true => LocalStorage::positioned(),
+            false => LocalStorage::mapped(),
+        };
+        Ok((Arc::new(storage.allow_outside(self.allow_outside)), place))
     }
-    // Each of many files is checked when it is opened.
-    if !names_shards(&place) {
-        check_is_dataset(&place)?;
-    }
-    let storage = if untrusted { LocalStorage::positioned() } else { LocalStorage::mapped() };
-    Ok((Arc::new(storage), place))
 }

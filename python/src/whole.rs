@@ -9,23 +9,24 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::errors::raise;
-use crate::opening::locate;
+use crate::opening::Opening;
 use crate::pool;
 use crate::watch::watched;
 
 /// Checks a dataset against its side files. Returns a dict with `good` and a list of `problems`; with
-/// `deep=True` every sample is decoded too. `untrusted=True` reads by calls and not through memory maps, as for
-/// `Dataset`.
+/// `deep=True` every sample is decoded too. `untrusted` and `allow_outside` are as for `Dataset`.
 #[pyfunction]
-#[pyo3(signature = (path, *, deep=false, untrusted=false))]
+#[pyo3(signature = (path, *, deep=false, untrusted=false, allow_outside=false))]
 pub(crate) fn verify<'py>(
     py: Python<'py>,
     path: PathBuf,
     deep: bool,
     untrusted: bool,
+    allow_outside: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
+    let opening = Opening { untrusted, allow_outside, ..Opening::default() };
     let report = watched(py, None, move |messenger| {
-        let (storage, place) = locate(&path, untrusted)?;
+        let (storage, place) = opening.locate(&path)?;
         let stop = messenger.stop();
         Verify::of(place).storage(storage).deep(deep).run_with(&|_, _| stop.check())
     })?;

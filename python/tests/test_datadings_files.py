@@ -14,6 +14,7 @@ from differential import Pair, flags, outcome
 
 import pykiste.datadings.reader as own
 from pykiste.datadings.reader.natural import natural_key
+from pykiste.errors import InvalidError
 
 datadings = pytest.importorskip("datadings.reader")
 natsort = pytest.importorskip("natsort")
@@ -125,6 +126,42 @@ def test_what_datadings_does_wrong(tmp_path, monkeypatch):
     # Labels that are equal in natural order.
     many = [{"label": label} for label in ("01", "1", "001", "1x")]
     assert own.ListReader(many).labels == ["001", "01", "1", "1x"]
+
+
+def test_a_list_stays_in_the_folder_that_it_was_given(tmp_path, monkeypatch):
+    """Without `root_dir` any file is read, as by datadings, unless the option says otherwise."""
+    folder, far = tmp_path / "folder", tmp_path / "far.jpg"
+    (folder / "sub").mkdir(parents=True)
+    far.write_bytes(b"secret")
+    (folder / "in.jpg").write_bytes(b"for all")
+    names = ["in.jpg", "sub/../in.jpg", str(folder / "in.jpg")]
+    ways_out = [str(far), "../far.jpg", "sub/../../far.jpg", str(folder / ".." / "far.jpg"), "/no/such/file"]
+    if os.name == "posix":
+        (folder / "link.jpg").symlink_to(far)
+        (folder / "up").symlink_to(tmp_path)
+        (folder / "same.jpg").symlink_to("in.jpg")
+        names.append("same.jpg")
+        ways_out += ["link.jpg", "up/far.jpg"]
+    listed = tmp_path / "list.tsv"
+    monkeypatch.chdir(folder)
+
+    def read(name, **given):
+        listed.write_text(f"{name}\tx\n")
+        reader = own.DirectoryReader(listed, **given)
+        return reader.get(0)["data"] if os.path.exists(reader._samples[0]["path"]) else None
+
+    for given in {"root_dir": str(folder)}, {"allow_outside": False}, {"root_dir": "../folder"}:
+        for name in names:
+            assert read(name, **given) == b"for all", name
+        for name in ways_out:
+            with pytest.raises(InvalidError, match="leads out of it; allow_outside=True reads it") as caught:
+                read(name, **given)
+            assert caught.value.path == str(listed) and repr(name) in str(caught.value)
+            assert read(name, **given | {"allow_outside": True}) in (b"secret", None)
+            listed.write_text(f"in.jpg\tx\n{name}\tx\n")
+            assert len(own.DirectoryReader(listed, exclude=[name], **given)) == 1
+    for name in names + ways_out:
+        assert read(name) in (b"for all", b"secret", None)
 
 
 def test_natural_order():

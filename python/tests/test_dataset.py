@@ -4,6 +4,7 @@ import copy
 import gc
 import inspect
 import multiprocessing
+import os
 import pickle
 import threading
 import tracemalloc
@@ -223,7 +224,7 @@ def test_a_sample_that_reads_back_as_an_array_is_refused(tmp_path, field):
 
 
 # Something else than the default for each option of `ki.open`.
-OPTIONS = {"copy": False, "verify": True, "untrusted": True}
+OPTIONS = {"copy": False, "verify": True, "untrusted": True, "allow_outside": True}
 
 
 def test_every_option_has_a_line_here():
@@ -250,6 +251,26 @@ def test_a_dataset_is_opened_again_as_it_was(tmp_path, name, again):
         ways = {"pickle": lambda one: pickle.loads(pickle.dumps(one)), "copy": copy.copy, "deepcopy": copy.deepcopy}
         found = opened_as(ways[again](dataset))
     assert found == opened_as(dataset)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need a privilege there")
+def test_shards_outside_of_the_folder_of_their_manifest_are_asked_for(tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"key": "a"}\n')
+    (tmp_path / "set").mkdir()
+    many = tmp_path / "set" / "many.shards.json"
+    ki.convert(tmp_path / "in.jsonl", many)
+    for path in (tmp_path / "set").iterdir():
+        if path != many:
+            far = path.rename(tmp_path / path.name)
+            path.symlink_to(far)
+    for read in lambda **given: ki.open(many, **given)["a"], lambda **given: ki.verify(many, **given)["good"]:
+        with pytest.raises(ki.errors.InvalidError, match="a link that leads out of it"):
+            read()
+        assert read(allow_outside=True)
+        assert read(allow_outside=True, untrusted=True)
+    dataset = pickle.loads(pickle.dumps(ki.open(many, allow_outside=True)))
+    assert dataset.allow_outside and dataset["a"] == {"key": "a"}
+    assert ki.stat(dataset)
 
 
 def test_a_copy_of_a_dataset_that_verifies_finds_damage(tmp_path):

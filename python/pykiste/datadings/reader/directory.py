@@ -9,6 +9,7 @@ from typing import Any
 
 from pykiste.datadings.reader.files import (
     LABEL,
+    Confined,
     Found,
     as_patterns,
     as_samples,
@@ -39,14 +40,19 @@ def glob_pattern(pattern: str, prefix: str) -> Iterator[Found]:
             yield Found(path.replace(prefix, ""), path, name, [])
 
 
-def yield_directory(patterns: Sequence[str], separator: str) -> Iterator[Found]:
-    """The files of all patterns, of which each may be a list file."""
+def yield_directory(
+    patterns: Sequence[str], separator: str, folder: Confined | None = None
+) -> Iterator[Found]:
+    """The files of all patterns, of which each may be a list file, whose rows stay in a folder, if there is one."""
     prefix = os.path.commonprefix(patterns) if len(patterns) > 1 else ""
     prefix = prefix.partition(LABEL)[0]
+
+    def listed(path: str) -> Iterator[Found]:
+        rows = yield_file(path, prefix, separator)
+        return rows if folder is None else folder.checked(rows, path)
+
     return chain.from_iterable(
-        yield_file(pattern, prefix, separator)
-        if os.path.isfile(pattern)
-        else glob_pattern(pattern, prefix)
+        listed(pattern) if os.path.isfile(pattern) else glob_pattern(pattern, prefix)
         for pattern in patterns
     )
 
@@ -67,6 +73,8 @@ class DirectoryReader(ListReader):
         exclude: patterns of which a path must match none
         separator: what separates the columns of a list file
         root_dir: where relative paths begin when files are read
+        allow_outside: whether rows of a list may name files outside of `root_dir` or of the working directory,
+            also by a link; by default only if there is no `root_dir`
     """
 
     def __init__(
@@ -80,8 +88,12 @@ class DirectoryReader(ListReader):
         exclude: Sequence[str] = (),
         separator: str = "\t",
         root_dir: str = "",
+        *,
+        allow_outside: bool | None = None,
     ) -> None:
-        found = yield_directory(as_patterns(patterns), separator)
+        free = not root_dir if allow_outside is None else allow_outside
+        folder = None if free else Confined(root_dir, include, exclude)
+        found = yield_directory(as_patterns(patterns), separator, folder)
         samples = as_samples(found, include, exclude, root_dir)
         super().__init__(samples, labels, numeric_labels, initfun, self._load_binary)
         self._cust_convertfun = convertfun

@@ -6,6 +6,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
+from pykiste.errors import InvalidError
+
 LABEL = "{LABEL}"
 """The part of a pattern that stands for the label."""
 
@@ -45,6 +47,36 @@ def yield_file(infile: str | Path, prefix: str, separator: str) -> Iterator[Foun
             name, *columns = line.strip("\n").split(separator)
             label = columns[0] if columns else None
             yield Found(name.replace(prefix, ""), name, label, columns[1:])
+
+
+class Confined:
+    """A folder that the rows of a list do not lead out of, unless they are left out anyway."""
+
+    def __init__(self, root: str, include: Sequence[str], exclude: Sequence[str]) -> None:
+        self._root, self._include, self._exclude = root, include, exclude
+        self._real = os.path.realpath(root or os.curdir)
+        self._folders: dict[str, str] = {}
+
+    def checked(self, rows: Iterable[Found], listed_in: str) -> Iterator[Found]:
+        """The same rows. One that leads out is an error."""
+        for row in rows:
+            if check_included(row.path, self._include, self._exclude) and not self._contains(row.path):
+                message = (
+                    f"{listed_in}: expected the path of a file in {self._root or os.curdir}, found {row.path!r}, which "
+                    "leads out of it; allow_outside=True reads it"
+                )
+                raise InvalidError(message, path=listed_in)
+            yield row
+
+    def _contains(self, name: str) -> bool:
+        path = os.path.join(self._root, name)
+        folder, last = os.path.split(path)
+        if last in ("", os.pardir) or os.path.islink(path):
+            return Path(os.path.realpath(path)).is_relative_to(self._real)
+        # Links in folders are resolved once for all their files.
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder or os.curdir)
+        return Path(self._folders[folder]).is_relative_to(self._real)
 
 
 def as_samples(

@@ -6,15 +6,19 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use kiste::Writer;
+use kiste::array::ArrayOptions;
+use kiste::format::chunked::segment;
 use kiste::format::dataset::shards::{Manifest, ShardEntry};
 use kiste::format::dataset::{SideFile, crc, filter};
+use serde_json::Value as Json;
 use tempfile::TempDir;
 
 use crate::hostile::{run, sparse};
 use crate::support::packed;
 
 /// Counts that no file here has.
-const HOSTILE: [u64; 6] = [(1 << 32) - 2, 1 << 40, 1 << 53, 1 << 62, u64::MAX - 1, u64::MAX];
+pub(crate) const HOSTILE: [u64; 6] =
+    [(1 << 32) - 2, 1 << 40, 1 << 53, 1 << 62, u64::MAX - 1, u64::MAX];
 
 /// Every command that reads a dataset, here `d`.
 const COMMANDS: [&[&str]; 27] = [
@@ -48,7 +52,7 @@ const COMMANDS: [&[&str]; 27] = [
 ];
 
 /// Three samples, `a` to `c`.
-fn dataset(path: &Path) {
+pub(crate) fn dataset(path: &Path) {
     let mut writer = Writer::options().lookup(true).checksums(true).create(path).unwrap();
     for (key, v) in ["a", "b", "c"].into_iter().zip(1..) {
         writer.write_raw(key, &packed(key, v)).unwrap();
@@ -103,20 +107,20 @@ fn commands_are_understood() {
     ask_all_for(&dir, "d.msgpack", "sound", 0..=1);
 }
 
+/// A manifest of this many samples in `d.msgpack`.
+pub(crate) fn manifest(count: u64, bytes: u64) -> String {
+    format!(
+        "{{\"format\":\"kiste shards\",\"version\":1,\"samples\":{count},\"bytes\":{bytes},\
+         \"shards\":[{{\"name\":\"d.msgpack\",\"samples\":{count},\"bytes\":{bytes}}}]}}"
+    )
+}
+
 #[test]
 fn of_manifests() {
     let dir = scratch();
     let bytes = fs::metadata(dir.path().join("d.msgpack")).unwrap().len();
-    let shard = |samples: u64| {
-        format!("{{\"name\":\"d.msgpack\",\"samples\":{samples},\"bytes\":{bytes}}}")
-    };
     for count in HOSTILE {
-        let text = format!(
-            "{{\"format\":\"kiste shards\",\"version\":1,\"samples\":{count},\"bytes\":{bytes},\
-             \"shards\":[{}]}}",
-            shard(count)
-        );
-        fs::write(dir.path().join("d.shards.json"), text).unwrap();
+        fs::write(dir.path().join("d.shards.json"), manifest(count, bytes)).unwrap();
         let (code, error) = run(dir.path(), &["ls", "d.shards.json"]);
         assert!(matches!(code, Some(1 | 2)), "{count}: {error}");
         ask_all(&dir, "d.shards.json", &format!("{count} samples"));
@@ -131,68 +135,70 @@ fn of_manifests() {
     }
 }
 
-/// A side file of `d.msgpack` with one of these counts, and as many bytes as it has room for.
-fn with_side(side: SideFile, count: u64) -> Option<TempDir> {
-    let dir = scratch();
-    let path = side.path(&dir.path().join("d.msgpack"));
-    let whole = fs::read(&path).unwrap_or_default();
-    let holes = |before: u64, each: u64| count.checked_mul(each)?.checked_add(before);
-    let sized = |bytes: &[u8], len: Option<u64>| {
-        // Larger than any file may be here.
-        let len = len.filter(|len| *len < 1 << 42)?;
-        sparse(&path, bytes, len);
-        Some(())
-    };
-    match side {
-        SideFile::Offsets => {
-            fs::write(dir.path().join("d.msgpack"), b"").unwrap();
-            sized(b"", holes(8, 8))?;
-        }
-        SideFile::KeyHashes => sized(&whole, holes(8, 8))?,
-        SideFile::Keys => {
-            let count = u32::try_from(count).ok()?;
-            fs::write(&path, [&b"\xdd"[..], &count.to_be_bytes(), b"\xa1a\xa1b\xa1c"].concat())
-                .unwrap();
-        }
-        SideFile::Index => {
-            let count = u32::try_from(count).ok()?;
-            fs::remove_file(SideFile::Offsets.path(&dir.path().join("d.msgpack"))).unwrap();
-            fs::write(&path, [&b"\xdf"[..], &count.to_be_bytes(), b"\xa1a\0"].concat()).unwrap();
-        }
+/// What a side file is that claims this count: its bytes, and how long it is where it has room for as many.
+/// `whole` is that of three samples. `None` for one that cannot claim it.
+pub(crate) fn claiming(side: SideFile, count: u64, whole: &[u8]) -> Option<(Vec<u8>, Option<u64>)> {
+    let holes = count.checked_mul(8).and_then(|bytes| bytes.checked_add(8));
+    let short = u32::try_from(count).map(u32::to_be_bytes);
+    Some(match side {
+        SideFile::Offsets => (Vec::new(), Some(holes?)),
+        SideFile::KeyHashes => (whole.to_vec(), Some(holes?)),
+        SideFile::Keys => ([&b"\xdd"[..], &short.ok()?, b"\xa1a\xa1b\xa1c"].concat(), None),
+        SideFile::Index => ([&b"\xdf"[..], &short.ok()?, b"\xa1a\0"].concat(), None),
         SideFile::Filter => {
             let header =
                 [&filter::MAGIC[..], &whole.len().to_be_bytes(), &count.to_be_bytes()].concat();
-            fs::write(&path, [&header, &whole[24..]].concat()).unwrap();
+            ([&header, &whole[24..]].concat(), None)
         }
         SideFile::Lookup => {
-            let words = [16, 24, 32].map(|at| (at, count));
-            let mut bytes = whole;
-            words
-                .iter()
-                .for_each(|(at, word)| bytes[*at..at + 8].copy_from_slice(&word.to_be_bytes()));
-            fs::write(&path, bytes).unwrap();
+            let mut bytes = whole.to_vec();
+            for at in [16, 24, 32] {
+                bytes[at..at + 8].copy_from_slice(&count.to_be_bytes());
+            }
+            (bytes, None)
         }
         SideFile::Crc => {
             let source = crc::Source { count, data_len: 1, md5: None, offsets: 0 };
-            fs::write(&path, crc::Header::new(source, 0).encode()).unwrap();
+            (crc::Header::new(source, 0).encode().to_vec(), None)
         }
         _ => return None,
+    })
+}
+
+/// The side files that have counts.
+pub(crate) const SIDES: [SideFile; 7] = [
+    SideFile::Offsets,
+    SideFile::Keys,
+    SideFile::KeyHashes,
+    SideFile::Filter,
+    SideFile::Lookup,
+    SideFile::Crc,
+    SideFile::Index,
+];
+
+/// A dataset `d.msgpack` whose side file claims this count.
+fn with_side(side: SideFile, count: u64) -> Option<TempDir> {
+    let dir = scratch();
+    let data = dir.path().join("d.msgpack");
+    let path = side.path(&data);
+    let (bytes, len) = claiming(side, count, &fs::read(&path).unwrap_or_default())?;
+    match side {
+        SideFile::Offsets => fs::write(data, b"").unwrap(),
+        SideFile::Index => fs::remove_file(SideFile::Offsets.path(&data)).unwrap(),
+        _ => {}
+    }
+    match len {
+        // Larger than any file may be here.
+        Some(len) if len >= 1 << 42 => return None,
+        Some(len) => sparse(&path, &bytes, len),
+        None => fs::write(&path, bytes).unwrap(),
     }
     Some(dir)
 }
 
 #[test]
 fn of_side_files() {
-    let sides = [
-        SideFile::Offsets,
-        SideFile::Keys,
-        SideFile::KeyHashes,
-        SideFile::Filter,
-        SideFile::Lookup,
-        SideFile::Crc,
-        SideFile::Index,
-    ];
-    for side in sides {
+    for side in SIDES {
         // All commands with one of the counts, and with the others those that believe them first.
         for (at, count) in HOSTILE.into_iter().enumerate() {
             let Some(dir) = with_side(side, count) else { continue };
@@ -330,6 +336,13 @@ fn of_tables() {
     }
 }
 
+/// A file of NumPy.
+fn npy(dtype: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    let says = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}");
+    let head = format!("{says:<117}\n");
+    [b"\x93NUMPY\x01\x00\x76\x00", head.as_bytes(), data].concat()
+}
+
 #[test]
 fn of_arrays_in_npz() {
     use std::io::Write;
@@ -342,14 +355,212 @@ fn of_arrays_in_npz() {
             format!("({count}, {count})"),
         ] {
             let dir = tempfile::tempdir().unwrap();
-            let says = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}");
-            let head = format!("{says:<117}\n");
-            let file = [b"\x93NUMPY\x01\x00\x76\x00", head.as_bytes(), &[0; 64]].concat();
+            let file = npy("<f8", &shape, &[0; 64]);
             let mut zip = zip::ZipWriter::new(fs::File::create(dir.path().join("x.npz")).unwrap());
             zip.start_file("a.npy", zip::write::SimpleFileOptions::default()).unwrap();
             zip.write_all(&file).unwrap();
             zip.finish().unwrap();
             convert(&dir, "x.npz", &format!("an array of {shape}"));
+        }
+    }
+}
+
+/// Every command that reads or writes an array, here `a`.
+const OF_ARRAYS: [&[&str]; 18] = [
+    &["info", "a"],
+    &["info", "a", "--json"],
+    &["log", "a"],
+    &["diff", "a", "2", "3"],
+    &["get", "a"],
+    &["get", "a[9,6]"],
+    &["get", "a[-1]"],
+    &["verify", "a"],
+    &["verify", "a", "--json"],
+    &["attrs", "a"],
+    &["export", "a", "o.npy"],
+    &["export", "a", "o.blp"],
+    &["put", "a[0,0]", "--value", "5"],
+    &["put", "a[-1]", "--value", "5"],
+    &["append", "a", "--npy", "row.npy"],
+    &["resize", "a", "11,7"],
+    &["checkout", "a", "1"],
+    &["gc", "a"],
+];
+
+/// Those that believe first what a file says.
+const READING: [&[&str]; 3] = [OF_ARRAYS[0], OF_ARRAYS[4], OF_ARRAYS[7]];
+
+/// An array in files.
+struct InFiles(TempDir);
+
+impl InFiles {
+    fn new() -> InFiles {
+        let dir = tempfile::tempdir().unwrap();
+        crate::arrays::sample_at(&dir.path().join("a"), ArrayOptions::default());
+        InFiles(dir)
+    }
+
+    fn read(&self, file: &str) -> Vec<u8> {
+        fs::read(self.0.path().join("a").join(file)).unwrap()
+    }
+
+    /// Runs commands on a copy with other bytes in one file: none is killed, and none panics.
+    fn ask(&self, commands: &[&[&str]], (file, bytes): (&str, &[u8]), what: &str) {
+        self.ask_with(commands, what, &|dir| fs::write(dir.join(file), bytes).unwrap());
+    }
+
+    fn ask_with(&self, commands: &[&[&str]], what: &str, forge: &dyn Fn(&Path)) {
+        for command in commands {
+            let dir = tempfile::tempdir().unwrap();
+            let copy = dir.path().join("a");
+            crate::arrays::copy(&self.0.path().join("a"), &copy);
+            fs::write(dir.path().join("row.npy"), npy("<i4", "(1, 7)", &[0; 28])).unwrap();
+            forge(&copy);
+            let (code, error) = run(dir.path(), &[&["array"], *command].concat());
+            assert!(matches!(code, Some(0..=2)), "{what}: {command:?}: {code:?} {error}");
+            assert!(!error.contains("panicked"), "{what}: {command:?}: {error}");
+        }
+    }
+}
+
+/// Where numbers are in JSON, and where they may be.
+fn numbers(json: &Json, at: &str, found: &mut Vec<String>) {
+    let mut each = |name: &str, inner: &Json| numbers(inner, &format!("{at}/{name}"), found);
+    match json {
+        Json::Number(_) | Json::Null => found.push(at.to_owned()),
+        Json::Array(items) => {
+            items.iter().enumerate().for_each(|(nth, item)| each(&nth.to_string(), item));
+        }
+        Json::Object(members) => members.iter().for_each(|(name, inner)| each(name, inner)),
+        _ => {}
+    }
+}
+
+/// A version with its hash.
+fn hashed(json: &Json) -> Vec<u8> {
+    let line = json.to_string();
+    format!("{line}\n{}\n", blake3::hash(line.as_bytes()).to_hex()).into_bytes()
+}
+
+/// The newest version of an array, and where it is.
+fn newest(array: &InFiles) -> (&'static str, Json) {
+    let file = "meta/versions/__3__";
+    let text = String::from_utf8(array.read(file)).unwrap();
+    (file, serde_json::from_str(text.lines().next().unwrap()).unwrap())
+}
+
+#[test]
+fn commands_for_arrays_are_understood() {
+    let array = InFiles::new();
+    for command in OF_ARRAYS {
+        let dir = tempfile::tempdir().unwrap();
+        crate::arrays::copy(&array.0.path().join("a"), &dir.path().join("a"));
+        fs::write(dir.path().join("row.npy"), npy("<i4", "(1, 7)", &[0; 28])).unwrap();
+        let (code, error) = run(dir.path(), &[&["array"], command].concat());
+        let differs = i32::from(command[0] == "diff");
+        assert_eq!(code, Some(differs), "{command:?}: {error}");
+    }
+    let (file, json) = newest(&array);
+    array.ask(&OF_ARRAYS, (file, &hashed(&json)), "sound");
+}
+
+#[test]
+fn in_versions_of_arrays() {
+    let array = InFiles::new();
+    let (file, sound) = newest(&array);
+    let mut places = Vec::new();
+    numbers(&sound, "", &mut places);
+    assert!(places.len() > 15, "{places:?}");
+    for place in &places {
+        for (nth, count) in HOSTILE.into_iter().enumerate() {
+            let mut json = sound.clone();
+            *json.pointer_mut(place).unwrap() = count.into();
+            // An array may be this long, and is written then as it was asked for.
+            let is_written = |command: &&&[&str]| place != "/shape/0" || command[0] != "export";
+            let all: Vec<&[&str]> = OF_ARRAYS.iter().filter(is_written).copied().collect();
+            let commands =
+                if nth == 0 || place.starts_with("/shape") { &all } else { &READING[..] };
+            array.ask(commands, (file, &hashed(&json)), &format!("{place} of {count}"));
+        }
+    }
+}
+
+/// They are for people and tools, and written again.
+#[test]
+fn in_copies_of_versions() {
+    let array = InFiles::new();
+    for file in ["meta/sizes", "meta/storage"] {
+        let sound: Json = serde_json::from_slice(&array.read(file)).unwrap();
+        let mut places = Vec::new();
+        numbers(&sound, "", &mut places);
+        assert!(!places.is_empty(), "{file}");
+        for place in &places {
+            let mut json = sound.clone();
+            *json.pointer_mut(place).unwrap() = (1_u64 << 62).into();
+            let commands = [&READING[..], &[OF_ARRAYS[12], OF_ARRAYS[17]]].concat();
+            array.ask(&commands, (file, json.to_string().as_bytes()), &format!("{file}{place}"));
+        }
+    }
+}
+
+#[test]
+fn in_chunk_tables() {
+    let array = InFiles::new();
+    let (version, json) = newest(&array);
+    let segments = json["columns"][0]["segments"].as_array().unwrap();
+    let (number, entries) = (&segments[0][0], segments[0][1].as_u64().unwrap());
+    let file = &format!("meta/manifest/__{number}__");
+    let sound = array.read(file);
+    let content = sound.len() - segment::HASH;
+    let forged = |at: usize, word: &[u8]| {
+        let mut bytes = sound[..content].to_vec();
+        bytes[at..at + word.len()].copy_from_slice(word);
+        [&bytes[..], blake3::hash(&bytes).as_bytes()].concat()
+    };
+    for count in HOSTILE {
+        let what = format!("{count} in {file}");
+        array.ask(&READING, (file, &forged(16, &count.to_le_bytes())), &format!("{what}: entries"));
+        for entry in (segment::HEADER..content).step_by(segment::ENTRY) {
+            let bytes = forged(entry, &count.to_le_bytes());
+            array.ask(&READING, (file, &bytes), &format!("{what}: number at {entry}"));
+        }
+    }
+    for at in [segment::HEADER + 8, segment::HEADER + 12] {
+        for word in [u32::MAX, u32::MAX - 1, 1 << 31] {
+            let what = format!("{word} at {at} in {file}");
+            array.ask(&OF_ARRAYS, (file, &forged(at, &word.to_le_bytes())), &what);
+        }
+    }
+    // As many entries as the version claims, most of them a hole.
+    let claimed = HOSTILE[0];
+    let mut version_json = json.clone();
+    version_json["columns"][0]["segments"][0][1] = claimed.into();
+    assert_ne!(claimed, entries);
+    let header = forged(16, &claimed.to_le_bytes());
+    let len = (segment::HEADER + segment::HASH) as u64 + claimed * segment::ENTRY as u64;
+    array.ask_with(&OF_ARRAYS, "a table with a hole", &|dir| {
+        fs::write(dir.join(version), hashed(&version_json)).unwrap();
+        sparse(&dir.join(file), &header[..content], len);
+    });
+}
+
+#[test]
+fn in_superchunks() {
+    let array = InFiles::new();
+    let file = "data/__1__.bin";
+    let sound = array.read(file);
+    let commands = [OF_ARRAYS[4], OF_ARRAYS[7]];
+    for at in (0..sound.len() - 4).step_by(4) {
+        let mut bytes = sound.clone();
+        bytes[at..at + 4].copy_from_slice(&i32::MAX.to_le_bytes());
+        array.ask(&commands, (file, &bytes), &format!("{} at {at} in {file}", i32::MAX));
+    }
+    // The number of chunks, and of those that may be added.
+    for at in [16, 24] {
+        for count in HOSTILE {
+            let mut bytes = sound.clone();
+            bytes[at..at + 8].copy_from_slice(&count.to_le_bytes());
+            array.ask(&OF_ARRAYS, (file, &bytes), &format!("{count} at {at} in {file}"));
         }
     }
 }

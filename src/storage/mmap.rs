@@ -25,7 +25,8 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use super::FileId;
+use super::{FileId, expect_memory};
+use crate::error::Result;
 
 /// A file mapped for reading.
 pub struct Map {
@@ -117,10 +118,11 @@ const LARGE: usize = 4 << 20;
 /// Zeros, of which large numbers are asked for in huge pages, as NumPy does: the first touch of
 /// memory in small pages takes as long as decoding what goes there.
 #[cfg(feature = "arrays")]
-pub(crate) fn zeroed(len: usize) -> Vec<u8> {
+pub(crate) fn zeroed(len: usize) -> Result<Vec<u8>> {
+    expect_memory(len)?;
     let mut bytes = vec![0; len];
     prefer_huge_pages(&mut bytes);
-    bytes
+    Ok(bytes)
 }
 
 /// Asks for huge pages where memory is large and was not touched yet. What is in it stays as it is.

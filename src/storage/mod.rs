@@ -368,7 +368,9 @@ pub trait ReadAt: Send + Sync {
     /// These bytes. The caller has seen that they are not more than there are.
     #[doc(hidden)]
     fn read_vec(&self, range: Range<u64>) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; (range.end - range.start) as usize];
+        let len = (range.end - range.start) as usize;
+        expect_memory(len).map_err(|error| error.at(self.path()))?;
+        let mut bytes = vec![0; len];
         self.read_exact_at(&mut bytes, range.start)?;
         Ok(bytes)
     }
@@ -771,6 +773,19 @@ impl Source {
 /// Bytes for which memory is taken at once. How large a remote file is, is only what a server says, and a
 /// local one may have holes larger than the memory.
 const BELIEVED: usize = 64 << 20;
+
+/// Fails if there is no memory for so many bytes: asking for it would end the process. A file with a hole, or a
+/// shape, can be larger than any memory.
+pub(crate) fn expect_memory(bytes: usize) -> Result<()> {
+    let mut tried: Vec<u8> = Vec::new();
+    if bytes <= BELIEVED || tried.try_reserve_exact(bytes).is_ok() {
+        // Otherwise the compiler may leave out what is not used, and take it for granted.
+        std::hint::black_box(&tried);
+        return Ok(());
+    }
+    let message = format!("expected memory for {bytes} bytes, found too little");
+    Err(Error::new(ErrorKind::Limit, message))
+}
 
 #[cold]
 fn read_in_steps(file: &dyn ReadAt, range: Range<u64>) -> Result<Vec<u8>> {

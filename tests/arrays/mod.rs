@@ -46,8 +46,13 @@ pub(crate) fn open_store(storage: &MemoryStorage) -> ArrayStore {
 
 /// An array of numbers on small chunks, with some content: versions 1 to 3.
 pub(crate) fn sample(storage: &MemoryStorage) -> ArrayStore {
-    let options = options(storage).chunk_shape([4, 3]).superchunk(2).fill(-1_i32);
-    let mut store = options.create(root(), DType::of::<i32>(), &[10, 7]).unwrap();
+    sample_at(root(), options(storage))
+}
+
+/// The same at this place.
+pub(crate) fn sample_at(root: &Path, options: ArrayOptions) -> ArrayStore {
+    let options = options.chunk_shape([4, 3]).superchunk(2).fill(-1_i32);
+    let mut store = options.create(root, DType::of::<i32>(), &[10, 7]).unwrap();
     let mut staged = store.stage().unwrap();
     let numbers = ArrayD::from_shape_fn(IxDyn(&[10, 7]), |at| (at[0] * 10 + at[1]) as i32);
     staged.set(.., &numbers).unwrap();

@@ -160,3 +160,63 @@ fn plain_http_leads_on_where_it_was_asked_for() {
     let file = storage.open(&path).unwrap();
     assert_eq!(file.len(), std::fs::metadata(place.local.path()).unwrap().len());
 }
+
+/// As of files on disk, in the memory that the command has there.
+#[cfg(all(feature = "cli", unix))]
+#[test]
+fn counts_that_a_server_sends_are_not_believed() {
+    use crate::claims::{HOSTILE, SIDES, claiming, dataset, manifest};
+    use kiste::format::dataset::SideFile;
+
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("d.msgpack");
+    dataset(&data);
+    let bytes = std::fs::metadata(&data).unwrap().len();
+    let ask = |url: &str, what: &str| {
+        for args in [
+            &["info", url][..],
+            &["ls", url],
+            &["get", url, "b"],
+            &["get", url, "nope"],
+            &["tail", url],
+            &["stat", url],
+            &["verify", url],
+            &["order", url, "--indices"],
+            &["convert", url, "o.jsonl", "--dry-run"],
+        ] {
+            let (code, error) = crate::hostile::run(dir.path(), args);
+            assert!(matches!(code, Some(0..=2)), "{what}: {args:?}: {code:?} {error}");
+            assert!(!error.contains("panicked"), "{what}: {args:?}: {error}");
+        }
+    };
+    let server = Server::start();
+    server.upload(&data, "/d");
+    let url = |name: &str| format!("{}/d/{name}", server.url());
+    ask(&url("d.msgpack"), "sound");
+    for count in HOSTILE {
+        server.put("/d/d.shards.json", manifest(count, bytes).into_bytes());
+        ask(&url("d.shards.json"), &format!("a manifest of {count}"));
+    }
+    for side in SIDES {
+        let path = side.path(Path::new("/d/d.msgpack")).to_str().unwrap().to_owned();
+        for count in HOSTILE {
+            let server = Server::start();
+            server.upload(&data, "/d");
+            let whole = server.object(&path).map(|bytes| bytes.to_vec()).unwrap_or_default();
+            let Some((forged, len)) = claiming(side, count, &whole) else { continue };
+            match side {
+                SideFile::Offsets => server.put("/d/d.msgpack", Vec::new()),
+                SideFile::Index => server.remove("/d/d.msgpack.offsets"),
+                _ => {}
+            }
+            let last = (forged.len() as u64).saturating_sub(1);
+            server.put(&path, forged);
+            let path = path.clone();
+            server.fail(move |_, request| {
+                len.filter(|_| request.path == path).map(|len| Fault::Range(last, len))
+            });
+            let url = format!("{}/d/d.msgpack", server.url());
+            ask(&url, &format!("{} of {count}", side.suffix()));
+        }
+    }
+}

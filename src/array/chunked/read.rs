@@ -24,7 +24,7 @@ use crate::array::selection::{Resolved, Selection, invalid, product};
 use crate::array::transfer::{BaseSlab, Program, Side, Source, c_steps, fill};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::chunked::Version;
-use crate::storage::{prefer_huge_pages, zeroed};
+use crate::storage::{expect_memory, prefer_huge_pages, zeroed};
 use crate::value::{DType, Element, NdArray};
 
 /// One version of a chunked array. It never changes.
@@ -230,7 +230,9 @@ impl ChunkedArray {
     pub fn get<T: Element>(&self, selection: impl Into<Selection>) -> Result<ArrayD<T>> {
         let resolved = selection.into().resolve(self.shape())?;
         if self.dtype == DType::of::<T>() {
-            let mut values = vec![T::default(); product(&resolved.shape)?];
+            let count = product(&resolved.shape)?;
+            expect_memory(count.saturating_mul(size_of::<T>()))?;
+            let mut values = vec![T::default(); count];
             if let Some(bytes) = T::memory_of(&mut values) {
                 prefer_huge_pages(bytes);
                 self.read_resolved(&resolved, bytes)?;
@@ -251,7 +253,7 @@ impl ChunkedArray {
         let len = len
             .filter(|len| isize::try_from(*len).is_ok())
             .ok_or_else(|| Error::new(ErrorKind::Limit, "the selection does not fit in memory"))?;
-        let mut bytes = zeroed(len);
+        let mut bytes = zeroed(len)?;
         self.read_resolved(&resolved, &mut bytes)?;
         NdArray::new(self.dtype.clone(), resolved.shape, bytes)
     }

@@ -160,7 +160,7 @@ impl<'a> PackedArray<'a> {
     pub fn read(&self) -> Result<NdArray<'static>> {
         // The headers of all chunks are checked before memory is allocated.
         self.chunks().try_for_each(|chunk| chunk.map(drop))?;
-        let mut out = zeroed(self.nbytes);
+        let mut out = zeroed(self.nbytes)?;
         self.read_into(&mut out)?;
         let ArrayMetadata { dtype, shape, order } = self.array.clone();
         NdArray::with_order(dtype, shape, order, out)
@@ -326,7 +326,7 @@ impl<'a> PackedArray<'a> {
         }
         let row = self.nbytes / count.max(1);
         let pieces = self.pieces(rows.start * row..rows.end * row, 0)?;
-        let mut out = zeroed(rows.len() * row);
+        let mut out = zeroed(rows.len() * row)?;
         match out.len() < PARALLEL {
             true => self.gather(pieces, &mut out)?,
             false => gather_in_order(pieces, &mut out)?,
@@ -351,7 +351,7 @@ impl<'a> PackedArray<'a> {
             pieces.extend(self.pieces(index * row..(index + 1) * row, i * row)?);
         }
         let shape = [&[rows.len()], &self.shape()[1..]].concat();
-        let mut out = zeroed(size);
+        let mut out = zeroed(size)?;
         self.gather(pieces, &mut out)?;
         NdArray::new(self.dtype().clone(), shape, out)
     }

@@ -17,7 +17,7 @@ use crate::array::staged::slab::{Copied, Slab, fits};
 use crate::array::staged::spill::{Budget, SlabStore};
 use crate::array::transfer::{BaseSlab, c_steps, fill};
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::{prefer_huge_pages, zeroed};
+use crate::storage::{expect_memory, prefer_huge_pages, zeroed};
 use crate::value::{DType, DTypeKind as Kind, Element, NdArray};
 
 /// A chunked array that can be read, written and resized, while the chunks it was made from stay as
@@ -287,7 +287,9 @@ impl StagedArray {
     pub fn get<T: Element>(&self, selection: impl Into<Selection>) -> Result<ArrayD<T>> {
         let native = self.expect::<T>()?;
         let plan = self.get_item_plan(selection)?;
-        let mut elements = vec![T::default(); self.result_len(plan.shape())?];
+        let len = self.result_len(plan.shape())?;
+        expect_memory(len.saturating_mul(size_of::<T>()))?;
+        let mut elements = vec![T::default(); len];
         match T::memory_of(&mut elements) {
             Some(bytes) if native => {
                 prefer_huge_pages(bytes);
@@ -524,7 +526,7 @@ impl StagedArray {
     }
 
     fn read_plan(&self, plan: &GetItemPlan<'_>) -> Result<NdArray<'static>> {
-        let mut bytes = zeroed(self.result_len(plan.shape())? * self.item());
+        let mut bytes = zeroed(self.result_len(plan.shape())? * self.item())?;
         self.run_get(plan, &mut bytes)?;
         NdArray::new(self.dtype.clone(), plan.shape(), bytes)
     }

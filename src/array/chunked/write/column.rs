@@ -24,6 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{self, Codec, Params, Scratch, Shuffle};
 use crate::format::chunked::segment::{Entry, HASH, Place};
 use crate::format::chunked::superchunk::Content;
+use crate::storage::expect_memory;
 
 /// The target size of a block, and the most splits that Blosc makes of one.
 const BLOCK: usize = 128 << 10;
@@ -86,6 +87,8 @@ impl<'a> ColumnWriter<'a> {
     pub(super) fn new(base: &'a OpenVersion, column: usize, next: u64) -> Result<ColumnWriter<'a>> {
         let storage = &base.version.storage;
         let content = base.content(column)?;
+        // Spare room is written behind each chunk, and is in memory twice until then.
+        expect_memory((content.room as usize).saturating_mul(2))?;
         let unsupported = |what: String| Error::new(ErrorKind::Unsupported, what);
         let cname = &storage.cparams.cname;
         let codec: Codec = cname.parse().map_err(|_| unsupported(format!("codec {cname:?}")))?;

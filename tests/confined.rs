@@ -123,13 +123,34 @@ fn list_of_a_directory(place: &Place, name: &str, outside: bool) -> Result<Vec<u
     Ok(reader.get_raw(0)?.into_owned())
 }
 
-const IMAGES: [(&str, Member); 6] = [
+/// Tables that `save_to_disk` of Hugging Face's `datasets` lists.
+#[cfg(feature = "parquet")]
+fn saved_dataset(place: &Place, name: &str, outside: bool) -> Result<Vec<u8>> {
+    for (file, content) in [("folder/in.jpg", &b"for all"[..]), ("elsewhere/secret.jpg", SECRET)] {
+        fs::remove_file(place.at(file)).unwrap();
+        let mut writer = kiste::convert::ArrowIpcWriter::create(place.at(file))?;
+        let fields = [("key", Value::from(file)), ("x", content.into())];
+        let fields = fields.map(|(name, value)| (name.into(), value));
+        writer.write_packed(&msgpack::to_vec(&Value::Map(fields.to_vec())).unwrap())?;
+        writer.finish()?;
+    }
+    let state = serde_json::json!({ "_data_files": [{ "filename": name }] }).to_string();
+    fs::write(place.at("folder/state.json"), state).unwrap();
+    let out = place.at("out.msgpack");
+    let conversion = Conversion::new([place.at("folder")], &out).from(Format::Arrow);
+    conversion.overwrite(true).allow_outside(outside).run(&mut Silent)?;
+    Ok(fs::read(out).unwrap())
+}
+
+const MEMBERS: &[(&str, Member)] = &[
     ("list", list),
     ("list with root", list_with_root),
     ("conversion of a list", conversion_of_list),
     ("metadata.jsonl", metadata_jsonl),
     ("metadata.csv", metadata_csv),
     ("list of a directory", list_of_a_directory),
+    #[cfg(feature = "parquet")]
+    ("saved dataset", saved_dataset),
 ];
 
 #[track_caller]
@@ -145,7 +166,7 @@ fn assert_refused(result: Result<Vec<u8>>, what: &str, name: &str) {
 
 #[test]
 fn no_file_is_read_that_is_not_in_the_folder() {
-    for (what, read) in IMAGES {
+    for &(what, read) in MEMBERS {
         let place = Place::new();
         let inside = place.at("folder/in.jpg").to_str().unwrap().to_owned();
         for name in ["in.jpg", "./in.jpg", "sub/../in.jpg", "also.jpg", &inside] {
@@ -172,6 +193,17 @@ fn no_file_is_read_that_is_not_in_the_folder() {
             assert_refused(read(&place, name, false), what, name);
         }
         assert!(read(&place, "no.jpg", false).is_err());
+    }
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn a_saved_dataset_says_which_name_leads_out() {
+    let place = Place::new();
+    for name in ["link.jpg", "../elsewhere/secret.jpg"] {
+        let error = saved_dataset(&place, name, false).unwrap_err().to_string();
+        let says = format!("state.json: file {name:?}: expected the path of a file in this folder");
+        assert!(error.contains(&says), "{error}");
     }
 }
 

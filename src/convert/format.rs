@@ -13,8 +13,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::formats::image_folder;
-use super::names::is_ending;
+use super::names::{is_ending, is_image};
 use super::source_file::{open_regular, size_of};
 use super::{MdsReader, compressed};
 use crate::Value;
@@ -711,7 +710,7 @@ fn unknown(path: &Path, head: &[u8], plain: &str) -> Error {
         _ if plain.ends_with(".npz") => {
             ("named like npz, but it is no zip archive", Remedy::ReadAs("npz"))
         }
-        _ if image_folder::is_image(plain) => (
+        _ if is_image(plain) => (
             "this is one image, which is no set of samples",
             Remedy::Advice(
                 "images are read from the folder that they are in, a zip archive, a pattern such as \

@@ -1,4 +1,4 @@
-//! Names of files: braces, keys, and names that are safe.
+//! Names of files: braces, keys, names that are safe, and those of images.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,10 +11,27 @@ use crate::storage;
 pub use crate::text::braces::expand_braces;
 
 /// Whether a relative name stays inside its folder, on any system.
+#[cfg(feature = "zip")]
 pub(super) fn stays_within(name: &str) -> bool {
     let is_drive = matches!(name.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
     let leads = |part: &str| matches!(part, "" | "." | "..");
     !is_drive && !name.split(['/', '\\']).any(leads) && !name.contains(char::is_control)
+}
+
+/// The extensions of images.
+pub(super) const IMAGES: &[&str] = &[
+    "avif", "bmp", "gif", "jpeg", "jpg", "jp2", "jxl", "png", "ppm", "pgm", "tif", "tiff", "webp",
+];
+
+/// Whether a file of this name is an image.
+pub(super) fn is_image(name: &str) -> bool {
+    let last = name.rsplit('/').next().unwrap_or_default();
+    is_image_extension(last.rsplit_once('.').map_or("", |(_, extension)| extension))
+}
+
+/// Whether this is the extension of an image.
+pub(super) fn is_image_extension(extension: &str) -> bool {
+    IMAGES.iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 
 /// The files of these patterns. All must exist: it is better to know before hours of work.

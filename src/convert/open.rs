@@ -216,11 +216,10 @@ impl Conversion {
             }
             #[cfg(feature = "parquet")]
             Format::Arrow => {
-                let table =
-                    within(ArrowIpcReader::open_all(paths)?, max, ArrowIpcReader::max_bytes);
+                let table = ArrowIpcReader::open_from(paths, options.allow_outside)?;
+                let table = within(table, max, ArrowIpcReader::max_bytes);
                 let table = within(table, unit, ArrowIpcReader::unit_bytes);
                 let table = table.own_keys(!self.options.replaces_key());
-                let table = table.allow_outside(options.allow_outside);
                 Samples::units(with_key(table, key, ArrowIpcReader::key))
             }
             // Reported above, by `check_available`.

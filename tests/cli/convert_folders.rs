@@ -531,8 +531,8 @@ fn files_that_are_hardly_images_are_counted() {
     for source in [&["p"][..], &["list.csv", "--from", "list"], &["p/{LABEL}/*"]] {
         let found = said(&dir, source);
         for expected in [
-            "1 empty file kept, first: p/cat/empty.jpg",
-            "1 file named like an image that does not begin as one kept, first: p/cat/html.jpg",
+            "1 empty image kept, first: p/cat/empty.jpg",
+            "1 image that does not begin as one kept, first: p/cat/html.jpg",
             "1 image that is cut off kept, first: p/cat/cut.png",
         ] {
             assert!(found.contains(expected), "{source:?}: {found}");

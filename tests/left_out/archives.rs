@@ -9,6 +9,7 @@ use kiste::convert::{BadInput, Conversion, Format, LeftOut, Part, Report, commit
 use kiste::format::__private::tar::{self, BLOCK};
 use tempfile::TempDir;
 
+use super::texts::no_image;
 use super::{Ears, Input, file, run};
 
 pub(super) fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
@@ -32,7 +33,10 @@ pub(super) fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> 
             let own = written_by_kiste(dir);
             Input::refused("several in one archive that differ", tar(&[&own, &one, &end]))
         }
-        _ => return None,
+        kind => {
+            let image = entry(b'0', "a.front.PNG", no_image(kind)?);
+            Input::new(tar(&[&one, &image, &end]))
+        }
     })
 }
 

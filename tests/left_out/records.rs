@@ -10,6 +10,7 @@ use kiste::format::msgpack::numpy::{Special, recognise};
 use kiste::{DatasetReader, Value};
 use tempfile::TempDir;
 
+use super::texts::no_image;
 use super::{Input, file, run};
 
 pub(super) fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
@@ -181,7 +182,7 @@ fn mds_input(kind: LeftOut, dir: &Path) -> Option<Input> {
             fs::write(&shard, [fs::read(&shard).unwrap(), b"rest".to_vec()].concat()).unwrap();
             Input::refused("bytes, found", [folder])
         }
-        _ => return None,
+        kind => Input::new(folder("png", no_image(kind)?)),
     })
 }
 

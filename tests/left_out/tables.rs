@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, Decimal128Array, Int64Array, IntervalYearMonthArray, RecordBatch, StringArray,
-    Time64MicrosecondArray, TimestampMicrosecondArray,
+    Array, ArrayRef, BinaryArray, Decimal128Array, Int64Array, IntervalYearMonthArray, ListArray,
+    RecordBatch, StringArray, StructArray, Time64MicrosecondArray, TimestampMicrosecondArray,
 };
+use arrow_buffer::OffsetBuffer;
 use arrow_schema::{Field, Schema};
 use kiste::convert::{Conversion, FieldOutcome, Format, LeftOut};
 use kiste::{DatasetReader, Value};
 use tempfile::TempDir;
 
+use super::texts::{PNG, no_image};
 use super::{Input, file, run};
 
 /// The metadata of a schema or a column.
@@ -51,6 +53,16 @@ fn written(format: Format, path: PathBuf, batch: &RecordBatch) -> PathBuf {
 
 fn ints(numbers: &[i64]) -> ArrayRef {
     Arc::new(Int64Array::from(numbers.to_vec()))
+}
+
+/// Images as `datasets` stores them: their bytes and paths.
+fn images_of(files: &[(Option<&[u8]>, Option<&str>)]) -> ArrayRef {
+    let (bytes, paths): (Vec<_>, Vec<_>) = files.iter().copied().unzip();
+    let bytes: ArrayRef = Arc::new(BinaryArray::from(bytes));
+    let paths: ArrayRef = Arc::new(StringArray::from(paths));
+    let field = |name, of: &ArrayRef| Arc::new(Field::new(name, of.data_type().clone(), true));
+    let (own, path) = (field("bytes", &bytes), field("path", &paths));
+    Arc::new(StructArray::from(vec![(own, bytes), (path, paths)]))
 }
 
 /// The features of `datasets`.
@@ -115,7 +127,11 @@ pub(super) fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> 
             let files = r#"[{"filename": "indices.arrow"}]"#;
             Input::refused("\"indices.arrow\" lists, in that order", [saved(dir, files)])
         }
-        _ => return None,
+        kind => {
+            let images = images_of(&[(Some(no_image(kind)?), None)]);
+            let features = features(r#"{"x": {"_type": "Image"}}"#);
+            Input::new(of(table(&[("x", images, Notes::new())], features)))
+        }
     })
 }
 
@@ -178,7 +194,10 @@ fn a_saved_dataset_says_which_files_are_its_data() {
 
     for (state, says) in [
         ("[]", "expected the state of a saved dataset"),
-        (r#"{"_data_files": [{"filename": "../x.arrow"}]}"#, "expected files in the folder"),
+        (
+            r#"{"_data_files": [{"filename": "../x.arrow"}]}"#,
+            "state.json: file \"../x.arrow\": expected the path of a file in this folder",
+        ),
         (r#"{"_data_files": []}"#, "expected files named .arrow in the folder"),
         (r#"{"_data_files": [{"filename": "gone.arrow"}]}"#, "gone.arrow"),
     ] {
@@ -186,6 +205,48 @@ fn a_saved_dataset_says_which_files_are_its_data() {
         let error =
             converted(std::slice::from_ref(&folder), Format::Arrow).unwrap_err().to_string();
         assert!(error.contains(says), "{state}: {error}");
+    }
+}
+
+/// They were remarked on in folders alone.
+#[test]
+fn images_that_are_none_are_counted_wherever_they_are() {
+    let (html, cut): (&[u8], &[u8]) = (b"<html>", &PNG[..9]);
+    let rows = [
+        (Some(PNG), None),
+        (Some(html), Some("1.png")),
+        (None, Some("far.png")),
+        (Some(html), Some("2.txt")),
+        (None, None),
+        (Some(cut), Some("3.JPG")),
+    ];
+    let items = images_of(&rows[..2]);
+    let item = Arc::new(Field::new("item", items.data_type().clone(), true));
+    let offsets = OffsetBuffer::from_lengths([0, 2, 0, 0, 0, 0]);
+    let list: ArrayRef = Arc::new(ListArray::new(item, offsets, items, None));
+    let described = r#"{"image": {"_type": "Image"}, "list": [{"_type": "Image"}]}"#;
+    for format in [Format::Parquet, Format::Arrow] {
+        let dir = TempDir::new().unwrap();
+        file(dir.path(), "far.png", b"");
+        let plain = Notes::new();
+        let columns = [("image", images_of(&rows), plain.clone()), ("list", list.clone(), plain)];
+        let path = |name: &str| dir.path().join(format!("{name}.{format}"));
+        let table = |features| table(&columns, features);
+        let known = written(format, path("known"), &table(features(described)));
+        let (samples, remarks) = converted(&[known], format).unwrap();
+        assert_eq!(samples[1]["image"].as_slice(), Some(html));
+        let first = |row| format!("first: {}, row {row}", path("known").display());
+        let expected = [
+            format!("field \"image\": 1 empty image kept, {}", first(2)),
+            format!("field \"image\": 2 images that do not begin as such kept, {}", first(1)),
+            format!("field \"list\": 1 image that does not begin as one kept, {}", first(1)),
+            format!("field \"image\": 1 image that is cut off kept, {}", first(5)),
+        ];
+        assert_eq!(remarks, expected, "{format}");
+        // Without the features, the paths say what should be images.
+        let unknown = written(format, path("unknown"), &table(Notes::new()));
+        let (_, remarks) = converted(&[unknown], format).unwrap();
+        assert_eq!(remarks.len(), 3, "{format}: {remarks:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kiste::convert::{Conversion, Format, LeftOut};
 
-use super::{Input, file};
+use super::{Input, file, run};
 
 pub(super) fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
     match kind {
@@ -107,15 +107,19 @@ fn list(kind: LeftOut, dir: &Path) -> Option<Input> {
     })
 }
 
-/// An image that is none, in a folder or a list.
-fn image(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
-    let bytes: &[u8] = match kind {
+/// The bytes of an image that is none.
+pub(super) fn no_image(kind: LeftOut) -> Option<&'static [u8]> {
+    Some(match kind {
         LeftOut::EmptyFile => b"",
         LeftOut::NoImage => b"<!DOCTYPE html>",
         LeftOut::CutImage => &PNG[..16],
         _ => return None,
-    };
-    file(dir, "photos/cat/1.png", bytes);
+    })
+}
+
+/// An image that is none, in a folder or a list.
+fn image(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
+    file(dir, "photos/cat/1.png", no_image(kind)?);
     Some(Input::new([match format {
         Format::List => file(dir, "photos/list.csv", b"path\ncat/1.png\n"),
         _ => dir.join("photos"),
@@ -138,11 +142,29 @@ fn folder(kind: LeftOut, dir: &Path) -> Option<Input> {
 }
 
 fn zip(dir: &Path, names: &[&str]) -> PathBuf {
+    let files: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, PNG)).collect();
+    zip_of(dir, &files)
+}
+
+#[test]
+fn images_in_a_zip_that_are_none_are_counted_too() {
+    for kind in [LeftOut::EmptyFile, LeftOut::NoImage, LeftOut::CutImage] {
+        let dir = tempfile::tempdir().unwrap();
+        let files = [("cat/1.png", PNG), ("cat/2.png", no_image(kind).unwrap())];
+        let conversion =
+            Conversion::new([zip_of(dir.path(), &files)], dir.path().join("o.msgpack"));
+        let remarks = run(&conversion).unwrap().remarks;
+        assert_eq!((remarks[0].kind, remarks[0].count, remarks.len()), (kind, 1, 1));
+        assert!(remarks[0].first.ends_with("photos.zip/cat/2.png"), "{remarks:?}");
+    }
+}
+
+fn zip_of(dir: &Path, files: &[(&str, &[u8])]) -> PathBuf {
     let path = dir.join("photos.zip");
     let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
-    for name in names {
+    for (name, bytes) in files {
         zip.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
-        zip.write_all(PNG).unwrap();
+        zip.write_all(bytes).unwrap();
     }
     zip.finish().unwrap();
     path

@@ -86,9 +86,9 @@ pub enum LeftOut {
     LargeNumber,
     /// Values in the names of the folders of files, such as `label=cat`.
     PathValue,
-    /// Files without a byte that are named like images.
+    /// Images without a byte: files that are named like images, and values in columns of images.
     EmptyFile,
-    /// Files that are named like images, but begin as none.
+    /// Files and values that should be images, but begin as none.
     NoImage,
     /// Images whose end is missing.
     CutImage,
@@ -238,12 +238,10 @@ impl LeftOut {
                 "rows that a quote joins, with text after the one that closes the value",
                 "refused",
             ],
-            L::EmptyFile => ["empty file", "empty files named like images", "kept"],
-            L::NoImage => [
-                "file named like an image that does not begin as one",
-                "files named like images that do not begin as such",
-                "kept",
-            ],
+            L::EmptyFile => ["empty image", "empty images", "kept"],
+            L::NoImage => {
+                ["image that does not begin as one", "images that do not begin as such", "kept"]
+            }
             L::CutImage => ["image that is cut off", "images that are cut off", "kept"],
             L::SplitLabel => [
                 "folder that is named like a split",
@@ -329,6 +327,9 @@ impl Format {
                 (L::OutsideSamples, Remarked),
                 (L::SpecialFile, Refused),
                 (L::OtherShard, Refused),
+                (L::EmptyFile, Remarked),
+                (L::NoImage, Remarked),
+                (L::CutImage, Remarked),
             ],
             Format::Tfrecord => &[
                 (L::PathValue, Remarked),
@@ -344,6 +345,9 @@ impl Format {
                 (L::OtherType, Refused),
                 (L::UnlistedFile, Remarked),
                 (L::AfterEnd, Refused),
+                (L::EmptyFile, Remarked),
+                (L::NoImage, Remarked),
+                (L::CutImage, Remarked),
             ],
             Format::Mnist => &[(L::AfterEnd, Refused)],
             Format::Cifar10 => &[(L::AfterEnd, Remarked), (L::PickleEntry, Remarked)],
@@ -396,6 +400,9 @@ const TABLES: &[(LeftOut, Handling)] = &[
     (L::Metadata, Remarked),
     (L::SameName, Refused),
     (L::OtherType, Refused),
+    (L::EmptyFile, Remarked),
+    (L::NoImage, Remarked),
+    (L::CutImage, Remarked),
     (L::PathValue, Remarked),
 ];
 /// The same of Arrow, whose files are streams and come in folders.
@@ -409,6 +416,9 @@ const ARROW: &[(LeftOut, Handling)] = &[
     TABLES[6],
     TABLES[7],
     TABLES[8],
+    TABLES[9],
+    TABLES[10],
+    TABLES[11],
     (L::AfterEnd, Remarked),
     (L::UnlistedFile, Remarked),
     (L::Indices, Refused),

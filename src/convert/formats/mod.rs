@@ -2,8 +2,8 @@
 //! samples.
 //!
 //! What several of them need is next to the folders: files in ranges of bytes ([`ranges`]), arrays
-//! whose rows are samples ([`rows`]), fields by name ([`find`]), and the file of a writer
-//! ([`new_file`]). What the bytes mean is not decided here but in [`format`](crate::format).
+//! whose rows are samples ([`rows`]), what bytes are hardly an image ([`image_bytes`]), fields by name
+//! ([`find`]), and the file of a writer ([`new_file`]). What the bytes mean is not decided here but in [`format`](crate::format).
 
 #[cfg(feature = "parquet")]
 pub(super) mod arrow;
@@ -13,6 +13,7 @@ pub(super) mod csv;
 pub(super) mod dataset;
 #[cfg(any(feature = "formats", feature = "parquet"))]
 mod find;
+pub(super) mod image_bytes;
 pub(super) mod image_folder;
 pub(super) mod jsonl;
 pub(super) mod mds;

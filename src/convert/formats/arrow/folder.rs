@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::convert::carried::{LeftOut, RemarkLog};
-use crate::convert::names::stays_within;
 use crate::error::{Error, ErrorKind, Result};
 use crate::natural::natural_order;
 use crate::regular::open_regular;
-use crate::storage;
+use crate::storage::{self, Confined};
 
 /// Where `save_to_disk` of Hugging Face `datasets` notes which files are the data.
 const STATE: &str = "state.json";
@@ -63,15 +62,14 @@ impl State {
         Ok(Some(state))
     }
 
-    /// The files of the data, which are below the folder.
-    fn files(&self, folder: &Path) -> Result<Option<Vec<PathBuf>>> {
+    /// The files of the data, which are in the folder unless they may be `outside`.
+    fn files(&self, folder: &Path, outside: bool) -> Result<Option<Vec<PathBuf>>> {
         let Some(data) = &self.data else { return Ok(None) };
-        let file = |named: &Named| match stays_within(&named.filename) {
-            true => Ok(folder.join(&named.filename)),
-            false => {
-                let message = format!("expected files in the folder, found {:?}", named.filename);
-                Err(Error::new(ErrorKind::Invalid, message).at(folder.join(STATE)))
-            }
+        let state = folder.join(STATE);
+        let place = Confined::to(folder).named_in(&state).allow_outside(outside);
+        let file = |Named { filename }: &Named| match place.path(filename) {
+            Ok(_) => Ok(place.join(filename)),
+            Err(error) => Err(error.within(format_args!("file {filename:?}")).shown_at(&state)),
         };
         data.iter().map(file).collect::<Result<_>>().map(Some)
     }
@@ -84,10 +82,11 @@ fn is_leftover(path: &Path) -> bool {
 }
 
 /// Replaces each folder by its files with this ending, in natural order. What a folder does not name as
-/// its data is left out and noted.
+/// its data is left out and noted; what it names is in it unless it may be `outside`.
 pub(super) fn expand_folders(
     paths: Vec<PathBuf>,
     ending: &str,
+    outside: bool,
     remarks: &RemarkLog,
 ) -> Result<Vec<PathBuf>> {
     let leave_out = |path: &Path| {
@@ -99,7 +98,7 @@ pub(super) fn expand_folders(
     let (several, mut left_out) = (paths.len() > 1, Vec::new());
     for path in paths {
         if path.is_dir() {
-            files.append(&mut files_of(&path, ending, &leave_out)?);
+            files.append(&mut files_of(&path, ending, outside, &leave_out)?);
         } else if is_saved(&path, &mut saved)? && several && is_leftover(&path) {
             left_out.push(path);
         } else {
@@ -129,7 +128,12 @@ fn is_saved(path: &Path, known: &mut HashMap<PathBuf, bool>) -> Result<bool> {
     Ok(is_saved)
 }
 
-fn files_of(folder: &Path, ending: &str, leave_out: &dyn Fn(&Path)) -> Result<Vec<PathBuf>> {
+fn files_of(
+    folder: &Path,
+    ending: &str,
+    outside: bool,
+    leave_out: &dyn Fn(&Path),
+) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| Error::io(folder, error))? {
         let file = entry.map_err(|error| Error::io(folder, error))?.path();
@@ -139,7 +143,7 @@ fn files_of(folder: &Path, ending: &str, leave_out: &dyn Fn(&Path)) -> Result<Ve
     }
     found.sort_by(|a, b| natural_order(&a.to_string_lossy(), &b.to_string_lossy()));
     let listed = match State::of(folder)? {
-        Some(state) if ending == "arrow" => state.files(folder)?,
+        Some(state) if ending == "arrow" => state.files(folder, outside)?,
         _ => None,
     };
     let is_data = |path: &PathBuf| match &listed {

@@ -30,7 +30,10 @@ pub(super) enum Form {
     /// Numbers of labels; -1 is no label.
     Label,
     /// The bytes of a file, and perhaps its path.
-    File,
+    File {
+        /// Whether it is an image.
+        image: bool,
+    },
     /// A NumPy array of this shape. Unknown lengths vary.
     Array(Vec<Option<usize>>),
     /// A list of anything.
@@ -52,6 +55,10 @@ pub(super) struct Slot {
 }
 
 impl Form {
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self, Form::File { .. })
+    }
+
     fn always(self) -> Slot {
         Slot { form: self, optional: false }
     }
@@ -59,7 +66,7 @@ impl Form {
     /// The form as it is in the note.
     fn to_json(&self) -> Json {
         match self {
-            Form::Plain | Form::Label | Form::File | Form::Sequence(_) => Json::Null,
+            Form::Plain | Form::Label | Form::File { .. } | Form::Sequence(_) => Json::Null,
             Form::Scalar => json!("scalar"),
             Form::Seconds(inner) => json!({"seconds": inner.to_json()}),
             Form::Array(shape) => json!({"array": shape}),
@@ -82,7 +89,9 @@ impl Form {
             _ => feature.get("feature"),
         });
         match of {
-            DataType::Struct(fields) if is_file(kind) && has_bytes(fields) => Form::File,
+            DataType::Struct(fields) if is_file(kind) && has_bytes(fields) => {
+                Form::File { image: kind == "Image" }
+            }
             DataType::Struct(fields) => {
                 let of = |field: &arrow_schema::FieldRef| {
                     let feature = feature.and_then(|feature| feature.get(field.name()));
@@ -155,6 +164,16 @@ fn has_bytes(fields: &arrow_schema::Fields) -> bool {
     fields.find("bytes").is_some()
 }
 
+/// Whether values of this type may be images, or have some in them.
+fn may_have_images(of: &DataType) -> bool {
+    match of {
+        DataType::Struct(fields) => {
+            has_bytes(fields) || fields.iter().any(|field| may_have_images(field.data_type()))
+        }
+        of => item(of).is_some_and(may_have_images),
+    }
+}
+
 /// The type of the items of a list.
 fn item(of: &DataType) -> Option<&DataType> {
     match of {
@@ -180,6 +199,8 @@ pub(super) struct Column {
     pub(super) slot: Slot,
     /// What the field does not carry of its values.
     pub(super) lacks: Vec<LeftOut>,
+    /// Whether its values may be images, or have some in them.
+    pub(super) images: bool,
 }
 
 /// What the columns of a schema become.
@@ -218,7 +239,8 @@ impl Plan {
                 slot.form = Form::Plain;
             }
             let lacks = lacks::of_column(field);
-            columns.push(Column { name: field.name().clone(), slot, lacks });
+            let images = may_have_images(field.data_type());
+            columns.push(Column { name: field.name().clone(), slot, lacks, images });
         }
         if columns.is_empty() {
             return Err(Error::new(ErrorKind::Damaged, "expected columns, found none"));

@@ -14,7 +14,7 @@ use super::form::Plan;
 use super::lacks::{Lacks, note_batch};
 use super::limits::{MAX_BYTES, MAX_METADATA, check_message};
 use super::parquet_read::emit_batch;
-use super::rows::{Files, Rows};
+use super::rows::{Files, Flaws, Rows};
 use super::{Flaw, guarded};
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::formats::ranges::{Begin, Ranges, end_of_walk};
@@ -45,7 +45,9 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 ///
 /// Of a folder that `save_to_disk` wrote, the files that its `state.json` names are read. Files of
 /// caches (`cache-*.arrow`, `indices.arrow`) are no data: they are left out and
-/// [counted](Input::remarks). A dataset whose rows are in the order of indices is refused.
+/// [counted](Input::remarks). A dataset whose rows are in the order of indices is refused. Names in
+/// `state.json` lead to files of its folder;
+/// [`Conversion::allow_outside`](crate::convert::Conversion::allow_outside) reads others.
 ///
 /// ```no_run
 /// use kiste::convert::{ArrowIpcReader, InOrder};
@@ -74,7 +76,8 @@ impl ArrowIpcReader {
     /// # Errors
     ///
     /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist, and
-    /// [`Invalid`](ErrorKind::Invalid) if they differ in labels.
+    /// [`Invalid`](ErrorKind::Invalid) if they differ in labels, or if `state.json` names a file that is not
+    /// in its folder.
     pub fn open(path: impl AsRef<Path>) -> Result<ArrowIpcReader> {
         ArrowIpcReader::open_all([path])
     }
@@ -85,8 +88,16 @@ impl ArrowIpcReader {
     ///
     /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
     pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<ArrowIpcReader> {
+        ArrowIpcReader::open_from(files, false)
+    }
+
+    /// The same, with files that are `outside` of the folder that names them.
+    pub(in crate::convert) fn open_from<P: AsRef<Path>>(
+        files: impl IntoIterator<Item = P>,
+        outside: bool,
+    ) -> Result<ArrowIpcReader> {
         let remarks = RemarkLog::default();
-        let files = expand_folders(names::files(files)?, "arrow", &remarks)?;
+        let files = expand_folders(names::files(files)?, "arrow", outside, &remarks)?;
         let mut first: Option<Plan> = None;
         for path in &files {
             let plan = Batches::open(path, MAX_BYTES)?.plan;
@@ -105,16 +116,7 @@ impl ArrowIpcReader {
         let labels = first.and_then(|plan| plan.labels);
         let (names, ranges) = (KeyNames::of(&files), Ranges::new(files));
         let (key, own_keys, max_bytes) = (None, true, MAX_BYTES);
-        Ok(ArrowIpcReader {
-            labels,
-            key,
-            own_keys,
-            max_bytes,
-            outside: false,
-            ranges,
-            remarks,
-            names,
-        })
+        Ok(ArrowIpcReader { labels, key, own_keys, max_bytes, outside, ranges, remarks, names })
     }
 
     /// Whether a column `key` or `__key__` has the keys. Else it is a field like others. Default: yes.
@@ -166,7 +168,9 @@ impl Input for ArrowIpcReader {
         plan.key = plan.key.filter(|_| self.own_keys);
         let stem = self.names.name(range.file, path)?;
         let files = Files::next_to(path, self.outside, self.max_bytes);
-        let rows = Rows { plan: &plan, key: self.key.as_deref(), unread: &[], stem, files };
+        let flaws = Flaws { table: path, unit, remarks: &self.remarks };
+        let key = self.key.as_deref();
+        let rows = Rows { plan: &plan, key, unread: &[], stem, files, flaws };
         let mut number = range.begin.number;
         let mut note = |kind, name: &str, count, place: &dyn Fn() -> String| {
             self.remarks.note(unit, kind, Some(name), count, place);

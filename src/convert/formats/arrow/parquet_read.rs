@@ -12,10 +12,10 @@ use parquet::arrow::arrow_reader::{
 };
 
 use super::folder::expand_folders;
-use super::form::{Form, Plan};
+use super::form::Plan;
 use super::lacks::{Lacks, note_batch};
 use super::limits::{MAX_BYTES, check_pages, check_parquet, chunk_range, footer_range};
-use super::rows::{Files, Rows, path_field};
+use super::rows::{Files, Flaws, Rows, path_field};
 use super::{Flaw, guarded};
 use crate::convert::carried::{RemarkLog, Remarks};
 use crate::convert::input::{Emit, Input};
@@ -115,7 +115,7 @@ impl ParquetReader {
         let files = names::files(files)?;
         let mut tables: Vec<Table> = Vec::new();
         let remarks = RemarkLog::default();
-        for path in expand_folders(files, "parquet", &remarks)? {
+        for path in expand_folders(files, "parquet", false, &remarks)? {
             let table = open_table(path)?;
             table.plan.lacks.note(&table.path, &remarks);
             tables.iter().try_for_each(|known| check_like(known, &table))?;
@@ -155,7 +155,7 @@ impl ParquetReader {
     pub(in crate::convert) fn unless_dropped(mut self, drops: impl Fn(&str) -> bool) -> Self {
         let mut unread = Vec::new();
         for column in self.files.iter().flat_map(|table| &table.plan.columns) {
-            let has_path = column.slot.form == Form::File;
+            let has_path = column.slot.form.is_file();
             let keeps_path = || has_path && !drops(&path_field(&column.name));
             if drops(stored_name(&column.name)) && !keeps_path() {
                 unread.push(column.name.clone());
@@ -182,7 +182,7 @@ impl ParquetReader {
             fields.push(column.name.clone());
             let path = path_field(&column.name);
             let is_column = || plan.columns.iter().any(|column| column.name == path);
-            if column.slot.form == Form::File && !is_column() {
+            if column.slot.form.is_file() && !is_column() {
                 fields.push(path);
             }
         }
@@ -317,7 +317,8 @@ impl Input for ParquetReader {
         let stem = self.names.name(number, path)?;
         let files = Files::next_to(path, self.outside, self.max_bytes);
         let (key, unread) = (self.key.as_deref(), &self.unread_fields(&table.plan)[..]);
-        let rows = Rows { plan: &plan, key, unread, stem, files };
+        let flaws = Flaws { table: path, unit, remarks: &self.remarks };
+        let rows = Rows { plan: &plan, key, unread, stem, files, flaws };
         let mut note = |kind, name: &str, count, place: &dyn Fn() -> String| {
             self.remarks.note(unit, kind, Some(name), count, place);
         };

@@ -20,7 +20,10 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::form::{Form, Plan, Slot};
 use crate::Value;
-use crate::convert::sample::{Field, Fields, key_from, pack};
+use crate::convert::carried::RemarkLog;
+use crate::convert::formats::image_bytes;
+use crate::convert::names::is_image;
+use crate::convert::sample::{Field, Fields, key_from, pack, stored_name};
 use crate::convert::source_file;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::msgpack::MAX_DEPTH;
@@ -39,6 +42,24 @@ pub(super) struct Rows<'a> {
     pub(super) stem: &'a str,
     /// Where files are that the rows have only the paths of.
     pub(super) files: Files,
+    pub(super) flaws: Flaws<'a>,
+}
+
+/// Where images that are hardly any are noted.
+pub(super) struct Flaws<'a> {
+    pub(super) table: &'a Path,
+    pub(super) unit: usize,
+    pub(super) remarks: &'a RemarkLog,
+}
+
+impl Flaws<'_> {
+    /// Looks at an image in a column. `number` is that of the row in the file.
+    fn look_at(&self, image: &[u8], column: &str, number: u64) {
+        if let Some(flaw) = image_bytes::flaw(image) {
+            let place = || format!("{}, row {number}", self.table.display());
+            self.remarks.note(self.unit, flaw, Some(stored_name(column)), 1, place);
+        }
+    }
 }
 
 /// Files of which rows have only the paths.
@@ -117,7 +138,12 @@ impl Rows<'_> {
                     None => located,
                 }
             };
-            add(&mut fields, name, array, row, &column.slot, &self.files).map_err(in_column)?;
+            let look_at = |image: &[u8]| self.flaws.look_at(image, name, number);
+            if column.images {
+                each_image(array, row, &column.slot.form, &look_at);
+            }
+            let files = (&self.files, &look_at as &dyn Fn(&[u8]));
+            add(&mut fields, name, array, row, &column.slot, files).map_err(in_column)?;
         }
         let unread =
             self.unread.iter().map(|name| (name.as_str().into(), Field::Value(Value::Nil)));
@@ -141,14 +167,15 @@ fn key_of(array: &ArrayRef, row: usize, name: &str) -> Result<String> {
     }
 }
 
-/// Adds the value of a column in a row. Large values are borrowed.
+/// Adds the value of a column in a row. Large values are borrowed. What looks at images is given those that
+/// are read from files.
 fn add<'a>(
     fields: &mut Fields<'a>,
     name: &'a str,
     array: &'a ArrayRef,
     row: usize,
     slot: &Slot,
-    files: &Files,
+    (files, look_at): (&Files, &dyn Fn(&[u8])),
 ) -> Result<()> {
     if array.is_null(row) {
         if !slot.optional {
@@ -157,11 +184,17 @@ fn add<'a>(
         return Ok(());
     }
     match (&slot.form, bytes(array, row)) {
-        (Form::File, _) => {
+        (Form::File { image }, _) => {
             let (bytes, path) = file(array, row);
             let bytes = match (bytes, path) {
                 (Some(bytes), _) => Field::Bytes(bytes),
-                (None, Some(path)) => Field::Value(files.read(path)?.into()),
+                (None, Some(path)) => {
+                    let bytes = files.read(path)?;
+                    if *image {
+                        look_at(&bytes);
+                    }
+                    Field::Value(bytes.into())
+                }
                 (None, None) => Field::Value(Value::Nil),
             };
             fields.push((name.into(), bytes));
@@ -195,6 +228,31 @@ fn file(array: &ArrayRef, row: usize) -> (Option<&[u8]>, Option<&str>) {
     let bytes = both.column_by_name("bytes").filter(|column| !column.is_null(row));
     let path = both.column_by_name("path").filter(|column| !column.is_null(row));
     (bytes.and_then(|column| bytes_of(column, row)), path.and_then(|column| text(column, row)))
+}
+
+/// The images in a row: of columns of images, and files whose paths are those of images.
+fn each_image(array: &ArrayRef, row: usize, form: &Form, look_at: &dyn Fn(&[u8])) {
+    if array.is_null(row) {
+        return;
+    }
+    match array.data_type() {
+        DataType::Struct(_) => {
+            let (bytes, path) = file(array, row);
+            let is_image = *form == Form::File { image: true } || path.is_some_and(is_image);
+            bytes.filter(|_| is_image).into_iter().for_each(look_at);
+            let slots: &[Slot] = if let Form::Struct(slots) = form { slots } else { &[] };
+            for (slot, column) in slots.iter().zip(array.as_struct().columns()) {
+                each_image(column, row, &slot.form, look_at);
+            }
+        }
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(_, _) => {
+            if let Form::List(inner) | Form::Sequence(inner) = form {
+                let (items, range) = items(array, row..row + 1);
+                range.for_each(|item| each_image(items, item, &inner.form, look_at));
+            }
+        }
+        _ => {}
+    }
 }
 
 fn bytes_of(array: &ArrayRef, row: usize) -> Option<&[u8]> {
@@ -263,7 +321,7 @@ fn value(array: &ArrayRef, row: usize, form: &Form, depth: usize) -> Result<Valu
                 .collect::<Result<_>>()
                 .map(Value::Array)
         }
-        DataType::Struct(_) if *form == Form::File => match file(array, row) {
+        DataType::Struct(_) if form.is_file() => match file(array, row) {
             (Some(bytes), _) => Ok(bytes.into()),
             (None, None) => Ok(Value::Nil),
             (None, Some(path)) => {
@@ -632,12 +690,15 @@ mod tests {
         fs::write(&far, b"secret").unwrap();
         #[cfg(unix)]
         std::os::unix::fs::symlink(&far, near.join("link.png")).unwrap();
+        let remarks = RemarkLog::default();
+        let flaws = || Flaws { table: Path::new("t"), unit: 0, remarks: &remarks };
         let read = |path: &str, max_bytes| {
             let batch = with_path(Some(path));
             let plan = Plan::of(&batch.schema()).unwrap();
             let table = near.join("t.parquet");
             let files = Files::next_to(&table, false, max_bytes);
-            let rows = Rows { plan: &plan, key: None, unread: &[], stem: "t", files };
+            let rows =
+                Rows { plan: &plan, key: None, unread: &[], stem: "t", files, flaws: flaws() };
             let packed = rows.pack(&batch, 0, 0)?;
             Ok::<_, Error>(msgpack::decode(&packed)?["image"].clone())
         };
@@ -667,7 +728,8 @@ mod tests {
             let batch = with_path(Some(path));
             let plan = Plan::of(&batch.schema()).unwrap();
             let files = Files::next_to(table, false, 9);
-            let rows = Rows { plan: &plan, key: None, unread: &[], stem: "t", files };
+            let rows =
+                Rows { plan: &plan, key: None, unread: &[], stem: "t", files, flaws: flaws() };
             let error = rows.pack(&batch, 0, 0).unwrap_err().to_string();
             assert!(error.contains("not below the URL of the table"), "{path}: {error}");
         }
@@ -676,7 +738,7 @@ mod tests {
         let plan = Plan::of(&batch.schema()).unwrap();
         let table = near.join("t.parquet");
         let files = Files::next_to(&table, false, 9);
-        let packed = Rows { plan: &plan, key: None, unread: &[], stem: "t", files }
+        let packed = Rows { plan: &plan, key: None, unread: &[], stem: "t", files, flaws: flaws() }
             .pack(&batch, 0, 0)
             .unwrap();
         assert_eq!(msgpack::decode(&packed).unwrap()["image"], Value::Nil);

@@ -7,9 +7,10 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::files::{Found, Place, is_metadata};
-use super::options::{EXTENSIONS, FolderOptions, is_image, names_files};
+use super::options::{FolderOptions, names_files};
 use super::read::ImageFolderReader;
 use crate::convert::carried::{LeftOut, RemarkLog};
+use crate::convert::names::{IMAGES, is_image};
 use crate::convert::source_file::storage_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::{Filter, LabelPattern, Labels, NamePattern, Reader, ZipDirectory, ZipReader};
@@ -163,7 +164,7 @@ impl FolderOptions {
     fn zip_filter(&self, all: bool) -> Filter {
         let mut filter = self.filter.clone();
         if !all && filter.include.is_empty() {
-            filter.include = NamePattern::all(EXTENSIONS.iter().map(|e| any_case(e)));
+            filter.include = NamePattern::all(IMAGES.iter().map(|e| any_case(e)));
         }
         // macOS adds a file of metadata for each file, with the same extension.
         filter.exclude.push(NamePattern::new("__MACOSX/*"));

@@ -2,13 +2,11 @@
 //! archive.
 //!
 //! `files` is what is known of files, `options` finds them and their labels, `list` reads lists of files, `metadata` reads what
-//! is known about images from files next to them, `labels` says what labels may have been meant as, and
-//! `content` what bytes are hardly an image. [`ImageFolderReader`] makes samples of the files,
-//! and [`ImageFolderWriter`] files of samples. Absent on purpose: anything about the content of
-//! images, which is for `Images`.
+//! is known about images from files next to them, and `labels` says what labels may have been meant as.
+//! [`ImageFolderReader`] makes samples of the files, and [`ImageFolderWriter`] files of samples. Absent on
+//! purpose: anything about the content of images, which is for `image_bytes` and `Images`.
 
 mod archive;
-mod content;
 mod files;
 mod labels;
 mod list;
@@ -20,6 +18,5 @@ mod write;
 #[cfg(feature = "formats")]
 pub(in crate::convert) use list::delimiter_of;
 pub use options::FolderOptions;
-pub(in crate::convert) use options::is_image;
 pub use read::ImageFolderReader;
 pub use write::ImageFolderWriter;

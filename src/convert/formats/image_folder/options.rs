@@ -10,16 +10,12 @@ use super::files::{Found, ImageFile, Place, is_metadata};
 use super::read::ImageFolderReader;
 use crate::Value;
 use crate::convert::carried::RemarkLog;
+use crate::convert::names::is_image;
 use crate::convert::natural_order;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::reader::labels::LabelMap;
 use crate::reader::links::Links;
 use crate::reader::{DirectoryReader, FileEntry, Filter, Labels, NamePattern};
-
-/// The extensions of images.
-pub(super) const EXTENSIONS: &[&str] = &[
-    "avif", "bmp", "gif", "jpeg", "jpg", "jp2", "jxl", "png", "ppm", "pgm", "tif", "tiff", "webp",
-];
 
 /// Default for the bytes of a file.
 const MAX_BYTES: u64 = 1 << 30;
@@ -485,13 +481,6 @@ fn no_images(first: Option<&str>, skipped: u64) -> Error {
 pub(super) fn names_files(pattern: &str) -> bool {
     let last = pattern.rsplit('/').next().unwrap_or_default();
     !matches!(last, "*" | "**" | "{LABEL}")
-}
-
-/// Whether a file of this name is an image.
-pub(in crate::convert) fn is_image(name: &str) -> bool {
-    let last = name.rsplit('/').next().unwrap_or_default();
-    let extension = last.rsplit_once('.').map_or("", |(_, extension)| extension);
-    EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 
 /// The error of a part that this build does not have.

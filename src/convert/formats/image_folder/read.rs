@@ -8,11 +8,11 @@ use std::time::SystemTime;
 
 use rayon::prelude::*;
 
-use super::content;
 use super::files::{ImageFile, Place};
-use super::options::is_image;
 use crate::convert::carried::{RemarkLog, Remarks};
+use crate::convert::formats::image_bytes::flaw;
 use crate::convert::input::{Emit, Input};
+use crate::convert::names::is_image;
 use crate::convert::sample::stored_name;
 use crate::convert::source_file::{check_urls, open_sized};
 use crate::error::{Error, ErrorKind, Result};
@@ -164,8 +164,7 @@ impl ImageFolderReader {
     /// Notes what is hardly an image.
     fn look_at(&self, unit: usize, file: &ImageFile, image: &[u8]) {
         // What was asked for by another name is something else.
-        let Some(flaw) = Some(image).filter(|_| is_image(file.path())).and_then(content::flaw)
-        else {
+        let Some(flaw) = Some(image).filter(|_| is_image(file.path())).and_then(flaw) else {
             return;
         };
         let path = || match &self.place {

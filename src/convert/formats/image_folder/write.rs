@@ -5,12 +5,12 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use super::content::endings;
 use super::metadata::{FILE_NAME, image_in};
-use super::options::is_image;
 use crate::Value;
 use crate::convert::carried::{self, ChangedValues, Changes};
 use crate::convert::format::Format;
+use crate::convert::formats::image_bytes::endings;
+use crate::convert::names::is_image;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::jsonl;
 use crate::format::msgpack::{self, Cursor, Kind, sample};

@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use super::MAX_SHARD;
 use super::digest::digest;
 use crate::Value;
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::compressed::{self, Zstd};
+use crate::convert::formats::image_bytes::flaw;
 use crate::convert::input::{Emit, Input};
 use crate::convert::names::KeyNames;
 use crate::convert::sample::{Field, Fields, key_from, pack, stored_name};
@@ -178,7 +180,7 @@ impl MdsReader {
                 };
                 let decoded = column.encoding.decode_as(bytes, notation).map_err(within)?;
                 let (field, kept) = field(&column.encoding, decoded);
-                if let Some((kind, count)) = kept {
+                for (kind, count) in kept {
                     let path = self.paths[number].display();
                     let place = || format!("{path}, sample {index}");
                     self.remarks.note(number, kind, Some(&column.name), count, place);
@@ -362,9 +364,17 @@ fn unlisted(root: &Path, shards: &[ShardInfo]) -> Vec<String> {
     names
 }
 
-/// A field, and what of its column it does not carry.
-fn field<'a>(encoding: &Encoding, decoded: Decoded<'a>) -> (Field<'a>, Option<(LeftOut, u64)>) {
+/// A field, and what it does not carry of its column, or what there is hardly an image.
+fn field<'a>(encoding: &Encoding, decoded: Decoded<'a>) -> (Field<'a>, Vec<(LeftOut, u64)>) {
     let is_raw = matches!(encoding, Encoding::Image("pil") | Encoding::Images("list[pil]"));
+    let images: &[&[u8]] = match &decoded {
+        _ if is_raw => &[],
+        Decoded::Bytes(bytes) if matches!(encoding, Encoding::Image(_)) => slice::from_ref(bytes),
+        Decoded::List(images) => images,
+        _ => &[],
+    };
+    let flaws = images.iter().filter_map(|image| Some((flaw(image)?, 1)));
+    let mut kept: Vec<(LeftOut, u64)> = flaws.collect();
     let mut raw = 0;
     let mut file = |bytes: &'a [u8]| match RawImage::parse(bytes).and_then(RawImage::to_png) {
         Some(png) => Value::from(png),
@@ -386,10 +396,12 @@ fn field<'a>(encoding: &Encoding, decoded: Decoded<'a>) -> (Field<'a>, Option<(L
             Field::Value(Value::Array(items.into_iter().map(Value::from).collect()))
         }
     };
-    let kept = match encoding {
-        Encoding::TextDecimal => Some((LeftOut::Decimal, 1)),
-        _ => Some((LeftOut::RawImage, raw)).filter(|_| raw > 0),
-    };
+    if *encoding == Encoding::TextDecimal {
+        kept.push((LeftOut::Decimal, 1));
+    }
+    if raw > 0 {
+        kept.push((LeftOut::RawImage, raw));
+    }
     (field, kept)
 }
 

@@ -9,10 +9,11 @@ use super::{Content, is_meta};
 use crate::Value;
 use crate::convert::archive::{Archive, Ending};
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
+use crate::convert::formats::image_bytes::flaw;
 use crate::convert::formats::ranges::{Begin, Range, Ranges, STEP, end_of_walk};
 use crate::convert::input::{Emit, Input};
-use crate::convert::names::{self, KeyNames};
-use crate::convert::sample::{Field, pack};
+use crate::convert::names::{self, KeyNames, is_image_extension};
+use crate::convert::sample::{Field, pack, stored_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl;
 use crate::format::numpy::npy;
@@ -189,7 +190,8 @@ impl WebDatasetReader {
         }
     }
 
-    fn pack(&self, number: usize, note: Option<&Note>, group: Group) -> Result<Vec<u8>> {
+    fn pack(&self, unit: usize, note: Option<&Note>, group: Group) -> Result<Vec<u8>> {
+        let number = self.ranges.file(unit);
         let shard = &self.ranges.paths()[number];
         let key = match note {
             Some(_) => meaning::unescape(&group.key),
@@ -217,7 +219,15 @@ impl WebDatasetReader {
             let field = decode(name, data, &meaning.form, note.is_some()).map_err(at)?;
             fields.push((meaning.into_owned().field.into(), field));
         }
-        pack(&key, &fields).map_err(|error| error.at(shard))
+        let packed = pack(&key, &fields).map_err(|error| error.at(shard))?;
+        for ((name, data, _), (field, _)) in group.files.iter().zip(&fields) {
+            let is_image = is_image_extension(name.rsplit('.').next().unwrap_or_default());
+            if let Some(flaw) = Some(data).filter(|_| is_image).and_then(|data| flaw(data)) {
+                let place = || format!("{}, sample {key:?}", shard.display());
+                self.remarks.note(unit, flaw, Some(stored_name(field)), 1, place);
+            }
+        }
+        Ok(packed)
     }
 
     /// Notes what is unusual about the end of a shard.
@@ -358,7 +368,7 @@ impl Input for WebDatasetReader {
                 // A sample ends with its archive.
                 refused.tell(emit)?;
                 if let Some(done) = group.take() {
-                    emit(self.pack(range.file, note, done))?;
+                    emit(self.pack(unit, note, done))?;
                 }
             }
             // There were directories between the ranges.
@@ -391,7 +401,7 @@ impl Input for WebDatasetReader {
                 (None, None) => {
                     let flaw = refused.of(key, emit)?;
                     if let Some(done) = group.replace(Group { flaw, ..Group::new(key) }) {
-                        emit(self.pack(range.file, note, done))?;
+                        emit(self.pack(unit, note, done))?;
                     }
                 }
             }
@@ -413,7 +423,7 @@ impl Input for WebDatasetReader {
         }
         refused.tell(emit)?;
         match group {
-            Some(group) => emit(self.pack(range.file, note, group)),
+            Some(group) => emit(self.pack(unit, note, group)),
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! What the bytes of a file say about the image that it should be.
+//! What the bytes of an image say about it: in a file, in an archive, or in a column of a table.
 //!
 //! Absent on purpose: decoding, which is for `Images`. Only first and last bytes are looked at, which
 //! costs nothing next to reading them.

@@ -2,6 +2,7 @@
 
 import copy
 import multiprocessing
+import os
 import time
 from datetime import datetime, timedelta, timezone
 
@@ -88,44 +89,69 @@ def test_types_without_a_fixed_size_are_refused(tmp_path, dtype):
         ki.PackedArray.pack(np.array(["a", None], object))
 
 
-@pytest.mark.parametrize("seed", range(40))
+# `KISTE_SEEDS=0..20000 pytest -k those_of_numpy` tries that many.
+SEEDS = range(*map(int, os.environ.get("KISTE_SEEDS", "0..40").split("..")))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_operations_are_those_of_numpy(tmp_path, seed):
     rng = np.random.default_rng(seed)
-    shape = tuple(int(size) for size in rng.integers(0, 9, rng.integers(1, 4)))
+    shape = tuple(int(size) for size in rng.integers(0, 9, rng.integers(1, 5)))
     dtype = np.dtype(DTYPES[seed % len(DTYPES)])
     chunks = tuple(int(size) for size in rng.integers(1, 5, len(shape)))
+    versioned = rng.integers(4) > 0
     model = np.zeros(shape, dtype)
-    store = ki.ArrayStore.create(tmp_path / "x", shape, dtype, chunks=chunks)
+    path = tmp_path / "x"
+    store = ki.ArrayStore.create(path, shape, dtype, chunks=chunks, versioned=bool(versioned), durable=False)
     history = {store.version: model.copy()}
     target = store
     for step in range(25):
-        kind = rng.integers(6)
+        kind = rng.integers(9)
         if kind == 0:
             rows = random_array(rng, (int(rng.integers(3)), *model.shape[1:]), dtype)
             target.append(rows)
             model = np.concatenate([model, rows]).astype(dtype)
-        elif kind == 1:
-            smaller = tuple(int(np.clip(size + rng.integers(-4, 7), 0, 12)) for size in model.shape)
-            target.resize(smaller)
-            grown = np.zeros(smaller, dtype)
-            common = tuple(slice(min(a, b)) for a, b in zip(model.shape, smaller))
+        elif kind in (1, 2):
+            # Any number of axes at once; the elements of four axes are kept few.
+            most = 12 if len(shape) < 4 else 7
+            axes = rng.integers(0, 2, model.ndim)
+            changed = tuple(int(np.clip(n + a * rng.integers(-4, 7), 0, most)) for n, a in zip(model.shape, axes))
+            target.resize(changed)
+            grown = np.zeros(changed, dtype)
+            common = tuple(slice(min(a, b)) for a, b in zip(model.shape, changed))
             grown[common] = model[common]
             model = grown
-        elif kind in (2, 3):
+        elif kind in (3, 4):
             selection = random_selection(rng, model.shape)
             value = random_array(rng, model[selection].shape if rng.integers(2) else (), dtype)
             target[selection] = value
             model[selection] = value
-        elif kind == 4 and target is store:
+        elif kind == 5 and target is store:
             target = store.stage(f"step {step}")
-        elif kind == 5 and target is not store:
+        elif kind == 6 and target is not store:
             store.commit(target)
             target = store
+        elif kind == 7 and target is store:
+            # The writer ends; another one opens the array under another name.
+            store.close()
+            path = path.rename(tmp_path / f"x{step}")
+            target = store = ki.ArrayStore.open(path, durable=False)
+        elif kind == 8 and target is store and versioned:
+            if rng.integers(2):
+                keep = int(rng.integers(1, 5))
+                store.gc(keep)
+                history = {version: history[version] for version in sorted(history)[-keep:]}
+            else:
+                version = int(rng.choice(sorted(history)))
+                store.checkout(version)
+                model = history[version].copy()
         assert target.shape == model.shape
         for _ in range(3):
             selection = random_selection(rng, model.shape)
             same(target[selection], copy.copy(model[selection]))
         if target is store:
+            if not versioned:
+                history.clear()
             history[store.version] = model.copy()
     for version, expected in history.items():
         same(store.at(version)[...], expected)

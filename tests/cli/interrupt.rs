@@ -58,8 +58,8 @@ fn has_bytes(path: &Path, least: u64) -> bool {
     path.metadata().is_ok_and(|found| found.len() >= least)
 }
 
-/// Sends a command a signal once this is the case, and waits for its end. `None` if it was done before.
-fn signalled(dir: &TempDir, args: &[&str], seen: impl Fn() -> bool) -> Option<Run> {
+/// Sends a command this signal once this is the case, and waits for its end. `None` if it was done before.
+fn signalled(dir: &TempDir, args: &[&str], signal: &str, seen: impl Fn() -> bool) -> Option<Run> {
     let mut child = spawn(dir, args);
     let ended = std::cell::Cell::new(false);
     let child_ended = std::cell::RefCell::new(&mut child);
@@ -68,7 +68,7 @@ fn signalled(dir: &TempDir, args: &[&str], seen: impl Fn() -> bool) -> Option<Ru
         ended.get() || seen()
     });
     if !ended.get() {
-        signal(&child);
+        send(&child, signal);
     }
     let run = ended_run(child);
     (run.code != Some(0)).then_some(run)
@@ -103,7 +103,7 @@ fn ended(child: Child, (mut err, mut stderr): (String, BufReader<ChildStderr>)) 
 fn interrupted(dir: &TempDir, args: &[&str], writing: &Path, least: u64) -> Run {
     let before = names(dir);
     let run = (0..ROUNDS).find_map(|_| {
-        let run = signalled(dir, args, || has_bytes(writing, least));
+        let run = signalled(dir, args, "-INT", || has_bytes(writing, least));
         if run.is_none() {
             for name in names(dir).iter().filter(|name| !before.contains(name)) {
                 fs::remove_file(dir.path().join(name)).unwrap();
@@ -153,7 +153,7 @@ fn other_formats_are_written_as_a_whole_or_not_at_all() {
     let args = ["convert", "many.jsonl", "x.tar", "--drop", "n", "--force"];
     let temporary = || names(&dir).iter().any(|name| name != "x.tar" && !before.contains(name));
     let run_ = (0..ROUNDS).find_map(|_| {
-        let run = signalled(&dir, &args, temporary);
+        let run = signalled(&dir, &args, "-INT", temporary);
         if run.is_none() {
             fs::remove_file(dir.path().join("x.tar")).unwrap();
         }
@@ -229,7 +229,7 @@ fn an_import_leaves_no_array() {
     let before = names(&dir);
     let args = ["array", "import", "x.npy", "x"];
     let run_ = (0..ROUNDS).find_map(|_| {
-        let run = signalled(&dir, &args, || names(&dir).len() > before.len());
+        let run = signalled(&dir, &args, "-INT", || names(&dir).len() > before.len());
         if run.is_none() {
             fs::remove_dir_all(dir.path().join("x")).unwrap();
         }
@@ -269,25 +269,33 @@ fn a_second_signal_ends_at_once() {
 fn other_signals_stop_it_too() {
     let dir = scratch();
     lines(&dir);
-    let (whole, parted) = (&["convert", "many.jsonl", "x.msgpack"][..], "y.msgpack");
-    run(&dir, ["convert", "many.jsonl", parted, "--part", "1/1"]).exits(0);
-    for name in ["-TERM", "-HUP"] {
-        for (args, at) in [(whole, "x.msgpack"), (&["commit", parted], parted)] {
-            let mut child = spawn(&dir, args);
+    let whole = &["convert", "many.jsonl", "x.msgpack"][..];
+    let part = ["convert", "many.jsonl", "y.msgpack", "--part", "1/1"];
+    for signal in ["-TERM", "-HUP"] {
+        for (args, at) in [(whole, "x.msgpack"), (&["commit", "y.msgpack"], "y.msgpack")] {
             let staged = dir.path().join(format!("{at}.partial/data"));
-            wait_for("output", || has_bytes(&staged, 10 << 20));
-            send(&child, name);
-            drop(child.stdin.take());
-            let run_ = Run::from(child.wait_with_output().unwrap()).exits(130);
+            let run_ = (0..ROUNDS).find_map(|_| {
+                if args != whole && !dir.path().join("y.msgpack.parts").exists() {
+                    run(&dir, part).exits(0);
+                }
+                let run = signalled(&dir, args, signal, || has_bytes(&staged, 10 << 20));
+                if run.is_none() {
+                    kiste::dataset::DatasetFile::all()
+                        .for_each(|file| drop(fs::remove_file(file.path(&dir.path().join(at)))));
+                }
+                run
+            });
+            let run_ =
+                run_.unwrap_or_else(|| panic!("{args:?}: always done before {signal}")).exits(130);
             let said = run_.err.starts_with(&format!("kiste: {at}: interrupted; kept "));
-            assert!(said && run_.err.lines().count() == 1, "{name}: {run_:#?}");
+            assert!(said && run_.err.lines().count() == 1, "{signal}: {run_:#?}");
             assert!(!dir.path().join(at).exists());
         }
-        run(&dir, ["verify", parted]).exits(2);
+        run(&dir, ["verify", "y.msgpack"]).exits(2);
         run(&dir, ["repair", "x.msgpack", "--undo"]).exits(0);
     }
-    run(&dir, ["commit", parted]).exits(0);
-    run(&dir, ["verify", parted]).exits(0);
+    run(&dir, ["commit", "y.msgpack"]).exits(0);
+    run(&dir, ["verify", "y.msgpack"]).exits(0);
 }
 
 /// The second one ends it at once, whichever it is.

@@ -139,9 +139,11 @@ fn an_epoch_of_many_shards_fetches_what_it_reads_and_little_more() {
         let of_data = requests.iter().filter(|request| request.path.ends_with(".msgpack"));
         let bytes: u64 = of_data.map(|request| request.sent).sum();
         assert!(bytes <= local.data_len() * 105 / 100, "{bytes} of {}", local.data_len());
-        // Each shard is opened once, and by few threads at a time.
+        // Each shard is opened once, but for those that two threads need at the same moment, and by few
+        // threads at a time.
         let opened = requests.iter().filter(|request| request.path.ends_with(".key_hashes"));
-        assert_eq!(opened.count(), 2 * 300);
+        let opened = opened.count();
+        assert!((600..=620).contains(&opened), "{opened}");
         let connections = server.connections() - before;
         assert!(connections <= 5 * 4, "{connections}");
     }

@@ -64,13 +64,15 @@ pub fn shape(lens: &[usize]) -> String {
     }
 }
 
-/// Lengths of axes: `100,200`; nothing for an array without axes.
+/// Lengths of axes: `100,200`, or `(100, 200)` as NumPy writes them; nothing for an array without axes.
 pub fn parse_shape(text: &str) -> Result<Vec<usize>, String> {
-    let text = text.trim().trim_end_matches(',');
-    if text.is_empty() {
+    let text = text.trim();
+    let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(text);
+    let inner = inner.trim().trim_end_matches(',');
+    if inner.is_empty() {
         return Ok(Vec::new());
     }
-    let lens: Result<_, _> = text.split(',').map(|len| len.trim().parse()).collect();
+    let lens: Result<_, _> = inner.split(',').map(|len| len.trim().parse()).collect();
     lens.map_err(|_| format!("expected lengths such as 100,200, found {text:?}"))
 }
 
@@ -93,7 +95,12 @@ mod tests {
         assert_eq!(parse_shape("100, 200"), Ok(vec![100, 200]));
         assert_eq!(parse_shape("3,"), Ok(vec![3]));
         assert_eq!(parse_shape(""), Ok(vec![]));
-        assert!(parse_shape("3,-1").is_err() && parse_shape("a").is_err());
+        for text in ["3,-1", "a", "(3", "3)", "((3))", "3,,4"] {
+            assert!(parse_shape(text).is_err(), "{text}");
+        }
+        for lens in [&[][..], &[3], &[3, 4]] {
+            assert_eq!(parse_shape(&shape(lens)).as_deref(), Ok(lens));
+        }
         assert_eq!([shape(&[]), shape(&[3]), shape(&[3, 4])], ["()", "(3,)", "(3, 4)"]);
     }
 

@@ -1,6 +1,8 @@
 //! Masks and boxes that move with their image, and plans and pipelines as text. The first byte says what the rest is.
 #![no_main]
 
+mod caught;
+
 use std::sync::Arc;
 
 use kiste::Value;
@@ -204,7 +206,7 @@ fn sample(which: u8, bytes: &[u8]) {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+fuzz_target!(init: caught::abort_if_uncaught(), |bytes: &[u8]| {
     match bytes.split_first() {
         None => {}
         Some((0..=63, bytes)) => plan(bytes),

@@ -3,6 +3,8 @@
 //! archives.
 #![no_main]
 
+mod caught;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -85,7 +87,7 @@ fn put_folder(root: &Path, entries: &[(String, &[u8])]) {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+fuzz_target!(init: caught::abort_if_uncaught(), |bytes: &[u8]| {
     let Some((&[which, how], mut bytes)) = bytes.split_first_chunk() else { return };
     let dataset = ALL[usize::from(which) % ALL.len()];
     let dir = std::env::temp_dir().join(format!("kiste-fuzz-datasets-{}", std::process::id()));

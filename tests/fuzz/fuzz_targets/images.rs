@@ -2,6 +2,8 @@
 //! follows; the rest is the image.
 #![no_main]
 
+mod caught;
+
 use std::sync::LazyLock;
 
 use kiste::image::{Header, Pipeline, Pixel, PixelType, Worker};
@@ -73,7 +75,7 @@ fn check<T: Pixel + PartialEq>(pipeline: &Pipeline, bytes: &[u8]) {
     assert!(out == again);
 }
 
-fuzz_target!(|bytes: &[u8]| {
+fuzz_target!(init: caught::abort_if_uncaught(), |bytes: &[u8]| {
     let Some((pipeline, bytes)) = split(bytes) else { return };
     match pipeline.output().0 {
         PixelType::F32 => check::<f32>(&pipeline, bytes),

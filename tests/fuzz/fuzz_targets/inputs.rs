@@ -1,6 +1,8 @@
 //! What other libraries write, as files that are anything. The first byte says what they are.
 #![no_main]
 
+mod caught;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -112,7 +114,7 @@ fn change_image(bytes: &[u8]) {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+fuzz_target!(init: caught::abort_if_uncaught(), |bytes: &[u8]| {
     let Some((&which, bytes)) = bytes.split_first() else { return };
     match which % 17 {
         0 => change_image(bytes),

@@ -2,6 +2,8 @@
 //! No matter what the decoders make of it, everything that is emitted as a sample must be one.
 #![no_main]
 
+mod caught;
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -35,7 +37,7 @@ fn drain(input: &dyn Input) {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+fuzz_target!(init: caught::abort_if_uncaught(), |bytes: &[u8]| {
     let _ = parquet::parse_page_header(bytes);
     if bytes.starts_with(&parquet::MAGIC) {
         let path = file("x.parquet", bytes);

@@ -250,7 +250,10 @@ fn real_journal(storage: &MemoryStorage) -> serde_json::Value {
     let writer = options(&storage).overwrite(true).create(DATA).unwrap();
     let text = storage.get(format!("{DATA}.partial/journal")).unwrap();
     drop(writer);
-    serde_json::from_slice(&text).unwrap()
+    let mut journal: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    // A note that has none is read without it.
+    journal.as_object_mut().unwrap().remove("checksum");
+    journal
 }
 
 impl Note {
@@ -299,7 +302,7 @@ fn foreign(input: &Foreign) {
     let old = snapshot(&storage);
     for (name, note) in [("journal", &input.journal), ("commit", &input.commit)] {
         if let Some(note) = note {
-            let text = note.text(&storage);
+            let text = note.text(&restore(&old));
             storage.put(format!("{DATA}.partial/{name}"), text);
         }
     }

@@ -567,7 +567,7 @@ fn a_commit_replaces_what_a_repair_published_of_it_and_nothing_more() {
             assert_eq!(fs::read(&data).unwrap(), whole);
             joined.is_as_before();
         } else {
-            again.fails(2, "was put there since");
+            again.fails(2, "after the parts began to be joined");
             assert_eq!(fs::read(&data).unwrap(), found);
         }
     }

@@ -92,7 +92,7 @@ impl From<kiste::Error> for Failure {
         if exit == Exit::Interrupted {
             // One line, as a person is waiting for the prompt.
             let go_on = match error.remedy() {
-                Some(Remedy::Resume) => {
+                Some(Remedy::Resume(_)) => {
                     Some(String::from("the same command with --resume continues"))
                 }
                 _ => hint,
@@ -166,8 +166,6 @@ pub(crate) fn flag(option: &str) -> String {
 
 /// What to do next, in the words of the command.
 fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
-    let repair =
-        || path.map_or_else(|| "kiste repair".into(), |p| format!("kiste repair {}", quoted(p)));
     let one_of = |names: &[&str]| match names {
         [all @ .., last] if !all.is_empty() => format!("{} or {last}", all.join(", ")),
         names => names.concat(),
@@ -194,12 +192,14 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         Remedy::SkipBad => {
             "--bad skip leaves out bad input, --bad quarantine sets it aside".to_owned()
         }
-        Remedy::Resume => {
-            format!("the same command with --resume continues, or try: {}", repair())
+        Remedy::Resume(output) => {
+            let output = quoted(output);
+            format!("the same command with --resume continues, or try: kiste repair {output}")
         }
-        Remedy::Repair => format!(
-            "all samples are written: \"{0}\" publishes them, \"{0} --undo\" removes them",
-            repair()
+        Remedy::Repair(dataset) => format!(
+            "all samples are written: \"kiste repair {0}\" publishes them, \"kiste repair {0} \
+             --undo\" removes them",
+            quoted(dataset)
         ),
         Remedy::Salvage => salvage(path?),
         Remedy::TrustData => format!(

@@ -85,11 +85,11 @@ pub enum Remedy {
     NewKeys,
     /// Skip bad input, or set it aside.
     SkipBad,
-    /// Run the same again, and resume.
-    Resume,
-    /// Publish the written samples, which are complete, or remove them: see
+    /// Run the same again, and resume; or remove what there is of this output: see [`repair`](crate::repair).
+    Resume(PathBuf),
+    /// Publish the samples of this dataset, all of which are written, or remove them: see
     /// [`repair`](crate::repair).
-    Repair,
+    Repair(PathBuf),
     /// Read files, not a stream, to resume.
     ResumeFiles,
     /// Allow names in data to lead out of the folder of these data.
@@ -229,8 +229,13 @@ impl Error {
         error
     }
 
-    /// An error of the operating system that concerns no file; `action` is what failed.
+    /// An error of the operating system that concerns no file; `action` is what failed. One that was made of
+    /// an error of this crate becomes that error again.
     pub fn os(action: impl fmt::Display, source: io::Error) -> Error {
+        let source = match source.downcast::<Error>() {
+            Ok(error) => return error,
+            Err(source) => source,
+        };
         Error::new(ErrorKind::Io, format!("{action}: {source}")).with_source(source)
     }
 

@@ -600,6 +600,33 @@ fn the_note_of_a_publication() {
     }
 }
 
+/// Files of the dataset that the note calls new ones are not moved away: there are no others.
+#[test]
+fn a_note_of_a_publication_that_calls_the_old_files_new() {
+    let note = "x.msgpack.partial/commit";
+    let storage = (0..500).map(|operations| killed_after(operations, write_five, write_three));
+    let storage = storage.into_iter().find(|storage| storage.get(note).is_some()).unwrap();
+    let mut commit: Json = serde_json::from_slice(&storage.get(note).unwrap()).unwrap();
+    commit.as_object_mut().unwrap().remove("checksum");
+    for step in commit["steps"].as_object_mut().unwrap().values_mut() {
+        step["new"] = step["old"].clone();
+    }
+    // Where the offsets are new, readers have seen the dataset, and it is finished.
+    commit["steps"].as_object_mut().unwrap().remove(".offsets");
+    storage.put(note, commit.to_string());
+    let files = || {
+        let names = storage.names().into_iter().filter(|name| !name.ends_with("lock"));
+        names.map(|name| (storage.get(&name), name)).collect::<Vec<_>>()
+    };
+    let before = files();
+    for act in [Repair::undo, |repair: &Repair| repair.finish().map(drop)] {
+        let repair = Repair::of("x.msgpack").storage(std::sync::Arc::new(storage.clone()));
+        let error = act(&repair).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+        assert!(files() == before);
+    }
+}
+
 /// One that is odd says nothing: then the write counts as cut short, and the old dataset stays.
 #[test]
 fn the_note_that_all_samples_are_there() {

@@ -295,7 +295,7 @@ impl Conversion {
             self.fill(begun, source, whole, monitor)?;
         let stats = writer.finish().map_err(|error| match error.remedy() {
             // The log continues after what was written.
-            Some(Remedy::Repair) | None => error.advise("the same command continues"),
+            Some(Remedy::Repair(_)) | None => error.advise("the same command continues"),
             Some(_) => error,
         })?;
         // Before the part counts as finished: a crash in between would lose what is bad.

@@ -178,7 +178,9 @@ impl<'a> Passing<'a> {
                     _ => error,
                 };
                 let refused = writer.refuses(&error, &packed);
-                let error = if self.locates { source.locate(item, error) } else { error };
+                // Where the output cannot be written, nothing is wrong with the sample.
+                let locates = self.locates && error.kind() != ErrorKind::Io;
+                let error = if locates { source.locate(item, error) } else { error };
                 match refused {
                     true => self.note_bad(error.with_raw(packed))?,
                     false => return Err(error),

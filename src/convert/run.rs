@@ -125,7 +125,7 @@ impl Conversion {
         let stats = match self.finish_writer(writer, labels.as_deref()) {
             Ok(stats) => stats,
             Err(error) => {
-                let is_kept = self.how.resume || matches!(error.remedy(), Some(Remedy::Repair));
+                let is_kept = self.how.resume || matches!(error.remedy(), Some(Remedy::Repair(_)));
                 if let (false, Some(quarantine)) = (is_kept, quarantine) {
                     quarantine.abort();
                 }
@@ -157,7 +157,9 @@ impl Conversion {
             return Err(error);
         }
         match self.how.resume {
-            true => writer.finish().map_err(|error| error.with_remedy(Remedy::Resume)),
+            true => writer
+                .finish()
+                .map_err(|error| error.with_remedy(Remedy::Resume(self.output.clone()))),
             false => writer.finish_whole(),
         }
     }
@@ -252,7 +254,7 @@ impl Conversion {
         let error = kept(error, &self.output, format_args!("kept {samples}"));
         let error = match is_part {
             true => error.advise("the same command continues"),
-            false => error.with_remedy(Remedy::Resume),
+            false => error.with_remedy(Remedy::Resume(self.output.clone())),
         };
         Ok((error, true))
     }
@@ -303,7 +305,7 @@ impl Conversion {
                 error.with_remedy(Remedy::StartOver)
             }
             ErrorKind::Interrupted if plan.is_some() && left().as_deref() == plan => {
-                error.with_remedy(Remedy::Resume)
+                error.with_remedy(Remedy::Resume(self.output.clone()))
             }
             ErrorKind::NotFound if self.options.append => error.with_remedy(Remedy::Create),
             _ => error,

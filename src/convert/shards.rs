@@ -337,7 +337,7 @@ impl Conversion {
             let keeps = self.how.resume
                 || (self.how.keep_cancelled && error.kind() == ErrorKind::Cancelled);
             // A manifest whose fate is not known may list the shards, and another run may have taken them over.
-            let unknown = matches!(error.remedy(), Some(Remedy::Resume));
+            let unknown = matches!(error.remedy(), Some(Remedy::Resume(_)));
             let is_ours = parts.check_held(Part::whole()).is_ok();
             if !keeps && !unknown && is_ours && error.kind() != ErrorKind::Locked {
                 // The first error is the one to report.
@@ -535,7 +535,7 @@ impl Conversion {
     fn continued_by(&self) -> Remedy {
         match self.options.append {
             true => Remedy::Advice("\"repair\" removes what it has left"),
-            false => Remedy::Resume,
+            false => Remedy::Resume(self.output.clone()),
         }
     }
 
@@ -711,7 +711,8 @@ impl Conversion {
             }
             ErrorKind::Replaced => error.advise("append to it as it is now"),
             _ if parts.are_objects() => {
-                error.note("whether the manifest is there is not known").with_remedy(Remedy::Resume)
+                let remedy = Remedy::Resume(self.output.clone());
+                error.note("whether the manifest is there is not known").with_remedy(remedy)
             }
             _ => error,
         })?;

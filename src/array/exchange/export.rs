@@ -141,11 +141,13 @@ impl ArrayExport {
     #[cfg(feature = "zip")]
     fn npz(&self, path: &Path, rows: &dyn Rows) -> Result<()> {
         use crate::error::ErrorKind;
+        use zip::result::ZipError;
         use zip::write::SimpleFileOptions;
         use zip::{CompressionMethod, ZipWriter};
 
-        let wrong = |error: zip::result::ZipError| {
-            Error::new(ErrorKind::Io, error.to_string()).at(path).with_source(error)
+        let wrong = |error| match error {
+            ZipError::Io(error) => Error::io(path, error),
+            error => Error::new(ErrorKind::Io, error.to_string()).at(path).with_source(error),
         };
         self.file(path, |mut out| {
             let mut out = super::ZipSink::new(&mut out);

@@ -137,11 +137,7 @@ impl<'a> Publication<'a> {
         // The new gate first: without one nothing reads what is in between.
         let mut hidden = false;
         for (file, step) in &gates {
-            if self.now(*file, step)? == Now::New {
-                let path = file.path(&self.staging.target);
-                self.rename(&path, &staged_path(&self.staging.dir, *file))?;
-                hidden = true;
-            }
+            hidden |= self.unpublish(*file, step)?;
         }
         if hidden {
             self.sync()?;
@@ -149,9 +145,7 @@ impl<'a> Publication<'a> {
         for steps in [others, gates] {
             for (file, step) in &steps {
                 let path = file.path(&self.staging.target);
-                if self.now(*file, step)? == Now::New {
-                    self.rename(&path, &staged_path(&self.staging.dir, *file))?;
-                }
+                self.unpublish(*file, step)?;
                 let aside = self.aside(*file);
                 if self.staging.exists(&aside)? && !self.staging.exists(&path)? {
                     self.rename(&aside, &path)?;
@@ -191,16 +185,14 @@ impl<'a> Publication<'a> {
         if self.is_visible()? {
             return Ok(None);
         }
-        let name =
-            |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for (file, step) in &self.steps {
             if self.now(*file, step)? == Now::Foreign {
-                let name = name(&file.path(&self.staging.target));
+                let name = file_name(&file.path(&self.staging.target));
                 return Ok(Some(format!("{name} is neither the old file nor the new one")));
             }
         }
         if !self.is_in_place()? {
-            let name = name(&self.staging.target);
+            let name = file_name(&self.staging.target);
             return Ok(Some(format!("{name} is not the file that the new side files are for")));
         }
         Ok(None)
@@ -364,6 +356,26 @@ impl<'a> Publication<'a> {
         }
     }
 
+    /// Moves the new file back from its place, if it is there; whether it was. The note alone is not believed
+    /// about which file is new: a staged one cannot be there as well, and the old one waits.
+    fn unpublish(&self, file: DatasetFile, step: &Step) -> Result<bool> {
+        if self.now(file, step)? != Now::New {
+            return Ok(false);
+        }
+        let (path, staged) =
+            (file.path(&self.staging.target), staged_path(&self.staging.dir, file));
+        let lacks_old = step.old.is_some() && !self.staging.exists(&self.aside(file))?;
+        if lacks_old || self.staging.exists(&staged)? {
+            let message = format!(
+                "it says that {} is a new file, but no old one was moved away: nothing was touched",
+                file_name(&path)
+            );
+            return Err(Error::new(ErrorKind::Damaged, message).at(self.staging.dir.join("commit")));
+        }
+        self.rename(&path, &staged)?;
+        Ok(true)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         // Named after the file of the dataset, in both directions.
         let shown = if from.starts_with(&self.staging.dir) { to } else { from };
@@ -375,6 +387,10 @@ impl<'a> Publication<'a> {
         self.staging.sync_dir(&self.staging.dir)?;
         self.staging.sync_dir(&parent_of(&self.staging.target))
     }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn written_meanwhile(path: &Path) -> Error {

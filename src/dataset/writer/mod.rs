@@ -655,7 +655,7 @@ impl Writer {
         let nothing = "nothing was published";
         if matches!(staging.complete(&journal), Ok(Some(_))) {
             let note = format_args!("{nothing}, and the samples stay in {}", Shown::of(&dir));
-            return error.note(note).with_remedy(Remedy::Repair);
+            return error.note(note).with_remedy(Remedy::Repair(self.path.clone()));
         }
         if !keeps_part && !self.keep && staging.abort().is_ok() {
             return error.note(nothing);

@@ -86,5 +86,8 @@ impl ArrowIpcWriter {
 }
 
 fn blame(path: &Path, error: ArrowError) -> Error {
-    Error::new(ErrorKind::Io, error.to_string()).at(path)
+    match error {
+        ArrowError::IoError(_, error) => Error::io(path, error),
+        error => Error::new(ErrorKind::Io, error.to_string()).at(path),
+    }
 }

@@ -1,11 +1,13 @@
 //! Writes samples to Parquet files.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::Schema;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
@@ -132,10 +134,7 @@ impl ParquetWriter {
     }
 }
 
-fn properties(
-    schema: &Arc<Schema>,
-    table: &Table,
-) -> Result<WriterProperties, parquet::errors::ParquetError> {
+fn properties(schema: &Arc<Schema>, table: &Table) -> Result<WriterProperties, ParquetError> {
     // For readers that ignore the Arrow schema.
     let mut metadata: Vec<KeyValue> = schema
         .metadata()
@@ -166,6 +165,12 @@ fn opaque(properties: WriterPropertiesBuilder, column: &ColumnPath) -> WriterPro
         .set_column_statistics_enabled(column.clone(), EnabledStatistics::None)
 }
 
-fn blame(path: &Path, error: parquet::errors::ParquetError) -> Error {
-    Error::new(ErrorKind::Io, error.to_string()).at(path)
+fn blame(path: &Path, error: ParquetError) -> Error {
+    match error {
+        ParquetError::External(error) => match error.downcast::<io::Error>() {
+            Ok(error) => Error::io(path, *error),
+            Err(error) => Error::new(ErrorKind::Io, error.to_string()).at(path),
+        },
+        error => Error::new(ErrorKind::Io, error.to_string()).at(path),
+    }
 }

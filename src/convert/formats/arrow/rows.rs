@@ -142,8 +142,14 @@ impl Rows<'_> {
             if column.images {
                 each_image(array, row, &column.slot.form, &look_at);
             }
-            let files = (&self.files, &look_at as &dyn Fn(&[u8]));
-            add(&mut fields, name, array, row, &column.slot, files).map_err(in_column)?;
+            let read = |path: &str, is_image: bool| {
+                let bytes = self.files.read(path)?;
+                if is_image {
+                    look_at(&bytes);
+                }
+                Ok(bytes)
+            };
+            add(&mut fields, name, array, row, &column.slot, &read).map_err(in_column)?;
         }
         let unread =
             self.unread.iter().map(|name| (name.as_str().into(), Field::Value(Value::Nil)));
@@ -167,15 +173,15 @@ fn key_of(array: &ArrayRef, row: usize, name: &str) -> Result<String> {
     }
 }
 
-/// Adds the value of a column in a row. Large values are borrowed. What looks at images is given those that
-/// are read from files.
+/// Adds the value of a column in a row. Large values are borrowed. `read` reads a file, and is told whether it
+/// is an image.
 fn add<'a>(
     fields: &mut Fields<'a>,
     name: &'a str,
     array: &'a ArrayRef,
     row: usize,
     slot: &Slot,
-    (files, look_at): (&Files, &dyn Fn(&[u8])),
+    read: &dyn Fn(&str, bool) -> Result<Vec<u8>>,
 ) -> Result<()> {
     if array.is_null(row) {
         if !slot.optional {
@@ -188,13 +194,7 @@ fn add<'a>(
             let (bytes, path) = file(array, row);
             let bytes = match (bytes, path) {
                 (Some(bytes), _) => Field::Bytes(bytes),
-                (None, Some(path)) => {
-                    let bytes = files.read(path)?;
-                    if *image {
-                        look_at(&bytes);
-                    }
-                    Field::Value(bytes.into())
-                }
+                (None, Some(path)) => Field::Value(read(path, *image)?.into()),
                 (None, None) => Field::Value(Value::Nil),
             };
             fields.push((name.into(), bytes));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
+use ::zip::result::ZipError;
 use ::zip::write::{SimpleFileOptions, ZipWriter};
 use ::zip::{CompressionMethod, DateTime};
 
@@ -141,7 +142,10 @@ impl NpzWriter {
 fn write(file: &mut NewFile, columns: &[(String, Column)], rows: usize) -> Result<()> {
     let path = file.path().to_path_buf();
     let io = |error: io::Error| Error::io(&path, error);
-    let zip = |error: ::zip::result::ZipError| Error::new(ErrorKind::Io, error.to_string());
+    let zip = |error: ZipError| match error {
+        ZipError::Io(error) => io(error),
+        error => Error::new(ErrorKind::Io, error.to_string()),
+    };
     let mut out = ZipSink::new(file);
     let mut archive = ZipWriter::new(&mut out);
     let options = SimpleFileOptions::default()

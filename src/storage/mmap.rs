@@ -25,8 +25,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use super::{FileId, expect_memory};
-use crate::error::Result;
+use super::FileId;
 
 /// A file mapped for reading.
 pub struct Map {
@@ -118,8 +117,8 @@ const LARGE: usize = 4 << 20;
 /// Zeros, of which large numbers are asked for in huge pages, as NumPy does: the first touch of
 /// memory in small pages takes as long as decoding what goes there.
 #[cfg(feature = "arrays")]
-pub(crate) fn zeroed(len: usize) -> Result<Vec<u8>> {
-    expect_memory(len)?;
+pub(crate) fn zeroed(len: usize) -> crate::error::Result<Vec<u8>> {
+    super::expect_memory(len)?;
     let mut bytes = vec![0; len];
     prefer_huge_pages(&mut bytes);
     Ok(bytes)

@@ -1,4 +1,4 @@
-//! Names of files: braces, keys, names that are safe, and those of images.
+//! Names of files: braces, keys, which names are safe, and which are images.
 
 use std::collections::HashSet;
 use std::ops::Range;

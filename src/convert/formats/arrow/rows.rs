@@ -173,8 +173,8 @@ fn key_of(array: &ArrayRef, row: usize, name: &str) -> Result<String> {
     }
 }
 
-/// Adds the value of a column in a row. Large values are borrowed. `read` reads a file, and is told whether it
-/// is an image.
+/// Adds the value of a column in a row. Large values are borrowed. `read` takes the path of a file, and whether
+/// it is an image.
 fn add<'a>(
     fields: &mut Fields<'a>,
     name: &'a str,
@@ -230,7 +230,7 @@ fn file(array: &ArrayRef, row: usize) -> (Option<&[u8]>, Option<&str>) {
     (bytes.and_then(|column| bytes_of(column, row)), path.and_then(|column| text(column, row)))
 }
 
-/// The images in a row: of columns of images, and files whose paths are those of images.
+/// The images in a row: values of columns of images, and files whose paths end as images do.
 fn each_image(array: &ArrayRef, row: usize, form: &Form, look_at: &dyn Fn(&[u8])) {
     if array.is_null(row) {
         return;

@@ -150,7 +150,10 @@ impl Quarantine {
                 .at(own)
                 .advise("restore the file, or start over"));
         }
-        file.set_len(bytes).map_err(at)?;
+        // A new file has nothing to cut off, and would stay if that failed.
+        if found > bytes {
+            file.set_len(bytes).map_err(at)?;
+        }
         Ok(Quarantine { path, beside, file, start: bytes, synced: bytes })
     }
 

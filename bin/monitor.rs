@@ -44,9 +44,7 @@ impl convert::Monitor for Monitor<'_> {
             }
             Phase::Part(part) => format!("part {part}"),
             Phase::Joining => "joining".to_owned(),
-            Phase::Shuffling => "shuffling".to_owned(),
             Phase::Scattering(part) => format!("part {part}, first pass"),
-            Phase::Uploading => "uploading".to_owned(),
             _ => self.doing.clone(),
         };
         // The old bar goes before the new one comes.

@@ -266,7 +266,7 @@ fn convert(dir: &TempDir, source: &str, what: &str) {
         &["o.msgpack"][..],
         &["o.msgpack", "--bad", "skip"],
         &["o.msgpack", "--dry-run"],
-        &["o.msgpack", "--shuffle"],
+        &["o.msgpack", "--split", "a=1,b=1"],
         &["o.shards.json", "--shards", "2"],
         &["o.jsonl", "--limit", "5"],
     ] {

@@ -162,7 +162,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_opened() {
         (base().key("same"), "all keys would be the same"),
         (base().rename("key", "b"), "the key can be neither dropped nor renamed"),
         (base().drop_fields(["key"]), "the key can be neither dropped nor renamed"),
-        (base().append(true).split(Split::new().shuffle(1)), "append cannot be combined"),
+        (base().append(true).split(Split::new().ratio("a", 1.0)), "append cannot be combined"),
         (base().split(Split::new().ratio("a/b", 1.0)), "expected a name"),
         (base().to(Format::Csv).resume(true), "resume is for datasets"),
         (base().to(Format::Mnist), "mnist can be read, but not written"),
@@ -181,7 +181,7 @@ fn samples_are_split_and_duplicates_skipped() {
     let (dir, files) = with_lines();
     let output = dir.path().join("x.msgpack");
     let twice = [&files[..], &files[..1]].concat();
-    let split = Split::new().ratio("train", 3.0).ratio("val", 1.0).shuffle(7);
+    let split = Split::new().ratio("train", 3.0).ratio("val", 1.0);
     let report = Conversion::new(&twice, &output)
         .on_duplicates(Duplicates::Skip)
         .split(split)
@@ -288,13 +288,12 @@ impl Input for Timed {
 fn the_duration_of_a_run_is_that_of_the_whole_run() {
     let dir = tempfile::tempdir().unwrap();
     let split = || Split::new().ratio("a", 0.5).ratio("b", 0.5);
-    for name in ["d.msgpack", "s.shards.json", "split.msgpack", "shuffled.msgpack", "x.jsonl"] {
+    for name in ["d.msgpack", "s.shards.json", "split.msgpack", "x.jsonl"] {
         let times = Arc::default();
         let output = dir.path().join(name);
         let conversion = Conversion::from_input("timed", Timed(Arc::clone(&times)), output);
         let conversion = match name {
             "split.msgpack" => conversion.split(split()),
-            "shuffled.msgpack" => conversion.split(Split::new().shuffle(1)),
             "s.shards.json" => conversion.shards(2),
             _ => conversion,
         };

@@ -680,9 +680,7 @@ fn samples_of_a_part_that_were_exchanged_are_not_joined() {
         bytes[at] = 4;
         fs::write(path, bytes).unwrap();
     };
-    for (of, split) in
-        [(2, Split::default()), (2, Split::default().shuffle(7)), (1, Split::default().shuffle(7))]
-    {
+    for (of, split) in [(2, Split::default()), (1, Split::default().ratio("a", 1.0))] {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         for part in Part::all(of) {
@@ -697,6 +695,61 @@ fn samples_of_a_part_that_were_exchanged_are_not_joined() {
         let after = tree(root);
         assert!(before.iter().all(|(name, bytes)| after.get(name) == Some(bytes)));
         assert!(!root.join("x.msgpack").exists());
+    }
+}
+
+/// Joining takes keys from the side files of the parts, but not unseen.
+#[test]
+fn keys_of_a_part_that_are_not_those_of_its_samples_are_not_joined() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    parts(root);
+    let path = root.join("x.msgpack.parts/part-2-of-2.msgpack.keys");
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(3).position(|key| key == b"2-1").unwrap();
+    bytes[at] = b'x';
+    fs::write(&path, bytes).unwrap();
+    let before = tree(root);
+    let error = join(root).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(
+        error.to_string().contains("the key that .keys says, found one with \"2-1\""),
+        "{error}"
+    );
+    let after = tree(root);
+    assert!(before.iter().all(|(name, bytes)| after.get(name) == Some(bytes)));
+    assert!(!root.join("x.msgpack").exists());
+}
+
+/// Keys are found wherever they are in a sample, however long.
+#[test]
+fn parts_of_samples_of_any_form_are_joined_as_one_run_writes_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, whole) = (dir.path().join("a.msgpack"), dir.path().join("whole.msgpack"));
+    let mut writer = kiste::Writer::create(&from).unwrap();
+    for n in 0..40u32 {
+        let key = match n % 3 {
+            0 => format!("{n}"),
+            1 => format!("{n}-{}", "x".repeat(300)),
+            _ => format!("{n}-\u{e9}"),
+        };
+        let (key, n) = (("key".into(), kiste::Value::from(key)), ("n".into(), n.into()));
+        let fields = if writer.len() % 2 == 0 { vec![key, n] } else { vec![n, key] };
+        writer.write_value(&kiste::Value::Map(fields)).unwrap();
+    }
+    writer.finish().unwrap();
+    Conversion::new([&from], &whole).run(&mut Silent).unwrap();
+    let joined = dir.path().join("x.msgpack");
+    for part in Part::all(3) {
+        Conversion::new([&from], &joined).run_part(part, &mut Silent).unwrap();
+    }
+    join(dir.path()).unwrap();
+    for (file, expected) in
+        crate::support::files_of(&joined).into_iter().zip(crate::support::files_of(&whole))
+    {
+        if !file.to_str().unwrap().ends_with(".md5") {
+            assert_eq!(fs::read(&file).unwrap(), fs::read(expected).unwrap(), "{file:?}");
+        }
     }
 }
 

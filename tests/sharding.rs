@@ -283,7 +283,7 @@ fn what_makes_no_sense_is_refused() {
         conversion().shard_size(0),
         conversion().shards(2).shard_size(2),
         conversion().overwrite(true),
-        conversion().split(Split::new().shuffle(1)),
+        conversion().split(Split::new().ratio("a", 1.0)),
         conversion().on_duplicates(Duplicates::Skip),
         Conversion::new(&lines, dir.path().join("one.msgpack")).shards(3),
         Conversion::new(&lines, dir.path().join("one.tar")).shard_size(3),

@@ -67,8 +67,7 @@ impl Monitor for Messenger {
         let name = match phase {
             Phase::Converting | Phase::Part(_) => "converting",
             Phase::Joining => "joining",
-            Phase::Shuffling | Phase::Scattering(_) => "shuffling",
-            Phase::Uploading => "uploading",
+            Phase::Scattering(_) => "shuffling",
             Phase::Finishing => "finishing",
             _ => "working",
         };

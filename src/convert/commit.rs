@@ -1,9 +1,7 @@
 //! Parts of a conversion, and how they are joined.
 //!
-//! A conversion that finds the places of samples only when all of them are there, because it splits
-//! or shuffles, is one part that is joined immediately.
+//! A conversion that splits is one part that is joined immediately.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -38,12 +36,10 @@ use crate::dataset::repair::{Leftover, Repair};
 use crate::dataset::staging;
 use crate::dataset::{Stats, Writer};
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::rearrange;
-use crate::sampler::{Sampler, Shuffle};
 use crate::storage::{self, LocalStorage, Lock, Storage};
 
-/// Bytes of samples that a shuffle holds in memory, where that is enough.
-const SHUFFLE_MEMORY: u64 = 1 << 30;
+/// Samples between two looks at the monitor.
+const FEW: u64 = 1024;
 
 impl Conversion {
     /// Runs one part, in the directory `OUTPUT.parts`. A part that is finished is left as it is, and
@@ -111,7 +107,7 @@ impl Conversion {
         Ok(report?.told(monitor))
     }
 
-    /// Runs a conversion that splits or shuffles: as one part, which is then joined.
+    /// Runs a conversion that splits: as one part, which is then joined.
     pub(super) fn run_split(&self, opened: Opened, monitor: &mut dyn Monitor) -> Result<Report> {
         let was_begun = Parts::open(&self.output).is_ok_and(|there| there.is_some());
         if self.how.resume && matches!(opened.samples, Samples::Stream(_)) {
@@ -529,38 +525,18 @@ impl<'a> Joining<'a> {
 
     /// The samples of all parts in order, compared with what was noted of each.
     fn source(&self) -> Result<Box<dyn Source>> {
-        let opened = at_once(&self.all, |part| {
-            let path = self.parts.path(*part);
-            let reader = DatasetReader::open(&path).map_err(|error| match error.kind() {
-                ErrorKind::NotFound => not_noted(&path, "its samples".into(), "none".into()),
-                _ => error,
-            })?;
-            DatasetInput::new(reader)
-        })?;
+        let opened =
+            at_once(&self.all, |part| DatasetInput::new(open_part(&self.parts.path(*part))?))?;
         let mut inputs: Vec<Box<dyn Input>> = Vec::with_capacity(self.all.len());
         let mut noted = Vec::with_capacity(self.all.len());
         for ((part, done), input) in self.all.iter().zip(&self.states).zip(opened) {
             let path = self.parts.path(*part);
-            let found = input.size();
-            if found != (done.samples, done.bytes) {
-                return Err(not_noted(&path, counted(done), sizes(found)));
-            }
+            check_size(&path, done, input.size())?;
             noted.push(Noted::new(path, done));
             inputs.push(Box::new(input));
         }
         let source = Box::new(InOrder::new(Chained::new(inputs)?));
         Ok(Box::new(Compared::new(source, noted)))
-    }
-
-    /// The only part, whose samples are read in another order, and so are compared first.
-    fn compared(&self, part: Part, done: &Done) -> Result<PathBuf> {
-        let path = self.parts.path(part);
-        let found = DatasetInput::open(&path)?.size();
-        if found != (done.samples, done.bytes) {
-            return Err(not_noted(&path, counted(done), sizes(found)));
-        }
-        Noted::new(path.clone(), done).check(checksum(&path)?)?;
-        Ok(path)
     }
 
     /// Whether all datasets are there that an earlier run was about to write; what is there is
@@ -612,56 +588,17 @@ impl<'a> Joining<'a> {
             let message = "a list of the split has changed since the parts were written";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let mut assignment = split.assignment()?;
+        let assignment = split.assignment()?;
         let paths = assignment.paths(&self.conversion.output);
         let names = self.plan.labels.as_deref();
         let labels = paths.iter().map(|path| self.conversion.plan_labels(path, names));
         let labels: Vec<Option<Vec<String>>> = labels.collect::<Result<_>>()?;
-        let (mut skipped, mut different, mut stats) = (0, 0, Vec::new());
-        match split.seed() {
-            None => {
-                let writers = self.writers(&paths, false)?;
-                let written = self.write_split(assignment, writers, &paths, monitor)?;
-                (skipped, different) = (written.skipped, written.different);
-                assignment = written.assignment;
-                for (at, mut writer) in written.writers.into_iter().enumerate() {
-                    self.conversion.set_labels(&mut writer, labels[at].as_deref())?;
-                    stats.push(self.publish(writer, &paths[at])?);
-                }
-            }
-            Some(seed) => {
-                let joined = match (&self.all[..], &self.states[..], split.is_split()) {
-                    // There is nothing to join.
-                    ([one], [done], false) => vec![self.compared(*one, done)?],
-                    _ => {
-                        let meanwhile: Vec<PathBuf> = (0..paths.len())
-                            .map(|at| self.parts.dir().join(format!("joined-{at}.msgpack")))
-                            .collect();
-                        let writers = self.writers(&meanwhile, true)?;
-                        let written = self.write_split(assignment, writers, &[], monitor)?;
-                        (skipped, different) = (written.skipped, written.different);
-                        assignment = written.assignment;
-                        for writer in written.writers {
-                            writer.finish_whole()?;
-                        }
-                        meanwhile
-                    }
-                };
-                for ((from, path), labels) in joined.iter().zip(&paths).zip(&labels) {
-                    let options = self.conversion.writer_options();
-                    let options = options.overwrite(self.conversion.options.overwrite);
-                    let mut writer = options.create(path)?;
-                    self.conversion.set_labels(&mut writer, labels.as_deref())?;
-                    let shuffled = self.parts.are_begun([(staged(path), path)]);
-                    let shuffled =
-                        shuffled.and_then(|()| shuffle(from, seed, &mut writer, monitor));
-                    if let Err(error) = shuffled {
-                        let _ = writer.abort();
-                        return Err(error);
-                    }
-                    stats.push(self.publish(writer, path)?);
-                }
-            }
+        let written = self.write_split(assignment, &paths, monitor)?;
+        let WrittenSplit { assignment, writers, skipped, different } = written;
+        let mut stats = Vec::new();
+        for ((mut writer, path), labels) in writers.into_iter().zip(&paths).zip(&labels) {
+            self.conversion.set_labels(&mut writer, labels.as_deref())?;
+            stats.push(self.publish(writer, path)?);
         }
         let quarantine = self.quarantine()?;
         if let Some((keys, first)) = assignment.unused() {
@@ -677,33 +614,79 @@ impl<'a> Joining<'a> {
         Ok(report)
     }
 
-    /// Writers of these datasets, or of datasets that are only needed meanwhile.
-    fn writers(&self, paths: &[PathBuf], meanwhile: bool) -> Result<Vec<Writer>> {
-        let options = self.conversion.writer_options();
-        let options = match meanwhile {
-            true => {
-                options.overwrite(true).digests(false).lookup(false).checksums(false).durable(false)
+    /// Copies the parts behind one another to one dataset, which is about to be published. `None` if samples have
+    /// to be looked at: two have the same key, or only the first ones are wanted.
+    fn concatenate(&self, path: &PathBuf, monitor: &mut dyn Monitor) -> Result<Option<Writer>> {
+        let is_noted = self.states.iter().all(|done| done.crc32.is_some());
+        if self.samples > self.conversion.limit_or_max() || !is_noted {
+            return Ok(None);
+        }
+        let mut writer = self.writer(path)?;
+        let noted = self.parts.are_begun([(staged(path), path)]);
+        let copied = noted.and_then(|()| self.copy_parts(&mut writer, monitor));
+        match copied {
+            Ok(()) => return Ok(Some(writer)),
+            Err(error) if error.kind() == ErrorKind::DuplicateKey => writer.abort()?,
+            Err(error) => {
+                // The first error is the one to report.
+                let _ = writer.abort();
+                return Err(error);
             }
-            false => options.overwrite(self.conversion.options.overwrite),
-        };
-        paths.iter().map(|path| options.clone().create(path)).collect()
+        }
+        Ok(None)
     }
 
-    /// Writes each sample to the dataset that it belongs to. Those that are `begun` are to be published.
+    fn copy_parts(&self, writer: &mut Writer, monitor: &mut dyn Monitor) -> Result<()> {
+        let mut far = Progress::default();
+        for (part, done) in self.all.iter().zip(&self.states) {
+            let path = self.parts.path(*part);
+            let reader = open_part(&path)?;
+            check_size(&path, done, (reader.len() as u64, reader.data_len()))?;
+            let mut crc = crc32fast::Hasher::new();
+            writer.write_dataset(&reader, |packed| {
+                if far.samples % FEW == 0 {
+                    check_cancelled(monitor)?;
+                    monitor.progress(far);
+                }
+                crc.update(packed);
+                (far.samples, far.bytes) = (far.samples + 1, far.bytes + packed.len() as u64);
+                Ok(())
+            })?;
+            Noted::new(path, done).check(crc.finalize())?;
+        }
+        check_cancelled(monitor)?;
+        monitor.progress(far);
+        Ok(())
+    }
+
+    fn writer(&self, path: &Path) -> Result<Writer> {
+        let options = self.conversion.writer_options();
+        options.overwrite(self.conversion.options.overwrite).create(path)
+    }
+
+    /// Writes each sample to the dataset that it belongs to. All of them are about to be published.
     fn write_split(
         &self,
         assignment: Assignment,
-        writers: Vec<Writer>,
-        begun: &[PathBuf],
+        paths: &[PathBuf],
         monitor: &mut dyn Monitor,
     ) -> Result<WrittenSplit> {
         let total = Total { samples: Some(self.samples), ..Total::default() };
         monitor.begin(Phase::Joining, total);
+        if let ([path], false) = (paths, self.conversion.options.split.is_split()) {
+            if let Some(writer) = self.concatenate(path, monitor)? {
+                monitor.begin(Phase::Finishing, Total::default());
+                return Ok(WrittenSplit {
+                    assignment,
+                    writers: vec![writer],
+                    skipped: 0,
+                    different: 0,
+                });
+            }
+        }
+        let writers = paths.iter().map(|path| self.writer(path)).collect::<Result<Vec<_>>>()?;
         let mut writer = SplitWriter { assignment, writers };
-        let noted = match begun.is_empty() {
-            true => Ok(()),
-            false => self.parts.are_begun(begun.iter().map(|path| (staged(path), path))),
-        };
+        let noted = self.parts.are_begun(paths.iter().map(|path| (staged(path), path)));
         let mut source = match noted.and_then(|()| self.source()) {
             Ok(source) => source,
             Err(error) => {
@@ -826,6 +809,21 @@ fn sizes((samples, bytes): (u64, u64)) -> String {
     format!("{} in {bytes} bytes", monitor::counted(samples, "sample"))
 }
 
+fn open_part(path: &Path) -> Result<DatasetReader> {
+    DatasetReader::open(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => not_noted(path, "its samples".into(), "none".into()),
+        _ => error,
+    })
+}
+
+/// Fails if a part has other samples or bytes than were noted.
+fn check_size(path: &Path, done: &Done, found: (u64, u64)) -> Result<()> {
+    match found == (done.samples, done.bytes) {
+        true => Ok(()),
+        false => Err(not_noted(path, counted(done), sizes(found))),
+    }
+}
+
 fn counted(done: &Done) -> String {
     sizes((done.samples, done.bytes))
 }
@@ -847,31 +845,4 @@ fn is_beginning(path: &Path, of: &Path) -> Result<bool> {
         end = next.end;
     }
     Ok(true)
-}
-
-/// The CRC-32 of a file.
-fn checksum(path: &Path) -> Result<u32> {
-    let (file, mut crc) = (LocalStorage::mapped().open(path)?, crc32fast::Hasher::new());
-    file.scan(0..file.len(), 1 << 20, |bytes, _| {
-        crc.update(bytes);
-        None::<()>
-    })?;
-    Ok(crc.finalize())
-}
-
-/// Writes a dataset in random order.
-fn shuffle(from: &Path, seed: u64, writer: &mut Writer, monitor: &mut dyn Monitor) -> Result<()> {
-    let reader = DatasetReader::open(from)?;
-    let samples = reader.len() as u64;
-    let order = Shuffle::new(samples, seed).order(0)?;
-    monitor.begin(Phase::Shuffling, Total { samples: Some(2 * samples), ..Total::default() });
-    let data = fs::metadata(from).map_err(|error| Error::io(from, error))?.len();
-    // External shuffling needs at least a five-hundredth of the data in memory.
-    let memory = SHUFFLE_MEMORY.max(data.saturating_add(samples.saturating_mul(64)) / 200);
-    rearrange::external_shuffle(&reader, &*order, memory, writer, |moved| {
-        monitor.progress(Progress { samples: moved, ..Progress::default() });
-        check_cancelled(monitor)
-    })?;
-    monitor.begin(Phase::Finishing, Total::default());
-    Ok(())
 }

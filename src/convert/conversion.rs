@@ -391,7 +391,7 @@ impl Conversion {
         self
     }
 
-    /// Distributes samples over several datasets, or shuffles them. Default: neither.
+    /// Distributes samples over several datasets. Default: one dataset.
     pub fn split(mut self, split: Split) -> Self {
         self.options.split = split;
         self
@@ -596,8 +596,8 @@ impl Conversion {
             }
             format => self.check_export(format)?,
         }
-        if self.options.append && self.options.split.is_wanted() {
-            return Err(invalid("cannot be combined with split or shuffle").with_option("append"));
+        if self.options.append && self.options.split.is_split() {
+            return Err(invalid("cannot be combined with split").with_option("append"));
         }
         Ok(())
     }
@@ -638,9 +638,8 @@ impl Conversion {
             Error::new(ErrorKind::Invalid, "is for datasets, but the output is of another format")
                 .with_option(option)
         };
-        if options.split.is_wanted() {
-            let option = if options.split.is_split() { "split" } else { "shuffle" };
-            return Err(only(option).with_remedy(Remedy::DatasetFirst));
+        if options.split.is_split() {
+            return Err(only("split").with_remedy(Remedy::DatasetFirst));
         }
         let option = match () {
             () if options.append => "append",
@@ -667,7 +666,7 @@ mod tests {
             serde_json::to_string(&plain).unwrap(),
             r#"{"sources":["a.jsonl"],"output":"b.msgpack","options":{}}"#
         );
-        let split = Split::new().ratio("train", 0.9).ratio("val", 0.1).shuffle(7);
+        let split = Split::new().ratio("train", 0.9).ratio("val", 0.1);
         let full = plain
             .from(Format::Csv)
             .guess_types(true)

@@ -72,12 +72,8 @@ pub enum Phase {
     Part(Part),
     /// Joins parts.
     Joining,
-    /// Writes samples in random order.
-    Shuffling,
     /// The first pass of a shuffle in parts, of one part.
     Scattering(Part),
-    /// Sends samples that were split or shuffled on this machine to where they are published.
-    Uploading,
     /// Waits for the disk and publishes what was written.
     Finishing,
 }

@@ -53,7 +53,7 @@ impl Conversion {
         }
         let run = match self.output_format() {
             Format::Dataset if self.is_sharded() => self.run_sharded(opened, monitor),
-            Format::Dataset if self.options.split.is_wanted() => {
+            Format::Dataset if self.options.split.is_split() => {
                 match storage::is_url(&self.output) {
                     true => self.run_split_to_url(opened, monitor),
                     false => self.run_split(opened, monitor),

@@ -277,9 +277,8 @@ impl Conversion {
             };
         }
         let many = "cannot be combined with a dataset of many files";
-        if options.split.is_wanted() {
-            let option = if options.split.is_split() { "split" } else { "shuffle" };
-            return invalid(option, many);
+        if options.split.is_split() {
+            return invalid("split", many);
         }
         if options.overwrite {
             let error = Error::new(ErrorKind::Invalid, many).with_option("overwrite");

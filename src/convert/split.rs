@@ -1,4 +1,4 @@
-//! [`Split`]: samples distributed over several datasets, and in which order.
+//! [`Split`]: samples distributed over several datasets.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::regular;
 /// The dataset of the samples that are in no list, where no ratios are given.
 const REST: &str = "rest";
 
-/// Which dataset each sample goes to, and in which order samples are there.
+/// Which dataset each sample goes to.
 ///
 /// The dataset `DST.msgpack` becomes `DST-NAME.msgpack` for each name. A digest of its key decides
 /// where a sample goes, so the rest of the input makes no difference.
@@ -22,7 +22,7 @@ const REST: &str = "rest";
 /// ```
 /// use kiste::convert::{Conversion, Split};
 ///
-/// let split = Split::new().ratio("train", 0.9).ratio("val", 0.1).shuffle(42);
+/// let split = Split::new().ratio("train", 0.9).ratio("val", 0.1);
 /// let conversion = Conversion::new(["photos/"], "photos.msgpack").split(split);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -35,9 +35,6 @@ pub struct Split {
     lists: Vec<(String, PathBuf)>,
     #[serde(skip_serializing_if = "is_default")]
     salt: String,
-    /// The seed.
-    #[serde(skip_serializing_if = "is_default")]
-    shuffle: Option<u64>,
 }
 
 /// Whether a value is the default, and so left out of a plan.
@@ -75,17 +72,6 @@ impl Split {
         self
     }
 
-    /// Writes the samples of each dataset in the random order of this seed. Needs room for all
-    /// samples twice meanwhile.
-    pub fn shuffle(mut self, seed: u64) -> Self {
-        self.shuffle = Some(seed);
-        self
-    }
-
-    pub(super) fn seed(&self) -> Option<u64> {
-        self.shuffle
-    }
-
     /// Checks the names, which become parts of file names, and the shares. A conversion does so
     /// before it opens anything.
     ///
@@ -115,11 +101,6 @@ impl Split {
     /// Whether there are several datasets.
     pub(super) fn is_split(&self) -> bool {
         !self.ratios.is_empty() || !self.lists.is_empty()
-    }
-
-    /// Whether samples can be put in their places only when all of them are there.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.is_split() || self.shuffle.is_some()
     }
 
     /// The digests of the lists, for the plan: they must be the same at the end.

@@ -1,21 +1,20 @@
-//! A conversion to a URL that splits or shuffles.
+//! A conversion to a URL that splits.
 //!
-//! Where a sample goes is known only when all of them are there, and objects are written from front to
-//! back. So it is made in a directory for temporary files, and uploaded. The places at the URL are taken
-//! before that, and all datasets are published behind one another at the end.
+//! The places of all datasets are taken first. Each sample then goes up to the dataset that it belongs to,
+//! and all datasets are published behind one another at the end.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::conversion::Conversion;
-use super::monitor::{Monitor, Phase, Progress, Total, check_cancelled};
+use super::monitor::{Monitor, Notice, Phase, Total};
 use super::open::Opened;
+use super::passing::{Passing, starts};
 use super::report::{Report, WrittenOutput};
-use crate::dataset::{DatasetReader, Writer};
-use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::storage::ScratchDir;
-
-/// Samples between two looks at the monitor.
-const FEW: usize = 64;
+use super::reshape::check_unseen;
+use super::twins::Origins;
+use super::writer::SplitWriter;
+use crate::dataset::Writer;
+use crate::error::{ErrorKind, Remedy, Result};
 
 impl Conversion {
     pub(super) fn run_split_to_url(
@@ -23,22 +22,16 @@ impl Conversion {
         opened: Opened,
         monitor: &mut dyn Monitor,
     ) -> Result<Report> {
-        let urls = self.options.split.assignment()?.paths(&self.output);
-        let mut writers = self.take_places(&urls)?;
-        let report = self.split_and_upload(opened, &mut writers, monitor);
-        let report = report.and_then(|(report, written)| {
-            let mut outputs = Vec::new();
-            while !writers.is_empty() {
-                let stats = writers.remove(0).finish()?;
-                let (url, has_labels) = &written[outputs.len()];
-                let (samples, bytes) = (stats.samples, stats.bytes);
-                outputs.push(WrittenOutput::written(url, samples, bytes, *has_labels));
+        let assignment = self.options.split.assignment()?;
+        let urls = assignment.paths(&self.output);
+        let mut writer = SplitWriter { writers: self.take_places(&urls)?, assignment };
+        match self.write_split_to_urls(opened, &mut writer, &urls, monitor) {
+            Ok(report) => Ok(report),
+            Err(error) => {
+                writer.abort();
+                Err(error)
             }
-            Ok(Report { outputs, ..report })
-        });
-        // The first error is the one to report.
-        writers.into_iter().for_each(|writer| drop(writer.abort()));
-        report
+        }
     }
 
     /// The writers of all datasets, before any work: what is in their places is an error now.
@@ -60,58 +53,42 @@ impl Conversion {
         Ok(writers)
     }
 
-    /// Makes all datasets on a disk, and writes them to these writers. Returns the URL of each, and whether
-    /// it has labels.
-    fn split_and_upload(
+    fn write_split_to_urls(
         &self,
         opened: Opened,
-        writers: &mut [Writer],
+        writer: &mut SplitWriter,
+        urls: &[PathBuf],
         monitor: &mut dyn Monitor,
-    ) -> Result<(Report, Vec<(PathBuf, bool)>)> {
-        let scratch = ScratchDir::create()?;
-        let name = self.output.file_name().unwrap_or_default();
-        let mut local = self.clone();
-        local.output = scratch.path().join(name);
-        // The uploads make these.
-        let options = &mut local.options;
-        (options.no_digests, options.lookup, options.checksums) = (true, Some(false), false);
-        (options.overwrite, local.how.durable) = (false, false);
-        let report = local.run_split(opened, monitor).map_err(|error| match error.kind() {
-            // What it keeps is not kept.
-            ErrorKind::Cancelled => Error::new(ErrorKind::Cancelled, error.message()),
-            _ => error,
-        })?;
-        let samples = report.outputs.iter().map(|output| output.samples).sum();
-        monitor.begin(Phase::Uploading, Total { samples: Some(samples), ..Total::default() });
-        let (mut urls, mut sent) = (Vec::new(), Progress::default());
-        for (output, writer) in report.outputs.iter().zip(writers) {
-            let labels = send(&output.path, writer, &mut sent, monitor)?;
-            let url = output.path.file_name().map(|name| self.output.with_file_name(name));
-            urls.push((url.unwrap_or_default(), labels));
+    ) -> Result<Report> {
+        let names = opened.samples.label_names();
+        let labels = urls.iter().map(|url| self.plan_labels(url, names));
+        let labels: Vec<Option<Vec<String>>> = labels.collect::<Result<_>>()?;
+        let units = opened.samples.as_input();
+        let starts = units.map_or_else(Vec::new, |input| starts(input, 0..input.units()));
+        let keys = self.keys_of(opened.format);
+        let (mut source, unseen) = self.shaped(opened.samples.into_source())?;
+        let len = source.len_hint().map(|len| len.min(self.limit_or_max())).or(self.options.limit);
+        let total = Total { samples: len, input_bytes: starts.last().copied() };
+        monitor.begin(Phase::Converting, total);
+        let mut passing = Passing::new(monitor, self.options.bad, self.options.duplicates)
+            .unseen(unseen)
+            .origins(Origins::new(keys, 0))
+            .starts(&starts);
+        passing.limit = self.limit_or_max();
+        passing.pass(&mut *source, writer)?;
+        check_unseen(&passing.tally.unseen)?;
+        passing.monitor().begin(Phase::Finishing, Total::default());
+        let tally = passing.tally;
+        if let Some((keys, first)) = writer.assignment.unused() {
+            monitor.notice(Notice::UnusedListKeys { keys, first: first.to_owned() });
         }
-        Ok((report, urls))
-    }
-}
-
-/// Writes all samples of a dataset, and removes it. Returns whether it has labels.
-fn send(
-    path: &Path,
-    writer: &mut Writer,
-    sent: &mut Progress,
-    monitor: &mut dyn Monitor,
-) -> Result<bool> {
-    let reader = DatasetReader::open(path)?;
-    let labels = reader.labels()?;
-    for index in 0..reader.len() {
-        if index % FEW == 0 {
-            check_cancelled(monitor)?;
-            monitor.progress(*sent);
+        let mut outputs = Vec::with_capacity(urls.len());
+        for (url, labels) in urls.iter().zip(&labels) {
+            let mut writer = writer.writers.remove(0);
+            self.set_labels(&mut writer, labels.as_deref())?;
+            let stats = writer.finish()?;
+            outputs.push(WrittenOutput::written(url, stats.samples, stats.bytes, labels.is_some()));
         }
-        let packed = reader.get_raw(index)?;
-        writer.write_raw(&reader.key(index)?, &packed)?;
-        sent.samples += 1;
-        sent.bytes += packed.len() as u64;
+        Ok(Report { outputs, skipped_files: opened.skipped_files, ..Report::of(tally) })
     }
-    writer.set_labels(labels.as_deref())?;
-    Ok(labels.is_some())
 }

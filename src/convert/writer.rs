@@ -110,9 +110,8 @@ impl SampleWriter for SplitWriter {
         self.writers[self.assignment.of(key)].earlier(key)
     }
 
-    /// The samples were accepted by the writers of the parts already.
-    fn refuses(&self, _error: &Error, _packed: &[u8]) -> bool {
-        false
+    fn refuses(&self, error: &Error, packed: &[u8]) -> bool {
+        self.writers.iter().any(|writer| SampleWriter::refuses(writer, error, packed))
     }
 
     fn finish(self: Box<Self>) -> Result<Vec<PathBuf>> {

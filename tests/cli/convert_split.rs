@@ -1,4 +1,4 @@
-//! `convert --split` and `--shuffle`.
+//! `convert --split`.
 
 use std::collections::BTreeSet;
 
@@ -62,24 +62,13 @@ fn lists_say_where_samples_go() {
 }
 
 #[test]
-fn shuffled_it_is_the_order_of_the_seed_for_any_number_of_parts() {
+fn it_is_the_same_split_for_any_number_of_parts() {
     let dir = with_samples(3000);
-    run(&dir, ["shuffle", "all.msgpack", "expected.msgpack", "--seed", "7"]).exits(0);
-    run(&dir, ["convert", "all.msgpack", "s.msgpack", "--shuffle", "--seed", "7"]).exits(0);
-    assert_same_dataset(&dir.path().join("expected.msgpack"), &dir.path().join("s.msgpack"));
-    for number in 1..=3 {
-        let part = format!("{number}/3");
-        let args =
-            ["convert", "all.msgpack", "p.msgpack", "--shuffle", "--seed=7", "--part", &part];
-        run(&dir, args).exits(0);
-    }
-    run(&dir, ["commit", "p.msgpack"]).exits(0);
-    assert_same_dataset(&dir.path().join("expected.msgpack"), &dir.path().join("p.msgpack"));
-
-    let both = ["--shuffle", "--split", "a=1,b=1"];
-    run(&dir, [&["convert", "all.msgpack", "x.msgpack"], &both[..]].concat()).exits(0);
+    let split = ["--split", "a=1,b=1"];
+    run(&dir, [&["convert", "all.msgpack", "x.msgpack"], &split[..]].concat()).exits(0);
     for number in ["2/2", "1/2"] {
-        let args = [&["convert", "all.msgpack", "y.msgpack", "--part", number], &both[..]].concat();
+        let args =
+            [&["convert", "all.msgpack", "y.msgpack", "--part", number], &split[..]].concat();
         run(&dir, args).exits(0);
     }
     run(&dir, ["commit", "y.msgpack"]).exits(0);
@@ -90,8 +79,30 @@ fn shuffled_it_is_the_order_of_the_seed_for_any_number_of_parts() {
     }
 }
 
+/// A conversion could also shuffle before the first release. Its parts are neither joined in another
+/// order nor removed.
 #[test]
-fn other_formats_are_made_of_what_was_split_and_shuffled() {
+fn parts_of_a_shuffle_are_left_to_the_version_that_wrote_them() {
+    let dir = with_samples(30);
+    run(&dir, ["convert", "all.msgpack", "x.msgpack", "--part", "1/1"]).exits(0);
+    let plan = dir.path().join("x.msgpack.parts/plan.json");
+    let mut json: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&plan).unwrap()).unwrap();
+    json.as_object_mut().unwrap().remove("checksum");
+    json["options"]["split"] = serde_json::json!({"shuffle": 7});
+    fs::write(&plan, json.to_string()).unwrap();
+    let parts = dir.path().join("x.msgpack.parts");
+    let before = snapshot(&parts);
+    let failed = run(&dir, ["commit", "x.msgpack"]).fails(2, "a field that is not known here");
+    assert!(failed.err.contains("by the version that wrote them"), "{failed:?}");
+    let mut after = snapshot(&parts);
+    after.retain(|file| before.contains(file));
+    assert_eq!(after, before);
+    assert!(!dir.path().join("x.msgpack").exists());
+}
+
+#[test]
+fn other_formats_are_made_of_what_was_split() {
     let dir = scratch();
     let lines: String = (0..40).map(|i| format!("{{\"key\":\"{i}\",\"n\":{i}}}\n")).collect();
     fs::write(dir.path().join("n.jsonl"), lines).unwrap();
@@ -99,10 +110,9 @@ fn other_formats_are_made_of_what_was_split_and_shuffled() {
     let failed = run(&dir, ["convert", "n.jsonl", "n.csv", "--split", "a=1,b=1"])
         .fails(2, "--split is for datasets, but the output is of another format");
     assert!(failed.err.contains("kiste convert each of them to DST"), "{failed:?}");
-    run(&dir, ["convert", "n.jsonl", "n.csv", "--shuffle"]).fails(2, "--shuffle is for datasets");
     assert_eq!(snapshot(dir.path()), before);
     // As the hint says.
-    run(&dir, ["convert", "n.jsonl", "some.msgpack", "--split", "a=1,b=1", "--shuffle"]).exits(0);
+    run(&dir, ["convert", "n.jsonl", "some.msgpack", "--split", "a=1,b=1"]).exits(0);
     let mut keys = Vec::new();
     for name in ["a", "b"] {
         let (from, to) = (format!("some-{name}.msgpack"), format!("{name}.csv"));

@@ -87,12 +87,7 @@ fn seen(path: &Path) -> Json {
 #[cfg(unix)]
 #[test]
 fn joining_again_never_replaces_what_came_meanwhile() {
-    for (target, more) in [
-        ("x.msgpack", &[][..]),
-        ("x.msgpack", &["--shuffle"]),
-        ("x.csv", &[]),
-        ("x", &["--to", "mds"]),
-    ] {
+    for (target, more) in [("x.msgpack", &[][..]), ("x.csv", &[]), ("x", &["--to", "mds"])] {
         let dir = scratch();
         write(&dir, "words.jsonl", WORDS);
         let parts = dir.path().join(format!("{target}.parts"));
@@ -288,9 +283,9 @@ fn nothing_is_left_to_resume_where_all_is_done() {
     let run_ = run(&dir, RESUME).exits(0);
     assert_eq!(run_.err, "x.msgpack: complete already, nothing to resume\n");
     assert_eq!(snapshot(dir.path()), before);
-    let shuffle = ["convert", "words.jsonl", "y.msgpack", "--shuffle", "--resume"];
-    run(&dir, shuffle).exits(0);
-    assert!(run(&dir, shuffle).exits(0).err.ends_with("complete already, nothing to resume\n"));
+    let split = ["convert", "words.jsonl", "y.msgpack", "--split", "a=1", "--resume"];
+    run(&dir, split).exits(0);
+    assert!(run(&dir, split).exits(0).err.ends_with("complete already, nothing to resume\n"));
     // What is no dataset is not taken for one.
     write(&dir, "z.msgpack", "no dataset");
     run(&dir, ["convert", "words.jsonl", "z.msgpack", "--resume"]).exits(2);
@@ -386,7 +381,6 @@ fn a_conversion_killed_at_any_early_moment_is_resumed() {
 type Ending = (&'static str, &'static [&'static str], &'static str);
 
 const DATASET: Ending = ("x.msgpack", &[], "x.msgpack.partial/lock");
-const SHUFFLE: Ending = ("x.msgpack", &["--shuffle"], "x.msgpack.partial/lock");
 const SPLIT: Ending = ("x.msgpack", &["--split", "a=1,b=1"], "x-a.msgpack.partial/lock");
 const FILE: Ending = ("x.csv", &[], "x.csv.partial/.kiste-lock");
 const TARS: Ending = ("x.tar", &["--to", "webdataset"], "x.tar.partial/.kiste-lock");
@@ -493,7 +487,6 @@ macro_rules! tidied_up {
 
 tidied_up! {
     a_commit_that_died_at_its_end_is_tidied_up_of_a_dataset: DATASET,
-    a_commit_that_died_at_its_end_is_tidied_up_of_a_shuffled_dataset: SHUFFLE,
     a_commit_that_died_at_its_end_is_tidied_up_of_a_split: SPLIT,
     a_commit_that_died_at_its_end_is_tidied_up_of_a_file: FILE,
     a_commit_that_died_at_its_end_is_tidied_up_of_tar_files: TARS,

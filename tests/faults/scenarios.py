@@ -148,8 +148,6 @@ SCENARIOS = [
              extras=("x.msgpack.quarantine.jsonl",)),
     Scenario("convert-split", "convert --split train=0.7,val=0.3 in.jsonl x.msgpack", setup=(SOURCE,),
              targets=("x-train.msgpack", "x-val.msgpack"), extras=("x.msgpack.parts",)),
-    Scenario("convert-shuffle", "convert --shuffle --seed 1 in.jsonl x.msgpack", setup=(SOURCE,),
-             extras=("x.msgpack.parts",)),
     Scenario("convert-arrays", "convert --arrays blpk --force a.msgpack x.msgpack", setup=(A, OLD)),
     Scenario("convert-resume", "convert --resume long.jsonl x.msgpack", setup=(LONG,),
              cut=Cut("convert --resume long.jsonl x.msgpack")),

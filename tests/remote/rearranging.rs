@@ -149,20 +149,22 @@ fn what_cannot_be_made_is_refused_before_any_work() {
 }
 
 #[test]
-fn conversions_that_split_or_shuffle_are_written_to_urls() {
+fn conversions_that_split_are_written_to_urls() {
     let both = Both::new();
     let source = both.path("a.jsonl");
     fs::write(&source, lines(1000)).unwrap();
-    let options = ["--split", "train=0.8,val=0.2", "--shuffle", "--seed", "9", "--lookup", "--crc"];
+    let options = ["--split", "train=0.8,val=0.2", "--lookup", "--crc"];
     let (here, there) = (both.path("cut.msgpack"), "s3://d/cut.msgpack");
     both.runs(&[&["convert", &source, &here], &options[..]].concat());
     both.runs(&[&["convert", &source, there], &options[..]].concat());
     both.assert_same("cut-train.msgpack");
     both.assert_same("cut-val.msgpack");
-    let (here, there) = (both.path("mixed.msgpack"), "s3://d/mixed.msgpack");
-    both.runs(&["convert", &both.path("set.msgpack"), &here, "--shuffle"]);
-    both.runs(&["convert", URL, there, "--shuffle"]);
-    both.assert_same("mixed.msgpack");
+    let some = ["--split", "train=1,val=1", "--limit", "300"];
+    let (here, there) = (both.path("some.msgpack"), "s3://d/some.msgpack");
+    both.runs(&[&["convert", &both.path("set.msgpack"), &here], &some[..]].concat());
+    both.runs(&[&["convert", URL, there], &some[..]].concat());
+    both.assert_same("some-train.msgpack");
+    both.assert_same("some-val.msgpack");
     // One of the two is there: neither is written, and no place stays taken.
     both.server.remove("/d/cut-train.msgpack.offsets");
     both.server.remove("/d/cut-train.msgpack");
@@ -170,9 +172,9 @@ fn conversions_that_split_or_shuffle_are_written_to_urls() {
     let error = both.fails(&[&["convert", &source, "s3://d/cut.msgpack"], &options[..]].concat());
     assert!(error.contains("exists already") && error.contains("cut-val"), "{error}");
     assert_eq!(both.server.names(), before);
-    // Bad input is found while samples are gathered, and nothing is published.
+    // Bad input ends all of it, and nothing is published.
     fs::write(&source, [&lines(1000)[..], b"{\n"].concat()).unwrap();
-    both.fails(&["convert", &source, "s3://d/bad.msgpack", "--shuffle"]);
+    both.fails(&["convert", &source, "s3://d/bad.msgpack", "--split", "a=1,b=1"]);
     assert_eq!(both.server.names(), before);
     assert_eq!(both.server.unfinished_uploads(), 0);
 }

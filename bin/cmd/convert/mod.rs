@@ -19,7 +19,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::monitor::Monitor;
 use crate::output::Output;
-use crate::rearrange::{Writing, tell_seed};
+use crate::rearrange::Writing;
 
 /// Convert raw data, other formats or datasets to a dataset; or a dataset to another format
 ///
@@ -182,7 +182,7 @@ pub(super) struct Samples {
     limit: Option<u64>,
 }
 
-/// Which dataset a sample goes to, and in which order samples are there.
+/// Which dataset a sample goes to.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Splitting")]
 struct Splitting {
@@ -197,12 +197,6 @@ struct Splitting {
     /// Text mixed into the hash; change it for a different split
     #[arg(long, value_name = "TEXT", requires = "split", default_value = "")]
     split_salt: String,
-    /// Write samples in random order; needs temporary space twice the size of the output
-    #[arg(long)]
-    shuffle: bool,
-    /// With --shuffle: the seed of the order
-    #[arg(long, value_name = "S", requires = "shuffle", default_value_t = 0)]
-    seed: u64,
     /// Size of a shard, where DST is NAME.shards.json, the manifest of a dataset of many files, which are
     /// written next to it [default: 2G, or with --part one shard per part]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -233,7 +227,7 @@ Examples:
   kiste convert crawl.jsonl crawl.msgpack --bad quarantine --resume
   kiste convert 'shards-{000..123}.tar' photos.msgpack --part 3/64
   kiste convert 'crawl-{000..999}.tar' crawl.shards.json --shard-size 2G --resume
-  kiste convert photos.msgpack some.msgpack --split train=0.9,val=0.1 --shuffle
+  kiste convert photos.msgpack some.msgpack --split train=0.9,val=0.1
   kiste convert big.msgpack small.msgpack --arrays blpk:zstd:5
 
 Exit codes: 0 done; 1 done but bad input was left out (--bad), or the input is damaged; 2 wrong \
@@ -242,7 +236,6 @@ usage or I/O error. A part that left out bad input exits with 0, and \"kiste com
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let (json, running) = (self.json, self.running.clone());
-        let seed = self.splitting.shuffle.then_some(self.splitting.seed);
         let mut monitor = Monitor::new(output);
         let conversion = self.conversion()?;
         if running.plan {
@@ -254,11 +247,7 @@ impl Args {
         }
         let report = conversion.run(&mut monitor)?;
         drop(monitor);
-        let exit = print::report(&report, json, output)?;
-        if let Some(seed) = seed.filter(|_| !report.was_complete) {
-            tell_seed(conversion.output(), seed, output);
-        }
-        Ok(exit)
+        print::report(&report, json, output)
     }
 
     /// What the arguments describe.
@@ -363,8 +352,7 @@ impl Splitting {
         let split = Split::new().salt(self.split_salt);
         let split = self.split.into_iter().fold(split, |all, (name, share)| all.ratio(name, share));
         let lists = self.split_list.into_iter();
-        let split = lists.fold(split, |all, (name, file)| all.list(name, file));
-        if self.shuffle { split.shuffle(self.seed) } else { split }
+        lists.fold(split, |all, (name, file)| all.list(name, file))
     }
 }
 

@@ -37,6 +37,8 @@ use super::staging::{
 };
 use super::{index, labels};
 
+#[cfg(feature = "convert")]
+mod concat;
 mod options;
 mod start;
 mod key_set;

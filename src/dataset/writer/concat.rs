@@ -1,0 +1,44 @@
+//! Whole datasets, one behind the other: no sample is decoded.
+
+use super::Writer;
+use crate::dataset::DatasetReader;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack::sample;
+
+impl Writer {
+    /// Adds all samples of a dataset as they are, in order. Their keys and where they begin come from its side
+    /// files; a key that is not the one that its sample begins with is an error. `hear` gets each sample before it
+    /// is added, and its error stops the copy.
+    ///
+    /// # Errors
+    ///
+    /// [`DuplicateKey`](ErrorKind::DuplicateKey) if a sample with one of the keys was written;
+    /// [`Damaged`](ErrorKind::Damaged) if the side files belong to other data; and those of reading.
+    pub(crate) fn write_dataset(
+        &mut self,
+        dataset: &DatasetReader,
+        mut hear: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        for (index, key) in dataset.keys().enumerate() {
+            let (key, packed) = (key?, dataset.get_raw(index)?);
+            hear(&packed)?;
+            if sample::likely_key(&packed) != key.as_bytes() {
+                self.expect_key(&packed, &key).map_err(|error| error.at(dataset.path()))?;
+            }
+            self.write_raw_unchecked(&key, &packed)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at all of a sample whose key is not its first field, or too long to be compared at once.
+    #[cold]
+    fn expect_key(&self, packed: &[u8], key: &str) -> Result<()> {
+        let found = match sample::check_sample(packed) {
+            Ok(found) if found == key => return Ok(()),
+            Ok(found) => format!("one with {found:?}"),
+            Err(error) => error.to_string(),
+        };
+        let message = format!("expected a sample with the key that .keys says, found {found}");
+        Err(Error::new(ErrorKind::Damaged, message).with_key(key))
+    }
+}

@@ -163,6 +163,18 @@ def test_random_operations_are_those_of_numpy(tmp_path, seed):
         same(packed[selection], copy.copy(model[selection]))
 
 
+def test_an_integer_and_a_list_apart_put_the_axis_of_the_list_first(tmp_path):
+    model = np.arange(3 * 4 * 5).reshape(3, 4, 5)
+    store = ki.ArrayStore.create(tmp_path / "x", model.shape, model.dtype, chunks=(2, 2, 2))
+    for selection in [(1, slice(None), [0, 1]), (1, slice(1, 3), [3, 4]), ([0, 1], slice(None, None, -1), 2)]:
+        store[...] = model
+        expected, value = model.copy(), -np.arange(model[selection].size).reshape(model[selection].shape)
+        expected[selection] = value
+        store[selection] = value
+        same(store[...], expected)
+        same(store[selection], value)
+
+
 def test_selections_that_do_not_exist_are_index_errors(tmp_path):
     store = ki.ArrayStore.create(tmp_path / "x", (4, 3), "i4", chunks=(2, 2))
     packed = ki.PackedArray.pack(np.zeros((4, 3)))

@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-use kiste::array::{ArrayOptions, ChunkedArray};
+use kiste::array::{ArrayOptions, ChunkedArray, Index, Selection, StagedArray};
 use kiste::storage::MemoryStorage;
-use kiste::value::DType;
-use ndarray::{Array2, ArrayD, Axis, Slice};
+use kiste::value::{DType, NdArray};
+use ndarray::{Array, Array2, ArrayD, Axis, Slice};
 
 use super::{open, options, root};
 use crate::support::{Random, snapshot};
@@ -155,4 +155,46 @@ fn what_is_cut_off_and_comes_back_at_once_is_fill() {
     let array = open(&storage);
     assert_eq!(array.get::<f64>((40.., ..)).unwrap().sum(), 100.0);
     assert_eq!(array.get::<f64>((..40, ..)).unwrap(), numbers(40, 100).into_dyn());
+}
+
+/// Every selection of three integers, slices, lists, ellipses and new axes: an assignment that is written band
+/// by band is the one that memory shows. A list of even steps is a slice to the plan, but its axis may be the
+/// first of the value.
+#[test]
+fn an_assignment_to_any_selection_is_that_of_a_staged_array() {
+    let parts: Vec<Index> = vec![
+        Index::At(1),
+        Index::range(None, None, 1),
+        Index::range(Some(3), Some(0), -1),
+        vec![0isize, 1].into(),
+        vec![1isize, 0].into(),
+        Index::NewAxis,
+        Index::Ellipsis,
+    ];
+    let shape = [3, 4, 5, 2];
+    let plain = Array::from_iter(0..120i32).into_shape_with_order(shape).unwrap();
+    let storage = MemoryStorage::new();
+    let create = options(&storage).chunk_shape([2, 2, 2, 2]);
+    let mut store = create.create(root(), DType::of::<i32>(), &shape).unwrap();
+    let (mut tried, mut moved) = (0, 0);
+    for number in 0..parts.len().pow(3) {
+        let digit = |at: u32| number / parts.len().pow(at) % parts.len();
+        let chosen: Vec<Index> = (0..3).map(|at| parts[digit(at)].clone()).collect();
+        let selection = Selection::from(chosen);
+        let mut staged =
+            StagedArray::new(&shape, &[2, 2, 2, 2], DType::of::<i32>(), &[0; 4]).unwrap();
+        staged.set(.., &plain).unwrap();
+        let Ok(there) = staged.read(selection.clone()) else { continue };
+        let count = there.shape().iter().product::<usize>() as i32;
+        let value = Array::from_iter(-count..0).into_shape_with_order(there.shape()).unwrap();
+        staged.set(selection.clone(), &value).unwrap();
+        store.put(.., &NdArray::from_ndarray(&plain), "before").unwrap();
+        store.put(selection.clone(), &NdArray::from_ndarray(&value), "after").unwrap();
+        let expected = staged.read(Selection::all()).unwrap();
+        let found = store.array().read(Selection::all()).unwrap();
+        assert_eq!(found.c_bytes(), expected.c_bytes(), "{selection:?}");
+        tried += 1;
+        moved += usize::from(there.shape().first() == Some(&2));
+    }
+    assert!(tried > 200 && moved > 20, "{tried} {moved}");
 }

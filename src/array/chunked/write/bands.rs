@@ -140,9 +140,12 @@ struct Lines {
 impl Lines {
     /// Those of a selection of integers and slices; `None` for others, and without axes.
     fn of(resolved: &Resolved) -> Option<Lines> {
-        let ranges = resolved.axes.iter().filter(|axis| matches!(axis, Axis::Range { .. })).count();
-        // With a new axis there are more.
-        if ranges != resolved.shape.len() {
+        let ranges = resolved.axes.iter().zip(&resolved.views);
+        let ranges = ranges.filter(|(axis, _)| matches!(axis, Axis::Range { .. }));
+        // A new axis is one more. A list of even steps is a range too, but next to an integer its axis may be
+        // the first of the value, as in NumPy.
+        let in_order = ranges.clone().enumerate().all(|(at, (_, view))| view.axes == (at..at + 1));
+        if !in_order || ranges.count() != resolved.shape.len() {
             return None;
         }
         let (axis, view) = (resolved.axes.first()?, resolved.views.first()?);

@@ -119,7 +119,7 @@
 //! | `convert` | [`convert`]; `formats`, `images`, `parquet` and `zip` add formats |
 //! | `stat`, `datasets`, `burn` | the modules of these names |
 //! | `remote` | datasets by URL: S3, Google Cloud Storage, Azure, HTTP |
-//! | `c-blosc` | Blosc by its C library |
+//! | `c-blosc` | Blosc by its C library, which also writes BloscLZ, LZ4HC and Zstandard |
 //! | `cli` (default) | the command and what it needs |
 //!
 //! # Costs

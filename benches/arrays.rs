@@ -1,6 +1,6 @@
 //! What do whole operations on a chunked array cost? Our side of `arrays_peers.py`, which compares.
 //!
-//! `cargo bench --bench arrays -- DIR LAYOUT ROWS COLUMNS CHUNK TIMES`: the array has `ROWS` ×
+//! `cargo bench --features c-blosc --bench arrays -- DIR LAYOUT ROWS COLUMNS CHUNK TIMES`: the array has `ROWS` ×
 //! `COLUMNS` elements of type float32 in chunks of `CHUNK` × `CHUNK`. A line of JSON for each
 //! operation, the best of `TIMES`: in a directory (lz4, level 5, bytes shuffled, not synced), and
 //! staged in memory.

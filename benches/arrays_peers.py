@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How does a chunked array compare with zarrs, zarr-python, h5py, b2nd and versioned-hdf5?
 
-    cargo bench --bench arrays --no-run
+    cargo bench --features c-blosc --bench arrays --no-run
     (cd benches/zarrs && cargo build --release)
     pip install numpy zarr h5py hdf5plugin blosc2 versioned-hdf5     # those that are there take part
     python benches/arrays_peers.py KISTE ZARRS [--times N] [--dir DIR] [--quick]

@@ -1,6 +1,6 @@
 //! How fast are Blosc chunks written and read, compared with copying the same bytes?
 //!
-//! `cargo bench --bench blosc [-- CODEC]`: chunks of 1 MiB of `f8` at level 5, on one thread; the
+//! `cargo bench --features c-blosc --bench blosc [-- CODEC]`: chunks of 1 MiB of `f8` at level 5, on one thread; the
 //! best of some rounds. `BLOSC_DATA` is `walk` (the default: sums of small steps), `ramp`, `zeros`,
 //! `noise`, or the path of a file whose first mebibyte is taken.
 //!

@@ -1,6 +1,6 @@
 //! What does an array in a directory cost over its codec, and over copying the same bytes?
 //!
-//! `cargo bench --bench chunked [-- MEGABYTES]`; without an argument 256. Everything is in the page
+//! `cargo bench --features c-blosc --bench chunked [-- MEGABYTES]`; without an argument 256. Everything is in the page
 //! cache and nothing waits for a disk, except where it says so. Each figure is the best of five.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 

@@ -1,6 +1,6 @@
 //! What does an array in a container cost compared with its plain bytes: small, large, one row?
 //!
-//! `cargo bench --bench packed`. Small arrays are a field of a sample; a large one is a file.
+//! `cargo bench --features c-blosc --bench packed`. Small arrays are a field of a sample; a large one is a file.
 //! Ratios are to a copy of the same bytes.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 

@@ -1,6 +1,6 @@
 """The table of the Bloscpack paper (Haenel, EuroSciPy 2013, arXiv 1404.6383), with kiste in it.
 
-    cargo build --profile dist --example paper
+    cargo build --profile dist --features c-blosc --example paper
     python benches/paper.py                                   # all of it, some minutes
     python benches/paper.py --sizes small --threads 1         # a part of it
     python benches/paper.py --only kiste,bloscpack-7 --rounds 5

@@ -1,6 +1,6 @@
 //! How close is a staged array to copying the same bytes, and what does a call cost, and a chunk?
 //!
-//! `cargo bench --bench staged`. Everything is in memory and was touched before; each number is the
+//! `cargo bench --features c-blosc --bench staged`. Everything is in memory and was touched before; each number is the
 //! best of many runs. "memcpy" copies as many bytes between two such arrays.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 

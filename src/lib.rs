@@ -96,7 +96,6 @@
 //! | [`rearrange`] | shuffle, split, merge and compare datasets |
 //! | `stat` | statistics of a dataset: sizes, types, classes, images (feature `stat`) |
 //! | `datasets` | a catalogue of well-known data sets (feature `datasets`) |
-//! | `burn` | readers as datasets of Burn, columns as its tensors (feature `burn`) |
 //! | [`mod@format`] | the formats alone: bytes to values and back |
 //! | [`value`] | arrays and element types as in NumPy; [`serde_ndarray`] for fields of structs |
 //! | [`storage`] | where bytes live, and how a new file takes the place of an old one |
@@ -117,9 +116,9 @@
 //! | `readers` | [`reader::DirectoryReader`], [`reader::ListReader`], [`natural_order`] |
 //! | `arrays` | [`mod@array`], [`value`], [`rearrange`], [`loader::Columns`], all of [`mod@format`] |
 //! | `convert` | [`convert`]; `formats`, `images`, `parquet` and `zip` add formats |
-//! | `stat`, `datasets`, `burn` | the modules of these names |
+//! | `stat`, `datasets` | the modules of these names |
 //! | `remote` | datasets by URL: S3, Google Cloud Storage, Azure, HTTP |
-//! | `c-blosc` | Blosc by its C library |
+//! | `c-blosc` | Blosc by its C library, which also writes BloscLZ, LZ4HC and Zstandard |
 //! | `cli` (default) | the command and what it needs |
 //!
 //! # Costs
@@ -176,8 +175,6 @@ pub mod sampler;
 #[cfg(feature = "images")]
 pub mod image;
 pub mod loader;
-#[cfg(feature = "burn")]
-pub mod burn;
 #[cfg(feature = "arrays")]
 pub mod rearrange;
 #[cfg(feature = "stat")]

@@ -15,7 +15,7 @@ const FLOORS: &[&[&str]] = &[
     &["value"],
     &["format", "storage", "sampler"],
     &["dataset", "reader", "array", "image"],
-    &["convert", "rearrange", "stat", "loader", "burn"],
+    &["convert", "rearrange", "stat", "loader"],
     &["datasets"],
 ];
 

@@ -48,5 +48,3 @@ mod cli;
 mod hostile;
 #[cfg(all(feature = "cli", unix))]
 mod claims;
-#[cfg(feature = "burn")]
-mod burn;

@@ -63,7 +63,8 @@ fn the_defaults_are_those_of_bloscpack() {
     });
     assert_eq!(found["header"], header);
     let chunk = &found["first_chunk"];
-    assert_eq!((&chunk["codec"], &chunk["shuffle"]), (&"blosclz".into(), &"byte".into()));
+    let codec = if cfg!(feature = "c-blosc") { "blosclz" } else { "lz4" };
+    assert_eq!((&chunk["codec"], &chunk["shuffle"]), (&codec.into(), &"byte".into()));
     assert_eq!(found["offsets"][0], 32 + 33 * 8);
     assert_eq!(found["nbytes"], 2_400_000);
 }
@@ -168,6 +169,9 @@ fn every_option_comes_back() {
     .into_iter()
     .enumerate()
     {
+        if matches!(options, ["-c", "lz4hc" | "zstd", ..]) && !cfg!(feature = "c-blosc") {
+            continue;
+        }
         let file = format!("{at}.blp");
         run(&dir, [&["blpk", "c"], options, &["data.dat", &file]].concat()).quietly();
         let back = piped(&dir, &["d", &file, "-"], b"");
@@ -178,7 +182,30 @@ fn every_option_comes_back() {
     let sizes = found.map(|header| header["chunk_size"].as_u64().unwrap());
     assert_eq!(sizes, [2_400_000, 512 << 10, 256 << 10]);
     assert_eq!(info(&dir, "5.blp")["offsets"], serde_json::json!([]));
-    assert_eq!(info(&dir, "8.blp")["first_chunk"]["shuffle"], "bit");
+    if cfg!(feature = "c-blosc") {
+        assert_eq!(info(&dir, "8.blp")["first_chunk"]["shuffle"], "bit");
+    }
+}
+
+/// What the C library writes is still read.
+#[test]
+#[cfg(not(feature = "c-blosc"))]
+fn a_build_without_c_says_which_codecs_it_cannot_write() {
+    let (dir, _) = with_data();
+    let before = names(dir.path());
+    let create = ["array", "create", "a", "--dtype", "<f4", "--shape", "0,4", "--codec", "zstd"];
+    let convert = ["convert", "data.dat", "out.msgpack", "--arrays", "blpk:zstd:5"];
+    for args in [&["blpk", "c", "-c", "zstd", "data.dat"][..], &create, &convert] {
+        let told = run(&dir, args).exits(2);
+        assert!(told.err.contains("expected lz4 or zlib, which are written"), "{told:?}");
+        assert!(told.err.contains("the feature c-blosc, found zstd"), "{told:?}");
+    }
+    assert_eq!(names(dir.path()), before);
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bloscpack-0.16.0/bytes");
+    for codec in ["blosclz", "lz4hc", "zstd"] {
+        let file = format!("{fixtures}/big_{codec}_s1.blp");
+        assert!(!piped(&dir, &["d", &file, "-"], b"").is_empty(), "{codec}");
+    }
 }
 
 #[test]
@@ -300,7 +327,8 @@ fn metadata_that_is_no_json_is_refused() {
 #[test]
 fn appended_is_what_is_appended() {
     let (dir, data) = with_data();
-    run(&dir, ["blpk", "c", "-z", "300K", "-c", "zstd", "data.dat"]).quietly();
+    let codec = if cfg!(feature = "c-blosc") { "zstd" } else { "zlib" };
+    run(&dir, ["blpk", "c", "-z", "300K", "-c", codec, "data.dat"]).quietly();
     for size in [0, 1, 5000, 1_000_000] {
         fs::write(dir.path().join("new"), &data[..size]).unwrap();
         run(&dir, ["blpk", "a", "data.dat.blp", "new"]).quietly();
@@ -310,7 +338,7 @@ fn appended_is_what_is_appended() {
     assert!(piped(&dir, &["d", "data.dat.blp", "-"], b"") == expected);
     let found = info(&dir, "data.dat.blp");
     assert_eq!(found["nbytes"], expected.len());
-    assert_eq!(found["first_chunk"]["codec"], "zstd");
+    assert_eq!(found["first_chunk"]["codec"], codec);
     run(&dir, ["blpk", "i", "--verify", "data.dat.blp"]).quietly();
 
     run(&dir, ["blpk", "c", "-o", "data.dat", "closed.blp"]).quietly();

@@ -1,6 +1,6 @@
 """Do bcolz and kiste open each other's directories?
 
-    cargo test --test main --no-run
+    cargo test --features c-blosc --test main --no-run
     python tests/compat/python_bcolz.py [SEED [COUNT]]
 
 Needs the real bcolz 1.2.1, which NumPy left behind: Python 3.7, `numpy<1.20`, `cython<3`,

@@ -1,6 +1,6 @@
 """Do Python and kiste understand each other's packed arrays?
 
-    cargo build
+    cargo build --features c-blosc
     python tests/compat/python_packed.py target/debug/kiste [SEED [COUNT]]
 
 Needs the real Python datadings and bloscpack; the tests of `kiste` do not run this, people do.

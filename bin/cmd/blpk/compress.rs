@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kiste::array::{PackOptions, read_metadata, read_npy_header};
-use kiste::format::blosc::{Codec, Shuffle};
+use kiste::format::blosc::{Codec, Params, Shuffle};
 use kiste::format::bloscpack::{ArrayMetadata, Checksum};
 use kiste::format::numpy::npy;
 use kiste::storage::{LocalStorage, ScratchDir};
@@ -32,8 +32,8 @@ pub(super) struct Args {
     #[command(flatten)]
     blosc: Blosc,
     /// Codec
-    #[arg(long, short, value_name = "CODEC", default_value = "blosclz", help_heading = "Blosc")]
-    #[arg(value_parser = codecs())]
+    #[arg(long, short, value_name = "CODEC", default_value_t = Params::default().codec)]
+    #[arg(value_parser = codecs(), help_heading = "Blosc")]
     codec: Codec,
     #[command(flatten)]
     bloscpack: Bloscpack,

@@ -188,7 +188,11 @@ fn at(path: &Path) -> impl Fn(kiste::Error) -> Failure + '_ {
             return error.into();
         }
         let kind = error.kind();
-        let failure = Failure::from(error.at(path)).without_hint();
+        let failure = Failure::from(error.at(path));
+        if kind == ErrorKind::Unsupported {
+            return failure;
+        }
+        let failure = failure.without_hint();
         let name = quoted(path);
         match kind {
             ErrorKind::AlreadyExists => failure.hint("--force replaces it"),

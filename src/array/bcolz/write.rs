@@ -258,7 +258,7 @@ impl Column {
             blocksize: None,
         };
         let largest = rows.min(chunklen) * row;
-        params.check(largest as usize).map_err(|error| invalid(error.to_string()))?;
+        params.check(largest as usize)?;
         let shuffle = match options.shuffle {
             Shuffle::None => 0,
             Shuffle::Byte => 1,
@@ -315,8 +315,7 @@ impl Column {
     fn finish(&mut self, dir: &Path, storage: &dyn Storage) -> Result<()> {
         if !self.buffer.is_empty() {
             let mut chunk = Vec::new();
-            blosc::compress(&self.params, &self.buffer, &mut chunk)
-                .map_err(|error| invalid(error.to_string()))?;
+            blosc::compress(&self.params, &self.buffer, &mut chunk)?;
             self.write_chunk(&chunk, dir, storage)?;
         }
         let full = self.layout.chunklen().saturating_mul(self.layout.row_bytes());

@@ -40,7 +40,7 @@ pub(super) fn storage_of(
         shuffle: options.shuffle,
         ..Params::default()
     };
-    params.check(chunk_bytes).map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))?;
+    params.check(chunk_bytes)?;
     if options.room > 0 && options.versioned {
         let message = "expected no room in a versioned array, whose chunks never change";
         return Err(Error::new(ErrorKind::Invalid, message));

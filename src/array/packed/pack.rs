@@ -312,7 +312,7 @@ impl PackOptions {
     ) -> Result<Job> {
         let chunk_size = self.chunk_size_for(len, item, row)?;
         let params = Params { typesize, ..self.params.clone() };
-        params.check(chunk_size).map_err(|error| invalid(error.to_string()))?;
+        params.check(chunk_size)?;
         let nchunks = len.div_ceil(chunk_size.max(1)).max(1) as u64;
         let header = Header {
             offsets: self.offsets,

@@ -389,7 +389,7 @@ fn options(codec: Option<&str>, level: Option<&str>, shuffle: Option<&str>) -> R
     let mut options = PackOptions::compact();
     let mut params = Params::default();
     if let Some(name) = codec {
-        params.codec = name.parse::<Codec>().map_err(|error| invalid(error.to_string()))?;
+        params.codec = name.parse::<Codec>()?;
         options = options.codec(params.codec);
     }
     if let Some(level) = level {
@@ -409,7 +409,7 @@ fn options(codec: Option<&str>, level: Option<&str>, shuffle: Option<&str>) -> R
             }
         });
     }
-    params.check(0).map_err(|error| invalid(error.to_string()))?;
+    params.check(0)?;
     Ok(options)
 }
 

@@ -15,7 +15,6 @@ use crate::format::numpy::npy;
 
 use super::pack::{PackOptions, refused};
 use super::workers::{on_threads, pipeline, window};
-use crate::array::selection::invalid;
 
 /// Writes a container of bytes whose number is not known in advance.
 ///
@@ -97,7 +96,7 @@ impl<W: Write + Seek> PackedWriter<W> {
     fn push(&mut self) -> io::Result<()> {
         self.chunk.clear();
         let done = self.scratch.compress(&self.params, &self.pending, &mut self.chunk);
-        done.map_err(|error| io::Error::other(invalid(error.to_string())))?;
+        done.map_err(|error| io::Error::other(Error::from(error)))?;
         let digest =
             self.encoder.push(&self.chunk).map_err(|error| io::Error::other(refused(error)))?;
         self.pending.clear();

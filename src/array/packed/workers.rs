@@ -4,7 +4,6 @@ use std::cell::RefCell;
 
 use rayon::prelude::*;
 
-use crate::array::selection::invalid;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{Params, Scratch};
 
@@ -62,7 +61,8 @@ pub(crate) fn compress(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    scratch.compress(params, bytes, out).map(drop).map_err(|error| invalid(error.to_string()))
+    scratch.compress(params, bytes, out)?;
+    Ok(())
 }
 
 /// Runs `work` on this many threads; 0 means rayon's pool.

@@ -17,7 +17,7 @@ const BATCH: (usize, usize) = (1 << 12, 1 << 18);
 /// Batches that wait for the thread.
 const QUEUE: usize = 16;
 /// The most keys whose hashes are kept in memory, which takes 32 bytes each. The others are hashed at the end.
-const MOST: usize = 1 << 21;
+const MOST: usize = if cfg!(test) { 1 << 16 } else { 1 << 21 };
 
 /// The hashes of the first keys of a dataset: under the first salt, for `.lookup`, and for the filter.
 #[derive(Default)]

@@ -34,6 +34,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use super::FormatError;
+use crate::error::{Error, ErrorKind, Remedy};
 
 mod header;
 mod validate;
@@ -228,7 +229,7 @@ impl fmt::Display for EncodeError {
             }
             EncodeError::Unsupported(codec) => write!(
                 f,
-                "expected lz4 or zlib, which can be written without the C library, found {codec}"
+                "expected lz4 or zlib, which are written without the feature c-blosc, found {codec}"
             ),
             EncodeError::Level(level) => write!(f, "expected a level of 0 to 9, found {level}"),
             EncodeError::TypeSize(size) => {
@@ -245,6 +246,18 @@ impl fmt::Display for EncodeError {
 }
 
 impl std::error::Error for EncodeError {}
+
+impl From<EncodeError> for Error {
+    fn from(error: EncodeError) -> Error {
+        let message = error.to_string();
+        match error {
+            EncodeError::Unsupported(codec) if codec != Codec::Snappy => {
+                Error::new(ErrorKind::Unsupported, message).with_remedy(Remedy::Feature("c-blosc"))
+            }
+            _ => Error::new(ErrorKind::Invalid, message),
+        }
+    }
+}
 
 /// Appends one chunk to `out` and returns its length, which is at most 16 more than that of
 /// `bytes`.

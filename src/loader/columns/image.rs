@@ -3,13 +3,9 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-#[cfg(feature = "burn")]
-use super::ColumnBatch;
-use super::{Columns, FixedColumn, Source, unfit};
+use super::{ColumnBatch, Columns, FixedColumn, Source, unfit};
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(feature = "burn")]
-use crate::image::PixelType;
-use crate::image::{Header, Pipeline, Pixel, Plan, Recipe, Scratch};
+use crate::image::{Header, Pipeline, Pixel, PixelType, Plan, Recipe, Scratch};
 use crate::loader::batch::Record;
 use crate::value::Element;
 
@@ -126,10 +122,9 @@ impl Columns {
     }
 }
 
-#[cfg(feature = "burn")]
 impl ColumnBatch {
-    /// Whether a column of `u16` has the bits of bfloat16.
-    pub(crate) fn has_bfloat16(&self, name: &str) -> bool {
+    /// Whether a column of `u16` has the bits of bfloat16, as after the step `to(bf16)` of a pipeline.
+    pub fn has_bfloat16(&self, name: &str) -> bool {
         let column = self.columns.0.iter().find(|(known, _)| known == name);
         let images = column.and_then(|(_, column)| column.images());
         images.is_some_and(|images| images.pipeline.output().0 == PixelType::Bf16)

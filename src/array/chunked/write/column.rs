@@ -131,9 +131,9 @@ impl<'a> ColumnWriter<'a> {
             let before = before.and_then(|before| table.find(before.get()));
             self.compare(*number, before, new, table, &seen).transpose()
         };
-        let changed: std::result::Result<Vec<Changed>, _> =
+        let changed: std::result::Result<Vec<Changed>, blosc::EncodeError> =
             base.run(|| batch.par_iter().filter_map(compare).collect());
-        let mut changed = changed.map_err(|e| Error::new(ErrorKind::Unsupported, e.to_string()))?;
+        let mut changed = changed?;
         let packed = changed.iter_mut().filter_map(|one| Some((one.hash?, one.packed.take()?)));
         let mut packed: HashMap<Digest, Vec<u8>, RandomState> = packed.collect();
         // In the order of the changes, no matter which thread was first: the files are always the

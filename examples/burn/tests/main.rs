@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use burn_dataset::Dataset;
 use burn_dataset::transform::{Mapper, MapperDataset, PartialDataset};
 use burn_std::{DType, TensorData};
-use kiste::burn::BurnDataset;
 use kiste::loader::{ColumnBatch, Columns, Loader, Padded};
 use kiste::reader::{ListReader, Location, Reader, ReaderExt};
 use kiste::sampler::Sequential;
 use kiste::{DatasetReader, Error, ErrorKind};
+use kiste_burn::{BurnDataset, tensor_data};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ struct Digit {
 }
 
 fn digits() -> DatasetReader {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets/digits/digits.msgpack");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../datasets/digits/digits.msgpack");
     DatasetReader::open(path).unwrap()
 }
 
@@ -128,7 +128,7 @@ fn is_like<T: kiste::loader::Element + burn_std::Element>(
     batch: &ColumnBatch,
     name: &str,
 ) -> TensorData {
-    let (data, array) = (batch.tensor_data(name).unwrap(), batch.array::<T>(name).unwrap());
+    let (data, array) = (tensor_data(batch, name).unwrap(), batch.array::<T>(name).unwrap());
     assert_eq!(&data.shape()[..], array.shape());
     assert_eq!(data.as_slice::<T>().unwrap(), batch.values::<T>(name).unwrap());
     data
@@ -152,7 +152,7 @@ fn columns_of_numbers_are_tensors_of_their_type() {
     assert_eq!(&is_like::<u8>(&batch, "twice").shape()[..], [7, 2]);
     assert_eq!(&is_like::<f64>(&batch, "half").shape()[..], [7, 3, 1]);
     for name in ["image", "absent"] {
-        let error = batch.tensor_data(name).unwrap_err();
+        let error = tensor_data(&batch, name).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains(name), "{error}");
     }
@@ -176,7 +176,6 @@ struct Tokens {
 }
 
 /// As a network takes them: samples, channels, rows and columns.
-#[cfg(feature = "images")]
 #[test]
 fn images_are_tensors_of_four_dimensions() {
     let pipeline = |to: &str| format!("decode(gray) | center_crop(24) | {to}").parse().unwrap();
@@ -191,7 +190,7 @@ fn images_are_tensors_of_four_dimensions() {
     assert_eq!(is_like::<half::f16>(&batch, "half").dtype(), DType::F16);
     assert_eq!(&is_like::<u8>(&batch, "plain").shape()[..], [7, 24, 24, 1]);
     // The bits of bfloat16 are numbers of it.
-    let brain = batch.tensor_data("brain").unwrap();
+    let brain = tensor_data(&batch, "brain").unwrap();
     assert_eq!((&brain.shape()[..], brain.dtype()), (&[7, 1, 24, 24][..], DType::BF16));
     let rounded =
         images.as_slice::<f32>().unwrap().iter().map(|&value| half::bf16::from_f32(value));

@@ -540,9 +540,8 @@ impl fmt::Display for Error {
             write!(f, "{option} ")?;
         }
         f.write_str(&self.reason())?;
-        match step {
-            Some((epoch, step)) => write!(f, ", in step {step} of epoch {epoch}")?,
-            None => {}
+        if let Some((epoch, step)) = step {
+            write!(f, ", in step {step} of epoch {epoch}")?;
         }
         let mut source = std::error::Error::source(self).filter(|_| f.alternate());
         while let Some(error) = source {

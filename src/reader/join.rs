@@ -28,7 +28,7 @@ pub enum Shared {
 ///
 /// ```
 /// use std::collections::BTreeMap;
-/// use kiste::reader::{ListReader, ReaderExt, Shared};
+/// use kiste::reader::{ListReader, Reader, ReaderExt, Shared};
 ///
 /// let images = ListReader::pack([BTreeMap::from([("key", "a"), ("image", "…"), ("by", "me")])])?;
 /// let labels = ListReader::pack([BTreeMap::from([("key", "a"), ("kind", "cat"), ("by", "you")])])?;

@@ -152,7 +152,7 @@ fn epoch(args: &Args, workload: &Workload, reader: DatasetReader) -> Res<Option<
         let loader = Loader::options(reader.clone(), Shuffle::new(samples, args.seed))
             .batch_size(args.batch as u64)
             .threads(args.workers)
-            .resume(State { epoch, position: 0 })
+            .resume(State::new(epoch, 0))
             .epochs(1)
             .columns(columns)?;
         let (mut items, mut bytes, mut labels, mut distance) = (0, 0, 0i64, 0u64);

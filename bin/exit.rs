@@ -129,9 +129,8 @@ impl From<serde_json::Error> for Failure {
 
 /// The error in one line, the words of the operating system in the style of the others.
 fn plain(error: &kiste::Error) -> String {
-    let text = error.to_string();
-    let source = std::error::Error::source(error);
-    match source.and_then(|source| source.downcast_ref::<io::Error>()) {
+    let text = format!("{error:#}");
+    match error.get_ref().and_then(|source| source.downcast_ref::<io::Error>()) {
         Some(io) => text.replace(&io.to_string(), &plain_io(io)),
         None => text,
     }

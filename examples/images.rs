@@ -55,7 +55,7 @@ pub(crate) fn run(epochs: u64) -> Res<f64> {
     let (train, test) = split(Path::new(DIGITS))?;
     println!("{} pictures to train with, {} to test with", train.len(), test.len());
     let start = State::default();
-    let end = State { epoch: epochs, position: 0 };
+    let end = State::new(epochs, 0);
 
     println!("\nwithout a pause: 1 rank, 2 threads");
     let mut model = Model::new();
@@ -65,7 +65,7 @@ pub(crate) fn run(epochs: u64) -> Res<f64> {
 
     println!("\nwith a pause: 1 rank, 1 thread");
     let mut paused = Model::new();
-    let pause = State { epoch: epochs / 2, position: 1600 };
+    let pause = State::new(epochs / 2, 1600);
     let state = Run { ranks: 1, threads: 1 }.train(&mut paused, &train, &test, start, pause)?;
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("checkpoint.json");
@@ -127,15 +127,17 @@ impl Run {
                 .batch_size((STEP / self.ranks) as u64)
                 .tail(Tail::Drop) // all steps are full
                 .threads(self.threads)
-                .resume(start);
+                .resume(start)
+                .until(end);
             loaders.push(options.columns(columns(TRAIN)?)?);
         }
         let (mut state, mut loss, mut steps) = (start, 0.0, 0);
-        while state != end {
+        'training: loop {
             let mut gradient = zeros();
             for loader in &mut loaders {
-                // There is always a next one: without `epochs(…)` a loader goes on for ever.
-                let batch = loader.next().ok_or("no more batches")??;
+                // All ranks end with the same step, since all steps are full.
+                let Some(batch) = loader.next() else { break 'training };
+                let batch = batch?;
                 loss += model.gradient(&batch.data, &mut gradient)?;
             }
             model.step(&gradient);
@@ -149,7 +151,7 @@ impl Run {
             }
             state = after;
         }
-        Ok(state) // dropping the loaders ends their threads, in the middle of an epoch too
+        Ok(state)
     }
 }
 

@@ -60,6 +60,8 @@ pub enum ErrorKind {
     Io,
     /// The caller stopped it, through a [`Monitor`](crate::convert::Monitor).
     Cancelled,
+    /// An error of the caller's own code, such as a closure that decodes: see [`Error::other`].
+    Other,
 }
 
 /// What a caller can do about an error, if known. It is data: the command words it with its options, and
@@ -167,6 +169,22 @@ pub enum Remedy {
 /// assert_eq!(err.kind(), kiste::ErrorKind::NotFound);
 /// assert!(err.to_string().starts_with("no/such.msgpack: "));
 /// ```
+///
+/// # Causes
+///
+/// The line usually has the words of the cause in it, such as those of the operating system.
+/// [`source`](std::error::Error::source) is the next cause that is *not* in the line, so that a program
+/// that prints the whole chain, as `anyhow` does, prints each cause once. `{:#}` prints that chain as one
+/// line. [`get_ref`](Self::get_ref) is the direct cause, in the line or not.
+///
+/// ```
+/// use std::error::Error as _;
+///
+/// let err = kiste::DatasetReader::open("no/such.msgpack").unwrap_err();
+/// assert!(err.source().is_none()); // it is said
+/// let cause = err.get_ref().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+/// assert_eq!(cause.unwrap().kind(), std::io::ErrorKind::NotFound);
+/// ```
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -215,18 +233,7 @@ impl Error {
     /// An error of the operating system at a file. One that was made of an error of this crate
     /// becomes that error again.
     pub fn io(path: impl AsRef<Path>, source: io::Error) -> Error {
-        let source = match source.downcast::<Error>() {
-            Ok(error) => return error.at(path),
-            Err(source) => source,
-        };
-        let kind = match source.kind() {
-            io::ErrorKind::NotFound => ErrorKind::NotFound,
-            io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
-            _ => ErrorKind::Io,
-        };
-        let mut error = Error::new(kind, source.to_string()).at(path);
-        error.0.source = Some(Box::new(source));
-        error
+        Error::of_io(source).at(path)
     }
 
     /// An error of the operating system that concerns no file; `action` is what failed. One that was made of
@@ -237,6 +244,48 @@ impl Error {
             Err(source) => source,
         };
         Error::new(ErrorKind::Io, format!("{action}: {source}")).with_source(source)
+    }
+
+    /// Any error, as one of this crate: that of a decoder, say, in a closure of a
+    /// [loader](crate::loader::LoaderOptions::map). It is kept as the cause
+    /// ([`get_ref`](Self::get_ref)). One of this crate becomes that error again, and one of the operating
+    /// system has the kind that [`io`](Self::io) gives it; all others are [`Other`](ErrorKind::Other).
+    ///
+    /// ```
+    /// use kiste::{Error, ErrorKind};
+    ///
+    /// fn number(text: &str) -> kiste::Result<u64> {
+    ///     text.parse().map_err(Error::other)
+    /// }
+    /// let error = number("one").unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Other);
+    /// assert_eq!(error.to_string(), "invalid digit found in string");
+    /// assert!(error.get_ref().unwrap().is::<std::num::ParseIntError>());
+    /// ```
+    pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        let error = match error.into().downcast::<Error>() {
+            Ok(error) => return *error,
+            Err(error) => error,
+        };
+        let error = match error.downcast::<io::Error>() {
+            Ok(error) => return Error::of_io(*error),
+            Err(error) => error,
+        };
+        Error::new(ErrorKind::Other, error.to_string()).with_source(error)
+    }
+
+    /// An error of the operating system that names no file.
+    fn of_io(source: io::Error) -> Error {
+        let source = match source.downcast::<Error>() {
+            Ok(error) => return error,
+            Err(source) => source,
+        };
+        let kind = match source.kind() {
+            io::ErrorKind::NotFound => ErrorKind::NotFound,
+            io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
+            _ => ErrorKind::Io,
+        };
+        Error::new(kind, source.to_string()).with_source(source)
     }
 
     /// The same error for another reader of what failed. Its source is not carried along, but its kind.
@@ -364,7 +413,7 @@ impl Error {
         self.with_remedy(Remedy::Advice(advice))
     }
 
-    /// Adds the error that this one came from.
+    /// Adds the error that this one came from. Its words may be part of the message, and need not.
     pub fn with_source(
         mut self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -376,6 +425,12 @@ impl Error {
     /// Who is to blame.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+
+    /// The error that this one was made of, if it was made of one: to be downcast.
+    /// [`source`](std::error::Error::source) skips it where the message has its words.
+    pub fn get_ref(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
+        self.0.source.as_deref()
     }
 
     /// The kind of the operating system's error that it came from, if it came from one.
@@ -485,22 +540,43 @@ impl fmt::Display for Error {
             write!(f, "{option} ")?;
         }
         f.write_str(&self.reason())?;
-        match step {
-            Some((epoch, step)) => write!(f, ", in step {step} of epoch {epoch}"),
-            None => Ok(()),
+        if let Some((epoch, step)) = step {
+            write!(f, ", in step {step} of epoch {epoch}")?;
         }
+        let mut source = std::error::Error::source(self).filter(|_| f.alternate());
+        while let Some(error) = source {
+            write!(f, ": {}", shown_text(&error.to_string()))?;
+            source = error.source();
+        }
+        Ok(())
     }
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}({self})", self.0.kind)
+        write!(f, "{:?}({self:#})", self.0.kind)
     }
 }
 
 impl std::error::Error for Error {
+    /// The next cause that the message does not have the words of.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_deref().map(|s| s as _)
+        let mut source = self.0.source.as_deref().map(|source| source as _);
+        while let Some(error) = source {
+            let error: &(dyn std::error::Error + 'static) = error;
+            if !self.0.message.contains(&*shown_text(&error.to_string())) {
+                return Some(error);
+            }
+            source = error.source();
+        }
+        None
+    }
+}
+
+/// As [`Error::other`], for `?`.
+impl From<Box<dyn std::error::Error + Send + Sync>> for Error {
+    fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
+        Error::other(error)
     }
 }
 

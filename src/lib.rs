@@ -40,10 +40,10 @@
 //! # Feeding a training loop
 //!
 //! A [`sampler`] decides the order, in numbers, and a [`loader`] reads in that order on threads. Two
-//! integers, epoch and position, are enough to resume at the exact sample.
+//! integers, epoch and position, are enough to resume at the exact sample; a fingerprint of the order
+//! notices if it is another one.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use kiste::loader::Loader;
 //! use kiste::sampler::Shuffle;
 //! use kiste::DatasetReader;
@@ -55,7 +55,7 @@
 //! #     writer.write(&std::collections::BTreeMap::from([("key", key)]))?;
 //! # }
 //! # writer.finish()?;
-//! let words = Arc::new(DatasetReader::open(&path)?);
+//! let words = DatasetReader::open(&path)?;
 //! let order = Shuffle::new(words.len() as u64, 42);
 //! let mut seen = 0;
 //! for batch in Loader::options(words, order).batch_size(2).epochs(1).raw()? {
@@ -119,6 +119,7 @@
 //! | `stat`, `datasets` | the modules of these names |
 //! | `remote` | datasets by URL: S3, Google Cloud Storage, Azure, HTTP |
 //! | `c-blosc` | Blosc by its C library, which also writes BloscLZ, LZ4HC and Zstandard |
+//! | `rand_core` | [`StableRng`](sampler::rng::StableRng) as a generator of `rand` |
 //! | `cli` (default) | the command and what it needs |
 //!
 //! # Costs
@@ -134,6 +135,10 @@
 //! those of ndarray 0.17, and samples are [serde] types. A memory map shows what other programs
 //! do to a file: [`storage`] says what that means, and how to read without one.
 //!
+//! An index into a reader is a `usize`: a sample has an address. What is counted in an order or in a
+//! file is a `u64`, on 32-bit machines too: positions, the indices that a sampler gives, offsets, and
+//! the places that errors name. [`sampler`] says how the two meet.
+//!
 //! [serde]: https://serde.rs
 //!
 //! # Quirks
@@ -145,6 +150,15 @@
 //!   never executed.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// The documentation links what features add; without them there is nothing to link to.
+#![cfg_attr(
+    not(all(feature = "burn", feature = "cli", feature = "datasets", feature = "remote")),
+    allow(
+        rustdoc::broken_intra_doc_links,
+        rustdoc::private_intra_doc_links,
+        reason = "the whole documentation is made with all features"
+    )
+)]
 #![cfg_attr(
     not(feature = "convert"),
     allow(
@@ -204,6 +218,7 @@ struct Readme;
 #[doc = include_str!("../docs/train.md")]
 #[doc = include_str!("../docs/arrays.md")]
 #[doc = include_str!("../docs/shards.md")]
+#[doc = include_str!("../docs/own.md")]
 struct Guide;
 
 /// The page about images.

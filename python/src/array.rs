@@ -838,7 +838,7 @@ impl StagedVersion {
     /// Appends rows along the first axis.
     fn append(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<()> {
         let rows = elements(rows, self.dtype.bind(py))?;
-        self.apart(py, move |staged| staged.append(&rows))
+        self.apart(py, move |staged| staged.append_array(&rows))
     }
 
     /// Changes the shape. New elements are the fill value.

@@ -55,7 +55,9 @@ impl Raised {
         let class = MODULE.get_or_try_init(py, import)?.bind(py).getattr(self.class)?;
         let made = match self.what {
             What::Message(message) => class.call1((message,))?,
-            What::Library(error) => class.call((error.to_string(),), Some(&fields(py, &error)?))?,
+            What::Library(error) => {
+                class.call((format!("{error:#}"),), Some(&fields(py, &error)?))?
+            }
         };
         Ok(made.unbind())
     }

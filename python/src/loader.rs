@@ -646,7 +646,7 @@ impl Loader {
     /// Where the run is after the batches so far. Save it when all ranks have done the same step. Any thread may
     /// ask, also while another waits for a batch: that one is not among them.
     fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let State { epoch, position } = self.state();
+        let State { epoch, position, .. } = self.state();
         let state = PyDict::new(py);
         state.set_item("epoch", epoch)?;
         state.set_item("position", position)?;
@@ -684,7 +684,7 @@ impl Loader {
         let number = |name: &str| -> PyResult<u64> {
             state.get_item(name)?.ok_or_else(|| no_column(name))?.extract()
         };
-        let state = State { epoch: number("epoch")?, position: number("position")? };
+        let state = State::new(number("epoch")?, number("position")?);
         let mut run = self.run(py)?;
         let run = &mut *run;
         self.stop(py, run)?;
@@ -718,7 +718,7 @@ impl Loader {
     }
 
     fn __repr__(&self) -> String {
-        let State { epoch, position } = self.state();
+        let State { epoch, position, .. } = self.state();
         format!("pykiste.Loader(epoch {epoch}, position {position})")
     }
 }

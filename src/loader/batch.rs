@@ -23,7 +23,7 @@ pub enum OnError {
     Raise,
     /// The sample is left out: the batch is shorter.
     Skip,
-    /// A placeholder takes its place: see [`LoaderOptions::map_or`](super::LoaderOptions::map_or).
+    /// A placeholder takes its place: see [`LoaderOptions::map_or_else`](super::LoaderOptions::map_or_else).
     Placeholder,
 }
 

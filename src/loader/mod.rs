@@ -2,8 +2,9 @@
 //!
 //! Threads fetch and decode, a bounded queue holds finished batches, and batches come **in the
 //! order of the sampler, the same for any number of threads**. The state of a run is two integers
-//! ([`Loader::state`]), because an order is a function of seed, epoch and position. A run can
-//! resume in the middle of an epoch, with another number of ranks, threads or samples per batch.
+//! ([`Loader::state`]), because an order is a function of seed, epoch and position, and a fingerprint
+//! of that order, so that another one is noticed. A run can resume in the middle of an epoch, with
+//! another number of ranks, threads or samples per batch.
 //!
 //! | kind of batch | made by | for |
 //! | --- | --- | --- |
@@ -59,6 +60,7 @@ mod orders;
 mod pool;
 mod report;
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,6 +98,7 @@ pub struct LoaderOptions {
     queue: usize,
     queue_bytes: usize,
     epochs: Option<u64>,
+    until: Option<State>,
     start: State,
     on_error: OnError,
     prefetch: bool,
@@ -146,14 +149,41 @@ impl LoaderOptions {
         self
     }
 
-    /// How many epochs, counting the one that is started or resumed. Default: no end.
+    /// How many epochs, counting the one that is started or resumed; [`until`](Self::until) counts
+    /// from the start of the training. Default: no end.
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.epochs = Some(epochs);
         self
     }
 
+    /// Where the training ends, wherever it is resumed: with the step that reaches this position of
+    /// this epoch. `State::new(10, 0)` is after ten epochs. For a number of steps take a sampler that
+    /// does not end ([`Cycle`](crate::sampler::Cycle)), and `State::new(0, steps * ranks * batch_size)`.
+    /// Default: no end; the first end counts if there are [`epochs`](Self::epochs) as well.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use kiste::loader::Loader;
+    /// use kiste::sampler::{Shuffle, State};
+    /// # let samples = ["a", "b", "c"].map(|key| std::collections::BTreeMap::from([("key", key)]));
+    /// # let reader = Arc::new(kiste::reader::ListReader::pack(samples)?);
+    ///
+    /// let options = Loader::options(reader, Shuffle::new(3, 42)).batch_size(1);
+    /// let options = options.until(State::new(2, 0));
+    /// let mut loader = options.clone().raw()?;
+    /// assert_eq!(loader.by_ref().take(4).count(), 4);
+    /// let resumed = options.resume(loader.state()).raw()?; // there is no epoch to subtract
+    /// assert_eq!(resumed.count(), 2);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    pub fn until(mut self, end: State) -> Self {
+        self.until = Some(end);
+        self
+    }
+
     /// Continues where another loader of the same sampler stopped. Ranks, threads and batch size
-    /// may differ. Default: the beginning of epoch 0.
+    /// may differ; another sampler, length or seed is an error when the loader starts, unless the
+    /// state is [of any order](State::new). Default: the beginning of epoch 0.
     pub fn resume(mut self, state: State) -> Self {
         self.start = state;
         self
@@ -190,12 +220,27 @@ impl LoaderOptions {
     }
 
     /// Batches of what `decode` returns for each sample. It runs on the workers, so decoding an
-    /// image belongs here.
+    /// image belongs here. Errors of other crates come in by [`Error::other`], and are kept as the cause:
+    ///
+    /// ```
+    /// use kiste::Error;
+    /// use kiste::loader::Loader;
+    /// use kiste::reader::ListReader;
+    /// use kiste::sampler::Sequential;
+    ///
+    /// let samples = ["1", "two"].map(|key| std::collections::BTreeMap::from([("key", key)]));
+    /// let options = Loader::options(ListReader::pack(samples)?, Sequential::new(2));
+    /// let mut loader = options.map(|record| record.key()?.parse::<u64>().map_err(Error::other))?;
+    /// let error = loader.next().unwrap().unwrap_err();
+    /// assert_eq!((error.index(), error.key()), (Some(1), Some("two")));
+    /// assert!(error.get_ref().unwrap().is::<std::num::ParseIntError>());
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) for [`OnError::Placeholder`], which needs
-    /// [`map_or`](Self::map_or); for invalid options; and for a sampler that asks for
+    /// [`map_or_else`](Self::map_or_else); for invalid options; and for a sampler that asks for
     /// more samples than the reader has.
     pub fn map<T: Send + 'static>(
         self,
@@ -242,18 +287,41 @@ impl LoaderOptions {
 
     fn refuse_placeholder(&self) -> Result<()> {
         if self.on_error == OnError::Placeholder {
-            let message = "a placeholder has to come from somewhere: map_or says which";
+            let message = "a placeholder has to come from somewhere: map_or_else says which";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         Ok(())
     }
 
-    /// As [`map`](Self::map), with a placeholder for each sample that cannot be read. Overrides
-    /// [`on_error`](Self::on_error).
-    pub fn map_or<T: Send + 'static>(
+    /// As [`map`](Self::map), with a placeholder for each sample that cannot be read, in the order of
+    /// [`Result::map_or_else`]. Overrides [`on_error`](Self::on_error).
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use kiste::loader::Loader;
+    /// use kiste::reader::ListReader;
+    /// use kiste::sampler::Sequential;
+    ///
+    /// let samples = [("a", "7"), ("b", "seven")];
+    /// let samples = samples.map(|(key, n)| std::collections::BTreeMap::from([("key", key), ("n", n)]));
+    /// let options = Loader::options(ListReader::pack(samples)?, Sequential::new(2)).epochs(1);
+    /// let mut loader = options.map_or_else(
+    ///     |_failure| 0,
+    ///     |record| {
+    ///         let sample = record.get()?;
+    ///         sample["n"].as_str().unwrap_or("").parse().map_err(kiste::Error::other)
+    ///     },
+    /// )?;
+    /// let batch = loader.next().unwrap()?;
+    /// assert_eq!(batch.data, [7, 0]);
+    /// assert_eq!(batch.failures.len(), 1);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    #[doc(alias = "map_or")]
+    pub fn map_or_else<T: Send + 'static>(
         mut self,
-        decode: impl Fn(&Record<'_>) -> Result<T> + Send + Sync + 'static,
         placeholder: impl Fn(&Failure) -> T + Send + Sync + 'static,
+        decode: impl Fn(&Record<'_>) -> Result<T> + Send + Sync + 'static,
     ) -> Result<Loader<Samples<T>>> {
         self.on_error = OnError::Placeholder;
         let owned = None::<fn(&T) -> usize>;
@@ -312,16 +380,23 @@ impl LoaderOptions {
         if let Some(tail) = self.tail {
             plan = plan.tail(tail);
         }
+        let order = self.sampler.fingerprint();
+        if let Some(saved) = &self.start.order {
+            order.check(saved)?;
+        }
         let first = plan.clone().start(self.start.position)?;
-        let schedule = Schedule {
+        let start = State { order: Some(order), ..self.start };
+        let mut schedule = Schedule {
             sampler: self.sampler.clone(),
             first,
             plan,
             rank: self.rank,
-            epoch: self.start.epoch,
+            start,
             epochs: self.epochs,
+            end: None,
         };
-        let state = self.start;
+        schedule.end_at(self.until);
+        let state = start;
         Ok(Loader { pool: Pool::start(self, schedule, gather)?, state })
     }
 }
@@ -334,36 +409,73 @@ struct Schedule {
     /// All others.
     plan: Partition,
     rank: u64,
-    epoch: u64,
+    start: State,
+    /// How many there are, if they end.
     epochs: Option<u64>,
+    /// Where the last of them ends, if before its own end: after this many steps.
+    end: Option<u64>,
 }
 
 impl Schedule {
+    /// Ends with the step that reaches this place, unless the epochs end before.
+    fn end_at(&mut self, end: Option<State>) {
+        let Some(end) = end else { return };
+        let Some(whole) = end.epoch.checked_sub(self.start.epoch) else {
+            self.epochs = Some(0);
+            return;
+        };
+        let steps = self.plan_of(whole).steps_to(end.position);
+        // An epoch that is begun counts.
+        let epochs = if steps == 0 { whole } else { whole.saturating_add(1) };
+        if self.epochs.is_none_or(|known| epochs <= known) {
+            self.end = (steps > 0 && steps < self.plan_of(whole).steps()).then_some(steps);
+            self.epochs = Some(epochs);
+        }
+    }
+
     /// Where the run is after all epochs, if there are any and they end.
     fn end(&self) -> Option<State> {
         let epochs = self.epochs.filter(|&epochs| epochs > 0)?;
-        Some(State { epoch: self.epoch.saturating_add(epochs), position: 0 })
+        Some(match self.end {
+            Some(steps) => {
+                let (last, epoch) = (epochs - 1, self.start.epoch.saturating_add(epochs - 1));
+                self.state_after(self.plan_of(last), epoch, steps - 1)
+            }
+            None => {
+                let epoch = self.start.epoch.saturating_add(epochs);
+                State { epoch, position: 0, ..self.start }
+            }
+        })
+    }
+
+    /// Where the run is after this step of all ranks.
+    fn state_after(&self, plan: &Partition, epoch: u64, step: u64) -> State {
+        State { order: self.start.order, ..plan.state_after(epoch, step) }
+    }
+
+    /// The partition of an epoch, counted from the one that is started or resumed.
+    fn plan_of(&self, passed: u64) -> &Partition {
+        if passed == 0 { &self.first } else { &self.plan }
     }
 
     /// Epoch, step and partition of the batch with this number, counted from the start or resume;
     /// `None` after the last.
     fn at(&self, number: u64) -> Option<(u64, u64, &Partition)> {
-        if self.epochs == Some(0) {
-            return None;
-        }
         let first = self.first.steps_of(self.rank);
-        if number < first {
-            return Some((self.epoch, number, &self.first));
+        let (passed, step) = if number < first {
+            (0, number)
+        } else {
+            let each = self.plan.steps_of(self.rank);
+            let after = number - first;
+            (after.checked_div(each)? + 1, after % each)
+        };
+        if let Some(epochs) = self.epochs {
+            let is_last = passed.checked_add(1) == Some(epochs);
+            if passed >= epochs || is_last && self.end.is_some_and(|steps| step >= steps) {
+                return None;
+            }
         }
-        let each = self.plan.steps_of(self.rank);
-        if each == 0 {
-            return None;
-        }
-        let passed = (number - first) / each + 1;
-        if self.epochs.is_some_and(|epochs| passed >= epochs) {
-            return None;
-        }
-        Some((self.epoch.checked_add(passed)?, (number - first) % each, &self.plan))
+        Some((self.start.epoch.checked_add(passed)?, step, self.plan_of(passed)))
     }
 }
 
@@ -378,8 +490,21 @@ pub struct Loader<D: Send + 'static> {
 }
 
 impl Loader<()> {
-    /// The options for a reader and a sampler.
-    pub fn options(reader: Arc<dyn Reader>, sampler: impl Sampler + 'static) -> LoaderOptions {
+    /// The options for a reader and a sampler. An `Arc` of a reader is one too, so that several loaders
+    /// can share it, and so is an `Arc` of a sampler.
+    pub fn options(
+        reader: impl Reader + 'static,
+        sampler: impl Sampler + 'static,
+    ) -> LoaderOptions {
+        // One that is shared already is asked without a detour.
+        let mut reader = Some(reader);
+        let shared = (&mut reader as &mut dyn Any).downcast_mut::<Option<Arc<dyn Reader>>>();
+        let shared = shared.and_then(Option::take);
+        let reader = match (shared, reader) {
+            (Some(shared), _) => shared,
+            (None, Some(reader)) => Arc::new(reader),
+            (None, None) => unreachable!("it is taken only if it is shared"),
+        };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         LoaderOptions {
             reader,
@@ -392,6 +517,7 @@ impl Loader<()> {
             queue: 0,
             queue_bytes: 1 << 30,
             epochs: None,
+            until: None,
             start: State::default(),
             on_error: OnError::default(),
             prefetch: false,
@@ -400,8 +526,8 @@ impl Loader<()> {
 }
 
 impl<D: Send + 'static> Loader<D> {
-    /// Where the run is after the batches returned so far: two integers to save and to pass to
-    /// [`LoaderOptions::resume`].
+    /// Where the run is after the batches returned so far, to save and to pass to
+    /// [`LoaderOptions::resume`]: two integers, and what the order is made of.
     ///
     /// It counts the steps of all ranks, so save it when all ranks have done the same step, or
     /// after the last batch of all [`epochs`](LoaderOptions::epochs), when it is the same on each

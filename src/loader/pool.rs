@@ -400,7 +400,7 @@ impl<D: Send + 'static> Shared<D> {
             Ok((batch, size)) => (Ok(batch), size),
             Err(error) => {
                 let error = error.with_step(epoch, step);
-                let state = Some(plan.state_after(epoch, step));
+                let state = Some(self.schedule.state_after(plan, epoch, step));
                 (Err(Failed { error, state }), Size::default())
             }
         }
@@ -439,7 +439,7 @@ impl<D: Send + 'static> Shared<D> {
         let batch = Batch {
             epoch,
             step,
-            state: plan.state_after(epoch, step),
+            state: self.schedule.state_after(plan, epoch, step),
             positions: share.positions(),
             indices: fetched.indices,
             data,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::{FileEntry, FileOptions, Files, too_large};
 use super::pattern::{PathPattern, check_named};
-use super::{Location, Reader};
+use super::{Location, Reader, pack};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
 use crate::regular::{self, open_regular};
@@ -62,7 +62,7 @@ impl DirectoryReader {
     }
 
     /// All labels by their numbers.
-    pub fn labels(&self) -> &[Value] {
+    pub fn label_values(&self) -> &[Value] {
         self.files.labels.labels()
     }
 
@@ -214,6 +214,21 @@ impl Reader for DirectoryReader {
         let path = &self.files.entry(index)?.path;
         let data = read(Path::new(path), self.max_bytes)?;
         Ok(Cow::Owned(self.files.pack(index, &data)?))
+    }
+
+    /// Only `data` needs the file.
+    fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        if name != "data" {
+            return self.files.field(index, name);
+        }
+        let data = read(Path::new(&self.files.entry(index)?.path), self.max_bytes)?;
+        let mut out = Vec::with_capacity(data.len() + 8);
+        pack::bin(&data, &mut out)?;
+        Ok(Some(Cow::Owned(out)))
+    }
+
+    fn labels(&self) -> Result<Option<Vec<String>>> {
+        Ok(self.files.label_names())
     }
 
     fn locate(&self, index: usize) -> Location {

@@ -183,8 +183,24 @@ impl Files {
         self.by_key.find(|index| self.entries[index].key.as_str().cmp(key))
     }
 
-    /// The packed sample of an entry with this content.
-    pub(super) fn pack(&self, index: usize, data: &[u8]) -> Result<Vec<u8>> {
+    /// The names of the labels, if the samples have their numbers.
+    pub(super) fn label_names(&self) -> Option<Vec<String>> {
+        (!self.numbers.is_empty()).then(|| self.labels.names())
+    }
+
+    /// A packed field that is known without the content.
+    pub(super) fn field(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        let fields = self.fields(index)?;
+        let Some((_, value)) = fields.iter().find(|(known, _)| *known == name) else {
+            return Ok(None);
+        };
+        let mut out = Vec::new();
+        encode(value, &mut out)?;
+        Ok(Some(Cow::Owned(out)))
+    }
+
+    /// All fields but the content.
+    fn fields(&self, index: usize) -> Result<Vec<(&'static str, Value)>> {
         let entry = self.entry(index)?;
         let label = label_value(entry);
         let number = self.numbers.get(index).map(|&number| Value::from(number));
@@ -198,6 +214,12 @@ impl Files {
         if number.is_some() {
             fields.push(("_label", label));
         }
+        Ok(fields)
+    }
+
+    /// The packed sample of an entry with this content.
+    pub(super) fn pack(&self, index: usize, data: &[u8]) -> Result<Vec<u8>> {
+        let fields = self.fields(index)?;
         let mut out = Vec::with_capacity(data.len() + 128);
         pack::map_len(fields.len() + 1, &mut out)?;
         for (name, value) in &fields {

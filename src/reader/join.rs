@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::identity::composed;
 use super::{Location, Reader, out_of_range};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
@@ -27,7 +28,7 @@ pub enum Shared {
 ///
 /// ```
 /// use std::collections::BTreeMap;
-/// use kiste::reader::{ListReader, ReaderExt, Shared};
+/// use kiste::reader::{ListReader, Reader, ReaderExt, Shared};
 ///
 /// let images = ListReader::pack([BTreeMap::from([("key", "a"), ("image", "…"), ("by", "me")])])?;
 /// let labels = ListReader::pack([BTreeMap::from([("key", "a"), ("kind", "cat"), ("by", "you")])])?;
@@ -98,6 +99,38 @@ impl<L: Reader, R: Reader> Reader for JoinReader<L, R> {
 
     fn contains_key(&self, key: &str) -> Result<bool> {
         Ok(self.left.contains_key(key)? && self.right.contains_key(key)?)
+    }
+
+    /// Of one of the two samples, the only one that is looked at if it has the field.
+    fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        let (left, right) = self.pair(index)?;
+        let added = match &self.shared {
+            Shared::Right => Some(name),
+            Shared::Prefix(prefix) => name.strip_prefix(&**prefix),
+        };
+        if let Some(added) = added.filter(|&added| added != KEY && name != KEY) {
+            if let Some(field) = self.right.field_raw(right, added)? {
+                return Ok(Some(field));
+            }
+        }
+        self.left.field_raw(left, name)
+    }
+
+    /// Those of the left reader, unless the right one has some too.
+    fn labels(&self) -> Result<Option<Vec<String>>> {
+        match (self.left.labels()?, self.right.labels()?) {
+            (labels, None) | (None, labels) => Ok(labels),
+            (left, right) => Ok(left.filter(|left| right.as_ref() == Some(left))),
+        }
+    }
+
+    fn identity(&self) -> Result<String> {
+        let prefix = match &self.shared {
+            Shared::Right => None,
+            Shared::Prefix(prefix) => Some(Ok(prefix.clone())),
+        };
+        let of = [self.left.identity(), self.right.identity()].into_iter().chain(prefix);
+        composed("join", of, [self.len()])
     }
 
     /// Where the left sample comes from.

@@ -113,6 +113,12 @@ impl LabelMap {
         &self.labels
     }
 
+    /// The labels as text.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let name = |label: &Value| python_str(label).unwrap_or_else(|| label.to_string());
+        self.labels.iter().map(name).collect()
+    }
+
     /// The number of a label.
     pub(crate) fn number(&self, label: &Value) -> Result<usize> {
         self.numbers.get(&Name::of(label)?).copied().ok_or_else(|| {

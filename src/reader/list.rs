@@ -60,7 +60,8 @@ impl ListOptions {
             packed.push(sample.map_err(|e| at(index)(e.into()))?);
         }
         let by_key = KeyIndex::build(keys.len(), |index| &keys[index])?;
-        Ok(ListReader { keys, packed, by_key, labels })
+        let is_numeric = self.numeric && !labels.labels().is_empty();
+        Ok(ListReader { keys, packed, by_key, labels, is_numeric })
     }
 }
 
@@ -80,7 +81,7 @@ impl ListOptions {
 /// let rex = animals.get(0)?;
 /// assert_eq!(rex["label"].as_u64(), Some(1));
 /// assert_eq!(rex["_label"].as_str(), Some("dog"));
-/// assert_eq!(animals.labels(), ["cat".into(), "dog".into()]);
+/// assert_eq!(animals.label_values(), ["cat".into(), "dog".into()]);
 /// # Ok::<(), kiste::Error>(())
 /// ```
 pub struct ListReader {
@@ -88,6 +89,8 @@ pub struct ListReader {
     packed: Vec<Vec<u8>>,
     by_key: KeyIndex,
     labels: LabelMap,
+    /// The labels of the samples are their numbers.
+    is_numeric: bool,
 }
 
 impl ListReader {
@@ -99,9 +102,9 @@ impl ListReader {
     /// A reader of samples of a type of yours.
     pub fn pack<T: Serialize>(samples: impl IntoIterator<Item = T>) -> Result<ListReader> {
         let value = |(index, sample): (usize, T)| {
-            let invalid = |e: String| Error::new(ErrorKind::Invalid, e).with_index(index as u64);
-            let packed = rmp_serde::to_vec_named(&sample).map_err(|e| invalid(e.to_string()))?;
-            msgpack::decode(&packed).map_err(|e| invalid(e.to_string()))
+            let packed = msgpack::pack(&sample).map_err(|e| e.with_index(index as u64))?;
+            msgpack::decode(&packed)
+                .map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()).with_index(index as u64))
         };
         let samples: Vec<Value> =
             samples.into_iter().enumerate().map(value).collect::<Result<_>>()?;
@@ -114,7 +117,7 @@ impl ListReader {
     }
 
     /// All labels by their numbers.
-    pub fn labels(&self) -> &[Value] {
+    pub fn label_values(&self) -> &[Value] {
         self.labels.labels()
     }
 }
@@ -136,6 +139,10 @@ impl Reader for ListReader {
     fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         let packed = self.packed.get(index).ok_or_else(|| out_of_range(index, self.len()))?;
         Ok(Cow::Borrowed(packed))
+    }
+
+    fn labels(&self) -> Result<Option<Vec<String>>> {
+        Ok(self.is_numeric.then(|| self.labels.names()))
     }
 }
 

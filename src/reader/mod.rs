@@ -1,8 +1,8 @@
 //! Access: a sample by index or by key.
 //!
 //! [`Reader`] is the one small trait: how many samples, the key of one, the index of a key, the
-//! packed bytes of one. [`ReaderExt`] has the conveniences on top of it, for any reader and for
-//! `dyn Reader`.
+//! packed bytes of one. All else is provided, and a reader that has a faster way overrides it.
+//! [`ReaderExt`] has the conveniences on top of it, for any reader and for `dyn Reader`.
 //!
 //! | reader | samples |
 //! | --- | --- |
@@ -77,6 +77,7 @@ pub(crate) mod pattern;
 #[cfg(feature = "readers")]
 pub(crate) mod labels;
 mod key_index;
+pub(crate) mod identity;
 pub(crate) mod pack;
 mod sharded;
 #[cfg(feature = "readers")]
@@ -117,8 +118,9 @@ pub(crate) use zip::{LabelPattern, ZipDirectory};
 /// Keyed samples by index: what a loader, a command or another reader needs to know of a dataset.
 ///
 /// Indices run from 0 to [`len`](Reader::len); there are no negative ones. All methods take
-/// `&self`, and a reader is shared by any number of threads. What can be derived from these few
-/// methods is in [`ReaderExt`].
+/// `&self`, and a reader is shared by any number of threads. Four methods are enough; the others
+/// follow from them, and readers that know a faster way have one. What needs a type of yours, or makes a
+/// reader of another one, is in [`ReaderExt`].
 ///
 /// ```
 /// use kiste::reader::{ListReader, Reader, ReaderExt};
@@ -164,7 +166,8 @@ pub trait Reader: Send + Sync {
     }
 
     /// The indices of many keys, in their order, each as [`find`](Self::find) returns it.
-    fn find_many(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
+    /// [`ReaderExt::find_many`] takes keys of any kind.
+    fn find_keys(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
         keys.iter().map(|key| self.find(key)).collect()
     }
 
@@ -177,6 +180,61 @@ pub trait Reader: Send + Sync {
     fn get(&self, index: usize) -> Result<Value> {
         let raw = self.get_raw(index)?;
         msgpack::decode(&raw).map_err(|e| self.locate(index).damaged(e))
+    }
+
+    /// The packed bytes of many samples, in the order of their indices, each as
+    /// [`get_raw`](Self::get_raw) returns it. Remote samples are fetched together.
+    ///
+    /// # Errors
+    ///
+    /// The first of those that [`get_raw`](Self::get_raw) has for one of the samples.
+    fn get_raw_many(&self, indices: &[usize]) -> Result<Vec<Cow<'_, [u8]>>> {
+        if self.is_remote() {
+            self.prefetch(indices);
+        }
+        indices.iter().map(|&index| self.get_raw(index)).collect()
+    }
+
+    /// The packed bytes of the sample with this key, if there is one.
+    fn get_raw_by_key(&self, key: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        self.find(key)?.map(|index| self.get_raw(index)).transpose()
+    }
+
+    /// The sample with this key, if there is one.
+    fn get_by_key(&self, key: &str) -> Result<Option<Value>> {
+        self.find(key)?.map(|index| self.get(index)).transpose()
+    }
+
+    /// The packed bytes of one field, `None` if the sample has none of this name. Of several with one
+    /// name it is the last. Readers that put samples together make only this field.
+    fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        let damaged = |e| self.locate(index).damaged(e);
+        Ok(match self.get_raw(index)? {
+            Cow::Borrowed(raw) => msgpack::field(raw, name).map_err(damaged)?.map(Cow::Borrowed),
+            Cow::Owned(raw) => {
+                let field = msgpack::field(&raw, name).map_err(damaged)?;
+                field.map(|field| Cow::Owned(field.to_vec()))
+            }
+        })
+    }
+
+    /// One field of a sample, the rest of which is not decoded.
+    fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
+        let packed = self.field_raw(index, name)?;
+        let decoded = packed.map(|packed| msgpack::decode(&packed)).transpose();
+        decoded.map_err(|e| self.locate(index).damaged(e))
+    }
+
+    /// The names of the numeric labels, by their numbers, if they are known.
+    fn labels(&self) -> Result<Option<Vec<String>>> {
+        Ok(None)
+    }
+
+    /// A text that tells these samples from others of the same number: for those who keep the name of a
+    /// dataset and open it again later. It is made of digests where there are some, or else of some of the
+    /// samples.
+    fn identity(&self) -> Result<String> {
+        identity::by_samples(self)
     }
 
     /// Where a sample comes from, as far as that is known without reading it: for messages.
@@ -226,8 +284,29 @@ macro_rules! forward {
             fn find_all(&self, key: &str) -> Result<Vec<usize>> {
                 (**self).find_all(key)
             }
-            fn find_many(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
-                (**self).find_many(keys)
+            fn find_keys(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
+                (**self).find_keys(keys)
+            }
+            fn get_raw_many(&self, indices: &[usize]) -> Result<Vec<Cow<'_, [u8]>>> {
+                (**self).get_raw_many(indices)
+            }
+            fn get_raw_by_key(&self, key: &str) -> Result<Option<Cow<'_, [u8]>>> {
+                (**self).get_raw_by_key(key)
+            }
+            fn get_by_key(&self, key: &str) -> Result<Option<Value>> {
+                (**self).get_by_key(key)
+            }
+            fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+                (**self).field_raw(index, name)
+            }
+            fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
+                (**self).field(index, name)
+            }
+            fn labels(&self) -> Result<Option<Vec<String>>> {
+                (**self).labels()
+            }
+            fn identity(&self) -> Result<String> {
+                (**self).identity()
             }
             fn contains_key(&self, key: &str) -> Result<bool> {
                 (**self).contains_key(key)
@@ -261,15 +340,21 @@ pub trait ReaderExt: Reader {
         unpack(self.get_raw(index)?, || self.locate(index))
     }
 
-    /// The sample with this key, if there is one.
-    fn get_by_key(&self, key: &str) -> Result<Option<Value>> {
-        self.find(key)?.map(|index| self.get(index)).transpose()
-    }
-
-    /// The packed bytes of the sample with this key, if there is one. [`DatasetReader`](crate::DatasetReader) has a faster
-    /// way of its own.
-    fn get_raw_by_key(&self, key: &str) -> Result<Option<Cow<'_, [u8]>>> {
-        self.find(key)?.map(|index| self.get_raw(index)).transpose()
+    /// The indices of many keys, in their order, each as [`find`](Reader::find) returns it. Datasets are
+    /// faster than one by one.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use kiste::reader::{ListReader, ReaderExt};
+    ///
+    /// let samples = ["a", "b"].map(|key| std::collections::BTreeMap::from([("key", key)]));
+    /// let letters = Arc::new(ListReader::pack(samples)?);
+    /// assert_eq!(letters.find_many(&["b", "c"])?, [Some(1), None]);
+    /// assert_eq!(letters.find_many(&vec![String::from("a")])?, [Some(0)]);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    fn find_many<K: AsRef<str>>(&self, keys: &[K]) -> Result<Vec<Option<usize>>> {
+        self.find_keys(&keys.iter().map(AsRef::as_ref).collect::<Vec<&str>>())
     }
 
     /// The sample with this key as a type of yours, if there is one: [`get_as`](Self::get_as) by
@@ -290,14 +375,13 @@ pub trait ReaderExt: Reader {
     /// # Ok::<(), kiste::Error>(())
     /// ```
     fn get_by_key_as<'a, T: Deserialize<'a>>(&'a self, key: &str) -> Result<Option<T>> {
-        self.find(key)?.map(|index| self.get_as(index)).transpose()
-    }
-
-    /// One field of a sample, the rest of which is not decoded.
-    fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
-        let raw = self.get_raw(index)?;
-        let packed = msgpack::field(&raw, name).and_then(|f| f.map(msgpack::decode).transpose());
-        packed.map_err(|e| self.locate(index).damaged(e))
+        let Some(raw) = self.get_raw_by_key(key)? else { return Ok(None) };
+        // An error says where the sample is, which is looked up only then.
+        let locate = || match self.find(key) {
+            Ok(Some(index)) => self.locate(index),
+            _ => Location::default(),
+        };
+        unpack(raw, locate).map(Some)
     }
 
     /// The samples of a range as dynamic values, in order.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::{Range, RangeBounds};
 
+use super::identity::composed;
 use super::{Location, Reader, out_of_range, resolve};
 use crate::error::Result;
 use crate::format::msgpack::Value;
@@ -47,6 +48,15 @@ impl<R: Reader> RangeReader<R> {
         outer.ok_or_else(|| out_of_range(index, self.len()))
     }
 
+    /// The first sample with this key, of which this is the first in the whole reader.
+    fn first_within(&self, found: Option<usize>, key: &str) -> Result<Option<usize>> {
+        match found {
+            // The first one lies before the range, but there may be another.
+            Some(first) if first < self.range.start => Ok(self.find_all(key)?.first().copied()),
+            found => Ok(found.and_then(|outer| self.within(outer))),
+        }
+    }
+
     fn within(&self, outer: usize) -> Option<usize> {
         self.range.contains(&outer).then(|| outer - self.range.start)
     }
@@ -62,11 +72,7 @@ impl<R: Reader> Reader for RangeReader<R> {
     }
 
     fn find(&self, key: &str) -> Result<Option<usize>> {
-        match self.reader.find(key)? {
-            // The first one lies before the range, but there may be another.
-            Some(first) if first < self.range.start => Ok(self.find_all(key)?.first().copied()),
-            found => Ok(found.and_then(|outer| self.within(outer))),
-        }
+        self.first_within(self.reader.find(key)?, key)
     }
 
     fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
@@ -78,12 +84,39 @@ impl<R: Reader> Reader for RangeReader<R> {
         Ok(all.into_iter().filter_map(|outer| self.within(outer)).collect())
     }
 
+    fn find_keys(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
+        let found = self.reader.find_keys(keys)?.into_iter().zip(keys);
+        found.map(|(found, key)| self.first_within(found, key)).collect()
+    }
+
     fn contains_key(&self, key: &str) -> Result<bool> {
         Ok(self.reader.contains_key(key)? && self.find(key)?.is_some())
     }
 
     fn get(&self, index: usize) -> Result<Value> {
         self.reader.get(self.outer(index)?)
+    }
+
+    fn get_raw_many(&self, indices: &[usize]) -> Result<Vec<Cow<'_, [u8]>>> {
+        let outer: Vec<usize> = indices.iter().map(|&i| self.outer(i)).collect::<Result<_>>()?;
+        self.reader.get_raw_many(&outer)
+    }
+
+    fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        self.reader.field_raw(self.outer(index)?, name)
+    }
+
+    fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
+        self.reader.field(self.outer(index)?, name)
+    }
+
+    fn labels(&self) -> Result<Option<Vec<String>>> {
+        self.reader.labels()
+    }
+
+    fn identity(&self) -> Result<String> {
+        let Range { start, end } = self.range;
+        composed("range", [self.reader.identity()], [start, end])
     }
 
     fn locate(&self, index: usize) -> Location {

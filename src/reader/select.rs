@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::identity::composed;
 use super::{Location, Reader, out_of_range};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
@@ -61,18 +62,20 @@ impl<R: Reader> SelectReader<R> {
         reader: R,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<SelectReader<R>> {
-        let find = |key: K| {
-            let found = reader.find(key.as_ref())?;
+        let keys: Vec<K> = keys.into_iter().collect();
+        let keys: Vec<&str> = keys.iter().map(AsRef::as_ref).collect();
+        let found = reader.find_keys(&keys)?.into_iter().zip(&keys);
+        let index = |(found, key): (Option<usize>, &&str)| {
             found.ok_or_else(|| {
-                Error::new(ErrorKind::NotFound, "there is no such key").with_key(key.as_ref())
+                Error::new(ErrorKind::NotFound, "there is no such key").with_key(*key)
             })
         };
-        let indices: Vec<usize> = keys.into_iter().map(find).collect::<Result<_>>()?;
+        let indices: Vec<usize> = found.map(index).collect::<Result<_>>()?;
         SelectReader::new(reader, indices)
     }
 
     /// The samples for which this is true, in their order. It is called once for each sample, now, and decides
-    /// how much of the sample it reads ([`key`](Reader::key), one [`field`](super::ReaderExt::field), all). Its
+    /// how much of the sample it reads ([`key`](Reader::key), one [`field`](Reader::field), all). Its
     /// errors end the search.
     pub fn filter(
         reader: R,
@@ -155,6 +158,27 @@ impl<R: Reader> Reader for SelectReader<R> {
 
     fn get(&self, index: usize) -> Result<Value> {
         self.reader.get(self.outer(index)?)
+    }
+
+    fn get_raw_many(&self, indices: &[usize]) -> Result<Vec<Cow<'_, [u8]>>> {
+        let outer: Vec<usize> = indices.iter().map(|&i| self.outer(i)).collect::<Result<_>>()?;
+        self.reader.get_raw_many(&outer)
+    }
+
+    fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        self.reader.field_raw(self.outer(index)?, name)
+    }
+
+    fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
+        self.reader.field(self.outer(index)?, name)
+    }
+
+    fn labels(&self) -> Result<Option<Vec<String>>> {
+        self.reader.labels()
+    }
+
+    fn identity(&self) -> Result<String> {
+        composed("select", [self.reader.identity()], self.indices.iter().copied())
     }
 
     fn locate(&self, index: usize) -> Location {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::path::Path;
 
+use super::identity::composed;
 use super::{Location, Reader, out_of_range};
 use crate::dataset::DatasetReader;
 #[cfg(feature = "readers")]
@@ -208,6 +209,43 @@ impl<R: Reader> Reader for ShardedReader<R> {
     fn get(&self, index: usize) -> Result<Value> {
         let (shard, index) = self.shard_of(index)?;
         self.shards[shard].get(index)
+    }
+
+    fn get_raw_by_key(&self, key: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        for shard in &self.shards {
+            if shard.contains_key(key)? {
+                if let Some(raw) = shard.get_raw_by_key(key)? {
+                    return Ok(Some(raw));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        let (shard, index) = self.shard_of(index)?;
+        self.shards[shard].field_raw(index, name)
+    }
+
+    fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
+        let (shard, index) = self.shard_of(index)?;
+        self.shards[shard].field(index, name)
+    }
+
+    /// Those of the first shard, if no other has other ones.
+    fn labels(&self) -> Result<Option<Vec<String>>> {
+        let Some((first, others)) = self.shards.split_first() else { return Ok(None) };
+        let labels = first.labels()?;
+        for shard in others {
+            if shard.labels()? != labels {
+                return Ok(None);
+            }
+        }
+        Ok(labels)
+    }
+
+    fn identity(&self) -> Result<String> {
+        composed("shards", self.shards.iter().map(Reader::identity), [])
     }
 
     /// The index is that in the shard.

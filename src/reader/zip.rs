@@ -12,7 +12,7 @@ use ::zip::result::ZipError;
 
 use super::files::{FileEntry, FileOptions, Files, too_large};
 use super::pattern::{Filter, NamePattern, PathPattern};
-use super::{Location, Reader};
+use super::{Location, Reader, pack};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
 use crate::storage::{LocalStorage, Source, Storage};
@@ -34,7 +34,7 @@ use crate::storage::{LocalStorage, Source, Storage};
 /// use kiste::reader::{Reader, ZipReader};
 ///
 /// let images = ZipReader::open("photos.zip", ["{LABEL}/*.jpg"])?;
-/// println!("{} images of {} kinds", images.len(), images.labels().len());
+/// println!("{} images of {} kinds", images.len(), images.label_values().len());
 /// # Ok::<(), kiste::Error>(())
 /// ```
 pub struct ZipReader {
@@ -97,7 +97,7 @@ impl ZipReader {
     }
 
     /// All labels by their numbers.
-    pub fn labels(&self) -> &[Value] {
+    pub fn label_values(&self) -> &[Value] {
         self.files.labels.labels()
     }
 
@@ -538,6 +538,21 @@ impl Reader for ZipReader {
 
     fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         Ok(Cow::Owned(self.files.pack(index, &self.read(index)?)?))
+    }
+
+    /// Only `data` needs the file.
+    fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        if name != "data" {
+            return self.files.field(index, name);
+        }
+        let data = self.read(index)?;
+        let mut out = Vec::with_capacity(data.len() + 8);
+        pack::bin(&data, &mut out)?;
+        Ok(Some(Cow::Owned(out)))
+    }
+
+    fn labels(&self) -> Result<Option<Vec<String>>> {
+        Ok(self.files.label_names())
     }
 
     /// The bytes are those that the file takes in the archive.

@@ -12,7 +12,7 @@ use crate::format::claimed::Claimed;
 use crate::format::msgpack::Value;
 use crate::format::msgpack::numpy::{Special, recognise};
 use crate::natural::natural_order;
-use crate::reader::{Reader, ReaderExt};
+use crate::reader::Reader;
 use crate::value::{Element, NdArray};
 
 /// A value with an order: what samples are sorted and grouped by.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::permutation::{Grid, Key, Purpose};
-use super::{Order, Sampler, check, reserve};
+use super::{Fingerprint, Order, Sampler, check, reserve};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Shuffles blocks of neighbouring samples, then the samples within each window of blocks.
@@ -84,6 +84,11 @@ impl Sampler for BlockShuffle {
 
     fn bound(&self) -> u64 {
         self.samples
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let name = Fingerprint::new("block", self.samples).seed(self.seed);
+        name.with(self.block).with(self.window)
     }
 
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {

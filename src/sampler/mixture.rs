@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::permutation::Purpose;
 use super::repeat::{Passes, too_late};
 use super::rng::{StableRng, stable_hash};
-use super::{Order, Sampler, Shuffle, check, reserve};
+use super::{Fingerprint, Order, Sampler, Shuffle, check, reserve};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Minimum positions of a round, so that sources alternate at random.
@@ -39,11 +39,13 @@ impl MixtureSource {
     }
 }
 
-/// A mixture of datasets in which each has exactly its share.
+/// A mixture of datasets in which each has its share, exactly so in each whole round.
 ///
 /// Quotas are whole numbers. Each *round* of as many positions as their sum (or a small multiple,
-/// at least 256) has each source exactly as often as its quota says, at random places; so the
-/// shares are right over any long stretch, not just on average. The samples of a source come
+/// at least 256: [`round_len`](Mixture::round_len)) has each source exactly as often as its quota
+/// says, at random places; so the shares are right over any long stretch, not just on average. Within
+/// a round they are not: an epoch has exact shares if it has whole rounds, and of several ranks that
+/// share the batches of a round, all together see them and none by itself. The samples of a source come
 /// without replacement: all of them in the order of its pass 0, then all in that of pass 1, and so
 /// on, across epochs: an epoch is a number of positions, and the next one continues where it ended.
 /// Everything is random access and follows from seed, epoch and position.
@@ -148,6 +150,22 @@ impl Mixture {
         Ok((0..self.sources.len()).map(count).collect())
     }
 
+    /// The positions of a round, in which each source has exactly its share.
+    ///
+    /// ```
+    /// use kiste::sampler::{Mixture, MixtureSource, Sampler};
+    ///
+    /// let sources = || vec![MixtureSource::new(1000, 2), MixtureSource::new(50, 1)];
+    /// let round = Mixture::new(sources(), 1, 42)?.round_len();
+    /// assert_eq!(round, 258); // the smallest multiple of 3 that is not below 256
+    /// let mixture = Mixture::new(sources(), 10 * round, 42)?;
+    /// assert_eq!(mixture.counts(7, 0..10 * round)?, [1720, 860]);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    pub fn round_len(&self) -> u64 {
+        self.round.len()
+    }
+
     /// The share that each source is to have, as a fraction of 1.
     pub fn shares(&self) -> Vec<f64> {
         let round = self.round.len() as f64;
@@ -178,6 +196,12 @@ impl Sampler for Mixture {
 
     fn bound(&self) -> u64 {
         self.sources.iter().map(|source| source.samples).sum()
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let name = Fingerprint::new("mixture", self.len).seed(self.seed);
+        let sources = self.sources.iter().map(|source| source.sampler.fingerprint());
+        sources.fold(name.with(self.schedule_hash()), Fingerprint::of)
     }
 
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {

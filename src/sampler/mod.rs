@@ -2,8 +2,9 @@
 //!
 //! A [`Sampler`] is a configuration: a number of samples and a seed. For each epoch it gives an
 //! [`Order`], which answers "which index is at this position?" for *any* position. So a training
-//! run is resumed from two integers, epoch and position ([`State`]); nothing has to be replayed
-//! and no generator has to be saved. The same configuration, seed, epoch and position give the
+//! run is resumed from two integers, epoch and position; nothing has to be replayed and no generator
+//! has to be saved. A [`State`] has both, and a [`Fingerprint`] of the sampler, so that a run is not
+//! resumed in another order unnoticed. The same configuration, seed, epoch and position give the
 //! same index on every machine, **and in every release**: golden tests freeze the orders.
 //!
 //! | sampler | use it | memory | one index | inverse |
@@ -54,6 +55,7 @@ mod block_shuffle;
 mod quasi_shuffle;
 mod mixture;
 mod partition;
+mod fingerprint;
 mod torch;
 mod options;
 pub mod quality;
@@ -68,6 +70,7 @@ use std::sync::Arc;
 use crate::error::Result;
 
 pub use block_shuffle::{BlockOrder, BlockShuffle};
+pub use fingerprint::Fingerprint;
 pub use mixture::{Mixture, MixtureSource, quotas};
 pub use options::{SamplerName, SamplerOptions};
 pub use partition::{BatchPlace, BatchPositions, Partition, State, Tail};
@@ -96,6 +99,12 @@ pub trait Sampler: Send + Sync {
     /// [`Limit`](crate::ErrorKind::Limit) where the numbers do not fit, because the epoch is
     /// absurdly late or there are more samples than this sampler can order.
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>>;
+
+    /// What the orders depend on, for [`State`], by which a resume notices that they are others.
+    /// Default: the length alone.
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::new("", self.len())
+    }
 
     /// Whether an epoch has no positions.
     fn is_empty(&self) -> bool {
@@ -219,6 +228,10 @@ impl<S: Sampler + ?Sized> Sampler for Arc<S> {
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {
         (**self).order(epoch)
     }
+
+    fn fingerprint(&self) -> Fingerprint {
+        (**self).fingerprint()
+    }
 }
 
 impl<S: Sampler + ?Sized> Sampler for Box<S> {
@@ -232,6 +245,10 @@ impl<S: Sampler + ?Sized> Sampler for Box<S> {
 
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {
         (**self).order(epoch)
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        (**self).fingerprint()
     }
 }
 

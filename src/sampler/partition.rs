@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::Order;
+use super::{Fingerprint, Order, Sampler};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Where in the training a position is seen.
@@ -25,12 +25,56 @@ pub struct BatchPlace {
 ///
 /// The position is *global*: how many positions of the epoch all ranks together have done. So a
 /// run can be resumed with another number of ranks, workers or samples per batch.
+///
+/// The states of a loader also carry a [`Fingerprint`] of its sampler. A run that is resumed with
+/// another one (more samples, another seed) is an error then, and not one in which some samples come
+/// twice and others never. Checkpoints of two integers alone can be read as before, and are not compared.
+///
+/// ```
+/// use kiste::sampler::{Shuffle, State};
+///
+/// let state = State::of(&Shuffle::new(1000, 42), 3, 500);
+/// let saved = serde_json::to_string(&state)?;
+/// let state: State = serde_json::from_str(&saved)?;
+/// let error = state.check(&Shuffle::new(1300, 42)).unwrap_err();
+/// assert!(error.to_string().ends_with("expected 1000 positions an epoch, found 1300"));
+///
+/// let old: State = serde_json::from_str(r#"{"epoch": 3, "position": 500}"#)?;
+/// assert_eq!(old, State::new(3, 500));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct State {
     /// The epoch, counted from 0.
     pub epoch: u64,
     /// The next position of that epoch.
     pub position: u64,
+    /// The order that the position is one of, if that is known.
+    #[serde(default)]
+    pub order: Option<Fingerprint>,
+}
+
+impl State {
+    /// A place in any order.
+    pub fn new(epoch: u64, position: u64) -> State {
+        State { epoch, position, order: None }
+    }
+
+    /// A place in the orders of this sampler.
+    pub fn of(sampler: &dyn Sampler, epoch: u64, position: u64) -> State {
+        State { epoch, position, order: Some(sampler.fingerprint()) }
+    }
+
+    /// Whether it is a place in the orders of this sampler, as far as that is known. Loaders ask this
+    /// when they resume.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid), saying what differs.
+    pub fn check(&self, sampler: &dyn Sampler) -> Result<()> {
+        self.order.map_or(Ok(()), |order| sampler.fingerprint().check(&order))
+    }
 }
 
 /// What happens at the end of an epoch, if its samples do not fill the last step of all ranks.
@@ -154,6 +198,12 @@ impl Partition {
         steps as u64
     }
 
+    /// Steps from the start to the one that reaches a position, or to the end of the epoch.
+    pub(crate) fn steps_to(&self, position: u64) -> u64 {
+        let left = u128::from(position.saturating_sub(self.start));
+        self.steps().min(u64::try_from(left.div_ceil(self.step())).unwrap_or(u64::MAX))
+    }
+
     /// Steps in which this rank has a batch: [`steps`](Partition::steps), or one less
     /// under [`Tail::Uneven`].
     pub fn steps_of(&self, rank: u64) -> u64 {
@@ -239,9 +289,9 @@ impl Partition {
     pub fn state_after(&self, epoch: u64, step: u64) -> State {
         let done = (u128::from(step) + 1) * self.step() + u128::from(self.start);
         if step.saturating_add(1) >= self.steps() {
-            State { epoch: epoch.saturating_add(1), position: 0 }
+            State::new(epoch.saturating_add(1), 0)
         } else {
-            State { epoch, position: done as u64 }
+            State::new(epoch, done as u64)
         }
     }
 

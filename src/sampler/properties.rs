@@ -231,7 +231,7 @@ fn every_sample_once_for_any_ranks_and_stops() {
         let (n, seed) = (rng.below(400), rng.next_u64());
         let order = Shuffle::new(n, seed).order(3).unwrap();
         let tail = [Tail::Pad, Tail::Drop, Tail::Uneven][rng.below(3) as usize];
-        let mut state = State { epoch: 3, position: 0 };
+        let mut state = State::new(3, 0);
         let (mut seen, mut extra, mut dropped) = (Vec::new(), 0, 0);
         while state.epoch == 3 {
             let (world, workers) = (1 + rng.below(5), 1 + rng.below(4));
@@ -276,18 +276,14 @@ fn every_sample_once_for_any_ranks_and_stops() {
                 dropped = plan.dropped();
                 assert!(extra < batch * world && dropped < batch * world);
             }
-            state = if plan.steps() == 0 {
-                State { epoch: 4, position: 0 }
-            } else {
-                plan.state_after(3, stop)
-            };
+            state = if plan.steps() == 0 { State::new(4, 0) } else { plan.state_after(3, stop) };
         }
         // Not only the same set: the same order.
         let whole: Vec<u64> = order.range(0..n - dropped).collect();
         assert_eq!(seen, whole, "{n}, {tail:?}");
         assert!(dropped == 0 || tail == Tail::Drop);
         assert!(extra == 0 || tail == Tail::Pad);
-        assert_eq!(state, State { epoch: 4, position: 0 });
+        assert_eq!(state, State::new(4, 0));
     }
 }
 

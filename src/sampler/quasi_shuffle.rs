@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::shuffle::{Table, python_random};
-use super::{Order, Sampler};
+use super::shuffle::{Table, python_random, python_seed};
+use super::{Fingerprint, Order, Sampler};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The order of Python datadings' `QuasiShuffler`, for the same parameters, seed and pass.
@@ -81,6 +81,11 @@ impl Sampler for DatadingsQuasiShuffle {
 
     fn bound(&self) -> u64 {
         self.samples
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let name = Fingerprint::new("datadings-quasi", self.samples);
+        python_seed(name.with(self.buffer).with(self.chunk), self.seed)
     }
 
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Order, Sampler, check, reserve};
+use super::{Fingerprint, Order, Sampler, check, reserve};
 use crate::error::Result;
 
 /// The samples as they are stored, all or a range, in every epoch alike.
@@ -51,6 +51,10 @@ impl Sampler for Sequential {
 
     fn bound(&self) -> u64 {
         self.range.end
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::new("sequential", Sampler::len(self)).with(self.range.start)
     }
 
     fn order(&self, _epoch: u64) -> Result<Arc<dyn Order>> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Order, Sampler, check, reserve};
+use super::{Fingerprint, Order, Sampler, check, reserve};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Several passes of a sampler in one epoch, each in its own order.
@@ -39,6 +39,10 @@ impl Sampler for Repeat {
 
     fn bound(&self) -> u64 {
         self.sampler.bound()
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::new("repeat", self.len).with(self.times).of(self.sampler.fingerprint())
     }
 
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {
@@ -76,6 +80,10 @@ impl Sampler for Cycle {
 
     fn bound(&self) -> u64 {
         self.sampler.bound()
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::new("cycle", self.len()).of(self.sampler.fingerprint())
     }
 
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {

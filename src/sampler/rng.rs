@@ -145,6 +145,28 @@ impl StableRng {
     }
 }
 
+/// For the distributions of `rand` and other crates: the high half of the next 64 bits for 32, and bytes from
+/// the low end of the next 64 on. What a distribution makes of them is frozen only as far as it is there.
+#[cfg(feature = "rand_core")]
+impl rand_core::TryRng for StableRng {
+    type Error = std::convert::Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+        Ok((self.next_u64() >> 32) as u32)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+        Ok(self.next_u64())
+    }
+
+    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Self::Error> {
+        for part in out.chunks_mut(8) {
+            part.copy_from_slice(&self.next_u64().to_le_bytes()[..part.len()]);
+        }
+        Ok(())
+    }
+}
+
 /// A hash of numbers: `h ← finish((h ⊕ word) + STEP)` for the count and then each word, where
 /// `finish` is that of SplitMix64. Frozen, as is everything derived from it.
 pub fn stable_hash(words: &[u64]) -> u64 {
@@ -169,6 +191,19 @@ mod tests {
         let mut rng = StableRng(1_234_567);
         let first: [u64; 3] = std::array::from_fn(|_| rng.next_u64());
         assert_eq!(first, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
+    }
+
+    #[cfg(feature = "rand_core")]
+    #[test]
+    fn other_crates_draw_from_it() {
+        use rand_core::Rng;
+        let (mut own, mut other) = (StableRng::new(&[3]), StableRng::new(&[3]));
+        let drawn = |rng: &mut dyn Rng| (rng.next_u64(), rng.next_u32());
+        assert_eq!(drawn(&mut other), (own.next_u64(), (own.next_u64() >> 32) as u32));
+        let mut bytes = [0; 11];
+        other.fill_bytes(&mut bytes);
+        let words = [own.next_u64().to_le_bytes(), own.next_u64().to_le_bytes()].concat();
+        assert_eq!(bytes, words[..11]);
     }
 
     #[test]

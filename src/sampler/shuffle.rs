@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::permutation::{Key, Permutation, Purpose};
 use super::rng::PythonRandom;
-use super::{Order, Sampler, check, reserve};
+use super::{Fingerprint, Order, Sampler, check, reserve};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A full shuffle without a table in memory: each epoch is a keyed [`Permutation`].
@@ -43,6 +43,10 @@ impl Sampler for Shuffle {
 
     fn bound(&self) -> u64 {
         self.samples
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::new("shuffle", self.samples).seed(self.seed)
     }
 
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {
@@ -108,10 +112,22 @@ impl Sampler for DatadingsShuffle {
         self.samples
     }
 
+    fn fingerprint(&self) -> Fingerprint {
+        python_seed(Fingerprint::new("datadings-shuffle", self.samples), self.seed)
+    }
+
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {
         let mut indices = Table::numbers(self.samples)?;
         python_random(self.seed, epoch, self.samples).shuffle(&mut indices);
         Ok(Arc::new(Table::new(indices)))
+    }
+}
+
+/// With a seed of Python, which may be none of ours.
+pub(super) fn python_seed(fingerprint: Fingerprint, seed: i128) -> Fingerprint {
+    match u64::try_from(seed) {
+        Ok(seed) => fingerprint.seed(seed),
+        Err(_) => fingerprint.with(seed as u64).with((seed >> 64) as u64),
     }
 }
 

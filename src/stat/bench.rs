@@ -229,7 +229,7 @@ impl ReadBench {
             .batch_size(self.batch_size)
             .queue(self.queue)
             .prefetch(self.prefetch)
-            .resume(State { epoch, position: 0 })
+            .resume(State::new(epoch, 0))
             .epochs(1);
         if let Some(threads) = self.threads {
             options = options.threads(threads);

@@ -145,7 +145,7 @@ impl<T: Element> Run<T> {
                 }
                 2 if plain.len() < MOST => {
                     let rows = self.rows(plain.shape());
-                    staged.append(&(&rows).into()).unwrap();
+                    staged.append(&rows).unwrap();
                     *plain = appended(plain, &rows);
                 }
                 _ => {

@@ -505,7 +505,7 @@ fn the_same_for_a_run_that_is_resumed() {
     };
     let all = rows(1, 4, State::default());
     assert_eq!(all.len(), 18);
-    let rest = rows(3, 1, State { epoch: 1, position: 3 });
+    let rest = rows(3, 1, State::new(1, 3));
     assert_eq!(rest.len(), 6);
     assert!(rest.iter().all(|(place, row)| all[place] == *row));
 }

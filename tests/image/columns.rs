@@ -61,7 +61,7 @@ fn the_same_for_all_threads_and_ranks() {
     assert_eq!(rows(1, 3, 2, State::default()), all);
     let mut rest = all.clone();
     rest.retain(|place, _| *place >= (1, 0));
-    let resumed = rows(2, 1, 8, State { epoch: 1, position: 0 });
+    let resumed = rows(2, 1, 8, State::new(1, 0));
     assert!(rest.iter().all(|(place, row)| resumed[place] == *row));
     // Another epoch draws other numbers.
     assert_ne!(all[&(0, 0)], all[&(1, 0)]);

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use kiste::loader::{Batch, Columns, Loader, OnError, Record};
+use kiste::loader::{Batch, Columns, Loader, OnError, Padded, Record};
 use kiste::reader::Reader;
 use kiste::sampler::{Partition, Sampler, Shuffle, State, Tail};
-use kiste::{DatasetReader, ErrorKind, Result};
+use kiste::{DatasetReader, ErrorKind, Result, Value};
 
-use super::{Bytes, all, damaged, in_order, rows_of, v};
+use super::{Bytes, all, damaged, in_order, place, rows_of, v};
 use crate::support::packed;
 
 #[test]
@@ -27,8 +27,8 @@ fn an_error_names_the_sample_and_the_next_batch_is_fine() {
             let positions = step * 10..(step + 1) * 10;
             let first = positions.map(|p| order.index_at(p)).find(|index| bad.contains(index));
             let errors = [columns.next().unwrap().err(), mapped.next().unwrap().err()];
-            assert_eq!(columns.state(), plan.state_after(0, step));
-            assert_eq!(mapped.state(), plan.state_after(0, step));
+            assert_eq!(place(columns.state()), place(plan.state_after(0, step)));
+            assert_eq!(place(mapped.state()), place(plan.state_after(0, step)));
             for error in errors {
                 assert_eq!(error.is_some(), first.is_some(), "step {step}");
                 let (Some(error), Some(index)) = (error, first) else { continue };
@@ -70,7 +70,7 @@ fn an_error_at_another_file_keeps_both_places() {
         (|_| Err(kiste::Error::new(ErrorKind::Io, "text")), "text", None),
     ];
     for (decode, message, other) in cases {
-        let options = in_order(&reader, 2).resume(State { epoch: 0, position: 4 }).epochs(1);
+        let options = in_order(&reader, 2).resume(State::new(0, 4)).epochs(1);
         let raised = options.clone().map(decode).unwrap().next().unwrap().unwrap_err();
         let options = options.on_error(OnError::Skip);
         let listed = options.map(decode).unwrap().next().unwrap().unwrap().failures.remove(0).error;
@@ -80,11 +80,11 @@ fn an_error_at_another_file_keeps_both_places() {
             assert_eq!((error.index(), error.key()), (Some(4), Some("k4")));
             assert!(error.range().is_some());
             assert!(error.message().starts_with(message), "{error}");
-            let source = std::error::Error::source(&error);
+            let source = error.get_ref();
             let source = source.map(|source| source.downcast_ref::<kiste::Error>().unwrap());
             assert_eq!(source.and_then(kiste::Error::path), other.map(Path::new));
             // And what the operating system said.
-            let deepest = source.and_then(|source| std::error::Error::source(source));
+            let deepest = source.and_then(kiste::Error::get_ref);
             assert_eq!(deepest.is_some(), other.is_some());
         }
     }
@@ -152,7 +152,7 @@ fn the_error_of_the_operating_system_is_kept() {
     for error in [raised, batch.failures.remove(0).error] {
         assert_eq!((error.kind(), error.index(), error.key()), (ErrorKind::Io, Some(1), Some("1")));
         assert_eq!(error.path(), Some(Path::new("data")));
-        let source = std::error::Error::source(&error).unwrap();
+        let source = error.get_ref().unwrap();
         let source = source.downcast_ref::<std::io::Error>().unwrap();
         assert_eq!(source.raw_os_error(), Some(5));
     }
@@ -183,7 +183,7 @@ fn a_placeholder_takes_the_place_of_a_bad_sample() {
     let (reader, _, bad) = damaged();
     let options = Loader::options(reader.clone(), Shuffle::new(1000, 3)).batch_size(10);
     let options = options.epochs(1).threads(2).on_error(OnError::Placeholder);
-    let mapped = all(options.clone().map_or(v, |failure| 10_000 + failure.index).unwrap());
+    let mapped = all(options.clone().map_or_else(|failure| 10_000 + failure.index, v).unwrap());
     // The key of some bad samples can be read before `v` cannot.
     let fields = Columns::new().bytes("key").scalar::<u64>("v");
     let fields = fields.row::<u64>("row", &[2], |record, row| {
@@ -247,5 +247,115 @@ fn a_bad_sample_that_comes_again_as_padding_is_reported_once() {
             assert!(reported.into_iter().eq(expected), "{batch} × {world}, {policy:?}");
             assert_eq!(samples, if policy == OnError::Skip { 14 } else { 20 });
         }
+    }
+}
+
+#[derive(Debug)]
+struct Undecodable {
+    cause: std::num::ParseIntError,
+}
+
+impl std::fmt::Display for Undecodable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the picture cannot be decoded")
+    }
+}
+
+impl std::error::Error for Undecodable {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+/// What a program prints that prints the whole chain.
+fn chain(error: &dyn std::error::Error) -> Vec<String> {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect()
+}
+
+#[test]
+fn errors_of_others_are_kept_and_each_cause_is_printed_once() {
+    type Boxed = Box<dyn std::error::Error + Send + Sync>;
+    fn decode(_: &[u8]) -> Result<u64, Undecodable> {
+        Err(Undecodable { cause: "x".parse::<u8>().unwrap_err() })
+    }
+    fn boxed(raw: &[u8]) -> Result<u64, Boxed> {
+        Ok(decode(raw)?)
+    }
+    let reader = Bytes::count(3);
+    let by_hand =
+        in_order(&reader, 3).map(|record| decode(record.raw()).map_err(kiste::Error::other));
+    let by_itself = in_order(&reader, 3).map(|record| Ok(boxed(record.raw())?));
+    for loader in [by_hand, by_itself] {
+        let error = loader.unwrap().next().unwrap().unwrap_err();
+        assert_eq!((error.kind(), error.index()), (ErrorKind::Other, Some(0)));
+        assert!(error.get_ref().unwrap().is::<Undecodable>());
+        let digit = "invalid digit found in string";
+        let line = "sample 0: key \"k0\": the picture cannot be decoded, in step 0 of epoch 0";
+        assert_eq!(chain(&error), [line, digit]);
+        assert_eq!(format!("{error:#}"), format!("{line}: {digit}"));
+        assert!(format!("{error:?}").contains(digit));
+    }
+    // Ours come back, also from within the errors of streams.
+    let ours = || kiste::Error::new(ErrorKind::Limit, "too much");
+    assert_eq!(kiste::Error::other(ours()).kind(), ErrorKind::Limit);
+    assert_eq!(kiste::Error::other(std::io::Error::other(ours())).kind(), ErrorKind::Limit);
+    let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+    assert_eq!(kiste::Error::other(missing).kind(), ErrorKind::NotFound);
+    assert_eq!(kiste::Error::other("text").message(), "text");
+}
+
+#[test]
+fn no_error_says_the_same_twice() {
+    let io = || std::io::Error::from_raw_os_error(5);
+    for error in [
+        kiste::Error::io("data", io()),
+        kiste::Error::os("waiting", io()),
+        DatasetReader::open("no/such.msgpack").unwrap_err(),
+    ] {
+        assert_eq!(chain(&error).len(), 1, "{error:?}");
+        assert!(error.io_kind().is_some());
+    }
+    // What is not in the message yet comes as its source.
+    let error = kiste::Error::new(ErrorKind::Invalid, "a header").with_source(io());
+    assert_eq!(chain(&error), ["a header".to_owned(), io().to_string()]);
+}
+
+#[test]
+fn a_column_of_another_type_is_told_by_both_types() {
+    let values = [1, 2].map(|n| Value::Array(vec![n.into()]));
+    let lists = || in_order(&Bytes::of(values.clone()), 2);
+    let message = |error: kiste::Error| error.message().to_owned();
+    let scalars = in_order(&Bytes::count(2), 2).columns(Columns::new().scalar::<i64>("v"));
+    let batch = scalars.unwrap().next().unwrap().unwrap().data;
+    let expected = "column \"v\": expected values of type float32, found values of type int64";
+    assert_eq!(message(batch.array::<f32>("v").unwrap_err()), expected);
+    assert_eq!(message(batch.values::<f32>("v").unwrap_err()), expected);
+    let expected = "column \"v\": expected bytes of any length, found values of type int64";
+    assert_eq!(message(batch.bytes("v").unwrap_err()), expected);
+    let expected = "column \"v\": expected packed rows of type int64, found values of type int64";
+    assert_eq!(message(batch.packed::<i64>("v").map(drop).unwrap_err()), expected);
+    let expected = "there is no column \"w\" among [\"v\"]";
+    assert_eq!(message(batch.array::<i64>("w").unwrap_err()), expected);
+    let padded = Columns::new().padded("v", &[], Padded::<i64>::longest());
+    let batch = lists().columns(padded).unwrap().next().unwrap().unwrap().data;
+    let expected = "column \"v\": expected values of type uint8, found padded rows of type int64";
+    assert_eq!(message(batch.array::<u8>("v").unwrap_err()), expected);
+}
+
+#[test]
+fn a_loader_takes_readers_and_what_points_to_them() {
+    let bytes = || Bytes::new((0..3).map(|i| packed(&format!("k{i}"), i)));
+    let owned = Arc::into_inner(bytes()).unwrap();
+    let shared: Arc<dyn Reader> = bytes();
+    let boxed: Box<dyn Reader> = Box::new(bytes());
+    let sampler = || kiste::sampler::Sequential::new(3);
+    for options in [
+        Loader::options(owned, sampler()),
+        Loader::options(bytes(), sampler()),
+        Loader::options(shared, sampler()),
+        Loader::options(boxed, sampler()),
+    ] {
+        assert_eq!(options.epochs(1).map(v).unwrap().next().unwrap().unwrap().data, [0, 1, 2]);
     }
 }

@@ -110,6 +110,11 @@ fn all<D: Send>(loader: Loader<D>) -> Vec<Batch<D>> {
     loader.map(|batch| batch.unwrap()).collect()
 }
 
+/// Epoch and position alone.
+fn place(state: State) -> (u64, u64) {
+    (state.epoch, state.position)
+}
+
 /// What must not depend on threads.
 type Plain = (u64, u64, State, Vec<u64>, Vec<u64>);
 

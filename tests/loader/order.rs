@@ -14,7 +14,7 @@ use kiste::sampler::{Cycle, Order, Sampler, Sequential, Shuffle, State, Tail};
 use kiste::storage::LocalStorage;
 use kiste::{DatasetReader, ErrorKind, Result, Value, Writer};
 
-use super::{Bytes, all, in_order, plain, rows_of, v, wait_for};
+use super::{Bytes, all, in_order, place, plain, rows_of, v, wait_for};
 use crate::support::packed;
 
 #[test]
@@ -53,7 +53,7 @@ fn options_that_make_no_sense_are_refused() {
     refused(options.clone().batch_size(0));
     refused(options.clone().rank(0, 0));
     refused(options.clone().rank(2, 2));
-    refused(options.clone().resume(State { epoch: 0, position: 11 }));
+    refused(options.clone().resume(State::new(0, 11)));
     drop(options);
     assert_eq!(Arc::strong_count(&reader), 1);
 }
@@ -113,7 +113,7 @@ fn a_run_ends_with_an_epoch_that_has_no_order() {
                 assert_eq!((error.epoch(), error.step()), (Some(2), Some(0)));
                 assert!(loader.next().is_none() && loader.next().is_none());
                 // There it can be resumed, with another sampler, say.
-                assert_eq!(loader.state(), State { epoch: 2, position: 0 });
+                assert_eq!(place(loader.state()), (2, 0));
             }
         }
     }
@@ -160,29 +160,29 @@ fn epochs_none_some_and_without_end() {
         let options = options.threads(threads);
         let mut loader = options.clone().epochs(0).map(v).unwrap();
         assert!(loader.next().is_none());
-        assert_eq!(loader.state(), State::default());
+        assert_eq!(place(loader.state()), (0, 0));
 
         let two = all(options.clone().epochs(2).map(v).unwrap());
         assert_eq!(two.iter().map(|b| b.epoch).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 1]);
-        assert_eq!(two[2].state, State { epoch: 1, position: 0 });
+        assert_eq!(place(two[2].state), (1, 0));
         assert_ne!(two[0].indices, two[3].indices);
 
         let endless: Vec<_> =
             options.clone().map(v).unwrap().take(100).map(|batch| batch.unwrap()).collect();
         assert_eq!(plain(&endless[..6]), plain(&two));
-        assert_eq!(endless[99].state, State { epoch: 33, position: 4 });
+        assert_eq!(place(endless[99].state), (33, 4));
 
         // At the very end of an epoch there is nothing of it left, but it counts.
-        let end = options.clone().resume(State { epoch: 0, position: 10 });
+        let end = options.clone().resume(State::new(0, 10));
         assert_eq!(end.clone().epochs(1).map(v).unwrap().count(), 0);
         assert_eq!(plain(&all(end.epochs(2).map(v).unwrap())), plain(&two[3..]));
         // Nor is there where the step that is left is dropped.
-        let end = options.clone().tail(Tail::Drop).resume(State { epoch: 0, position: 8 });
+        let end = options.clone().tail(Tail::Drop).resume(State::new(0, 8));
         let next = end.clone().map(v).unwrap().next().unwrap().unwrap();
         assert_eq!((next.epoch, next.step, next.positions), (1, 0, 0..4));
         assert_eq!(end.epochs(1).map(v).unwrap().count(), 0);
         // The last epoch that can be counted.
-        let last = options.resume(State { epoch: u64::MAX, position: 8 });
+        let last = options.resume(State::new(u64::MAX, 8));
         assert_eq!(last.map(v).unwrap().count(), 1);
     }
 }
@@ -336,12 +336,12 @@ fn random_numbers_of_a_sample_are_those_of_its_place() {
         ((epoch, position), rng.next_u64())
     };
     let expected: BTreeSet<_> = places.map(of).collect();
-    let start = State { epoch: 0, position: 0 };
+    let start = State::new(0, 0);
     assert_eq!(drawn(0, 1, 0, start), expected);
     assert_eq!(drawn(4, 1, 0, start), expected);
     let ranks = (0..2).flat_map(|rank| drawn(2, 2, rank, start)).collect::<BTreeSet<_>>();
     assert_eq!(ranks, expected);
-    let mut rest = drawn(1, 1, 0, State { epoch: 1, position: 3 });
+    let mut rest = drawn(1, 1, 0, State::new(1, 3));
     rest.retain(|((epoch, _), _)| *epoch == 1);
     assert_eq!(
         rest,

@@ -9,9 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use kiste::loader::{Columns, Loader, LoaderOptions, OnError, Record, Samples};
-use kiste::sampler::State;
 
-use super::{Bytes, bin, in_order, map, v, wait_for};
+use super::{Bytes, bin, in_order, map, place, v, wait_for};
 
 #[test]
 fn dropped_in_the_middle_of_an_epoch_no_thread_is_left() {
@@ -31,7 +30,7 @@ fn dropped_in_the_middle_of_an_epoch_no_thread_is_left() {
     for _ in 0..20 {
         loader.next().unwrap().unwrap();
     }
-    assert!(Arc::strong_count(&reader) > 2);
+    assert_eq!(Arc::strong_count(&reader), 2);
     drop(loader);
     let tasks = tasks.lock().unwrap();
     assert_eq!(tasks.is_empty(), !cfg!(target_os = "linux"));
@@ -66,7 +65,7 @@ fn a_loader_goes_from_thread_to_thread() {
     .join()
     .unwrap();
     seen.extend(more);
-    assert_eq!(loader.state(), State { epoch: 0, position: 10 });
+    assert_eq!(place(loader.state()), (0, 10));
     seen.extend(loader.flat_map(|batch| batch.unwrap().data));
     assert!(seen.into_iter().eq(0..30));
 }
@@ -151,7 +150,7 @@ fn the_bytes_of_a_queue_are_bounded() {
         |options| indices(options.map(|record| Ok(record.bytes("b")?.to_vec())).unwrap()),
         |options| {
             let decode = |record: &Record<'_>| Ok(record.bytes("b")?.to_vec());
-            indices(options.map_or(decode, |_| Vec::new()).unwrap())
+            indices(options.map_or_else(|_| Vec::new(), decode).unwrap())
         },
         // Much more than the packed sample, which only the caller knows.
         |options| {

@@ -96,7 +96,7 @@ fn random_windows_are_those_of_the_place_in_the_run() {
     };
     let all = starts(0, 2, State::default());
     assert_eq!((all.len(), &all), (3 * samples, &starts(3, 5, State::default())));
-    let rest = starts(2, 3, State { epoch: 1, position: 4 });
+    let rest = starts(2, 3, State::new(1, 4));
     assert_eq!(all[samples + 4..], rest);
     assert!(all.iter().any(|start| *start != all[0]));
     // Frozen.

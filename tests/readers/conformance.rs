@@ -1,10 +1,11 @@
 //! The questions that every reader answers alike.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 use kiste::format::msgpack;
-use kiste::reader::{ListReader, Reader, ReaderExt, ShardedReader, Shared};
+use kiste::reader::{ListReader, Location, Reader, ReaderExt, ShardedReader, Shared};
 use kiste::{DatasetReader, ErrorKind, Value};
 use serde::Deserialize;
 
@@ -29,6 +30,7 @@ pub(crate) fn ask(reader: &dyn Reader, keys: &[&str], what: &str) {
         assert_eq!(reader.find(key).unwrap(), Some(indices[0]), "{what}: {key:?}");
         assert_eq!(&reader.find_all(key).unwrap(), indices, "{what}: {key:?}");
         assert!(reader.contains_key(key).unwrap(), "{what}: {key:?}");
+        assert_eq!(reader.get_by_key_as::<Keyed>(key).unwrap().unwrap().key, *key, "{what}");
         let raw = reader.get_raw_by_key(key).unwrap();
         assert_eq!(raw, Some(reader.get_raw(indices[0]).unwrap()), "{what}: {key:?}");
     }
@@ -40,7 +42,10 @@ pub(crate) fn ask(reader: &dyn Reader, keys: &[&str], what: &str) {
     for (key, found) in wanted.iter().zip(found) {
         assert_eq!(found, where_by_key.get(key).map(|at| at[0]), "{what}: {key:?} of many");
     }
-    assert!(reader.find_many(&[]).unwrap().is_empty(), "{what}");
+    assert!(reader.find_keys(&[]).unwrap().is_empty(), "{what}");
+    // Keys of any kind, and through any pointer.
+    let owned: Vec<String> = keys.iter().map(ToString::to_string).collect();
+    assert_eq!(reader.find_many(&owned).unwrap(), reader.find_keys(keys).unwrap(), "{what}");
     for (index, key) in keys.iter().enumerate() {
         let what = format!("{what}: {key:?}");
         let raw = reader.get_raw(index).unwrap();
@@ -52,15 +57,30 @@ pub(crate) fn ask(reader: &dyn Reader, keys: &[&str], what: &str) {
         assert_eq!(reader.get_as::<Keyed>(index).unwrap().key, *key, "{what}");
         assert_eq!(reader.field(index, "key").unwrap(), Some(Value::from(*key)), "{what}");
         assert_eq!(reader.field(index, "no such field").unwrap(), None, "{what}");
+        assert_eq!(reader.field_raw(index, "no such field").unwrap(), None, "{what}");
+        for field in names_of(&raw) {
+            let single = reader.field_raw(index, &field).unwrap();
+            assert_eq!(single.as_deref(), msgpack::field(&raw, &field).unwrap(), "{what}: {field}");
+        }
         let range = reader.locate(index).range;
         assert!(range.is_none_or(|range| range.start < range.end), "{what}");
     }
+    let backwards: Vec<usize> = (0..keys.len()).rev().chain(0..keys.len().min(1)).collect();
+    let many = reader.get_raw_many(&backwards).unwrap();
+    let single: Vec<_> = backwards.iter().map(|&index| reader.get_raw(index).unwrap()).collect();
+    assert_eq!(many, single, "{what}");
+    assert!(reader.get_raw_many(&[]).unwrap().is_empty(), "{what}");
+    assert_eq!(reader.identity().unwrap(), reader.identity().unwrap(), "{what}");
+    // Those of the pointer are those of the reader.
+    assert_eq!((&reader).identity().unwrap(), reader.identity().unwrap(), "{what}");
+    assert_eq!((&reader).labels().unwrap(), reader.labels().unwrap(), "{what}");
     for absent in absent {
         if !where_by_key.contains_key(absent) {
             assert_eq!(reader.find(absent).unwrap(), None, "{what}: {absent:?}");
             assert!(reader.find_all(absent).unwrap().is_empty(), "{what}: {absent:?}");
             assert!(!reader.contains_key(absent).unwrap(), "{what}: {absent:?}");
             assert_eq!(reader.get_by_key(absent).unwrap(), None, "{what}: {absent:?}");
+            assert!(reader.get_by_key_as::<Keyed>(absent).unwrap().is_none(), "{what}: {absent:?}");
             assert_eq!(reader.get_raw_by_key(absent).unwrap(), None, "{what}: {absent:?}");
         }
     }
@@ -80,6 +100,9 @@ pub(crate) fn ask(reader: &dyn Reader, keys: &[&str], what: &str) {
             reader.get_raw(index).unwrap_err(),
             reader.key(index).unwrap_err(),
             reader.get_as::<Keyed>(index).map(|_| ()).unwrap_err(),
+            reader.field_raw(index, "key").unwrap_err(),
+            reader.field(index, "v").unwrap_err(),
+            reader.get_raw_many(&[index]).unwrap_err(),
         ];
         for error in errors {
             assert_eq!(error.kind(), ErrorKind::Invalid, "{what}: {error}");
@@ -131,6 +154,12 @@ pub(crate) fn ask_all(reader: &dyn Reader, keys: &[&str], what: &str) {
     ask(&joined, &backwards, &format!("{what}, joined with prefixes"));
 }
 
+/// The names of the fields of a sample.
+fn names_of(raw: &[u8]) -> Vec<String> {
+    let Value::Map(fields) = msgpack::decode(raw).unwrap() else { return Vec::new() };
+    fields.iter().filter_map(|(name, _)| Some(name.as_str()?.to_owned())).collect()
+}
+
 fn key_of(sample: &Value) -> &str {
     let fields = sample.as_map().unwrap();
     let key = fields.iter().rev().find(|(name, _)| name.as_str() == Some("key"));
@@ -163,4 +192,174 @@ fn datasets_and_lists_answer_alike() {
         ask_all(&list, &keys, &format!("{name}, listed"));
     }
     assert_eq!(asked, 19);
+}
+
+/// A reader that counts the calls of what it overrides: all but what has to be there.
+#[derive(Default)]
+struct Counted(Mutex<BTreeSet<&'static str>>);
+
+impl Counted {
+    fn note<T>(&self, name: &'static str, answer: T) -> kiste::Result<T> {
+        self.0.lock().unwrap().insert(name);
+        Ok(answer)
+    }
+}
+
+impl Reader for Counted {
+    fn len(&self) -> usize {
+        1
+    }
+    fn key(&self, _: usize) -> kiste::Result<Cow<'_, str>> {
+        Ok("a".into())
+    }
+    fn find(&self, _: &str) -> kiste::Result<Option<usize>> {
+        Ok(Some(0))
+    }
+    fn get_raw(&self, _: usize) -> kiste::Result<Cow<'_, [u8]>> {
+        Ok(b"\x81\xa3key\xa1a".into())
+    }
+    fn is_empty(&self) -> bool {
+        self.note("is_empty", false).unwrap()
+    }
+    fn find_all(&self, _: &str) -> kiste::Result<Vec<usize>> {
+        self.note("find_all", vec![0])
+    }
+    fn find_keys(&self, _: &[&str]) -> kiste::Result<Vec<Option<usize>>> {
+        self.note("find_keys", vec![Some(0)])
+    }
+    fn contains_key(&self, _: &str) -> kiste::Result<bool> {
+        self.note("contains_key", true)
+    }
+    fn get(&self, _: usize) -> kiste::Result<Value> {
+        self.note("get", Value::Nil)
+    }
+    fn get_raw_many(&self, _: &[usize]) -> kiste::Result<Vec<Cow<'_, [u8]>>> {
+        self.note("get_raw_many", Vec::new())
+    }
+    fn get_raw_by_key(&self, _: &str) -> kiste::Result<Option<Cow<'_, [u8]>>> {
+        self.note("get_raw_by_key", None)
+    }
+    fn get_by_key(&self, _: &str) -> kiste::Result<Option<Value>> {
+        self.note("get_by_key", None)
+    }
+    fn field_raw(&self, _: usize, _: &str) -> kiste::Result<Option<Cow<'_, [u8]>>> {
+        self.note("field_raw", None)
+    }
+    fn field(&self, _: usize, _: &str) -> kiste::Result<Option<Value>> {
+        self.note("field", None)
+    }
+    fn labels(&self) -> kiste::Result<Option<Vec<String>>> {
+        self.note("labels", None)
+    }
+    fn identity(&self) -> kiste::Result<String> {
+        self.note("identity", String::new())
+    }
+    fn locate(&self, _: usize) -> Location {
+        self.note("locate", Location::default()).unwrap()
+    }
+    fn is_remote(&self) -> bool {
+        self.note("is_remote", false).unwrap()
+    }
+    fn sample_bytes(&self) -> Option<u64> {
+        self.note("sample_bytes", None).unwrap()
+    }
+    fn prefetch(&self, _: &[usize]) {
+        self.note("prefetch", ()).unwrap();
+    }
+}
+
+/// Calls all provided methods, and returns which of them the reader behind has seen.
+fn seen_through(reader: &impl Reader, counted: &Counted) -> BTreeSet<&'static str> {
+    counted.0.lock().unwrap().clear();
+    reader.is_empty();
+    reader.find_all("a").unwrap();
+    reader.find_keys(&["a"]).unwrap();
+    reader.contains_key("a").unwrap();
+    reader.get(0).unwrap();
+    reader.get_raw_many(&[0]).unwrap();
+    reader.get_raw_by_key("a").unwrap();
+    reader.get_by_key("a").unwrap();
+    reader.field_raw(0, "key").unwrap();
+    reader.field(0, "key").unwrap();
+    reader.labels().unwrap();
+    reader.identity().unwrap();
+    reader.locate(0);
+    reader.is_remote();
+    reader.sample_bytes();
+    reader.prefetch(&[0]);
+    std::mem::take(&mut *counted.0.lock().unwrap())
+}
+
+#[test]
+fn faster_ways_of_a_reader_are_taken_through_pointers_and_parts() {
+    let counted = Arc::new(Counted::default());
+    let all = seen_through(&*counted, &counted);
+    assert_eq!(all.len(), 16);
+    assert_eq!(seen_through(&counted, &counted), all);
+    assert_eq!(seen_through(&&*counted, &counted), all);
+    let shared: Arc<dyn Reader> = counted.clone();
+    assert_eq!(seen_through(&shared, &counted), all);
+    let boxed: Box<dyn Reader> = Box::new(counted.clone());
+    assert_eq!(seen_through(&boxed, &counted), all);
+    let fast = BTreeSet::from([
+        "field",
+        "field_raw",
+        "get",
+        "identity",
+        "is_remote",
+        "labels",
+        "locate",
+        "prefetch",
+        "sample_bytes",
+    ]);
+    let many = BTreeSet::from(["find_keys", "get_raw_many"]);
+    let composed = |reader: &dyn Reader, wanted: &[&BTreeSet<&'static str>], what: &str| {
+        let seen = seen_through(&reader, &counted);
+        for name in wanted.iter().flat_map(|names| names.iter()) {
+            assert!(seen.contains(name), "{what} does not pass {name} on");
+        }
+    };
+    composed(&counted.clone().range(..), &[&fast, &many], "a range");
+    composed(
+        &counted.clone().select([0]).unwrap(),
+        &[&fast, &BTreeSet::from(["get_raw_many"])],
+        "a choice",
+    );
+    let shards = ShardedReader::new([counted.clone()]).unwrap();
+    composed(&shards, &[&fast, &BTreeSet::from(["get_raw_by_key"])], "a concatenation");
+    let joined = counted.clone().join(counted.clone(), Shared::Right).unwrap();
+    let both =
+        BTreeSet::from(["field_raw", "identity", "is_remote", "labels", "locate", "prefetch"]);
+    composed(&joined, &[&both], "a join");
+}
+
+#[test]
+fn identities_tell_selections_apart() {
+    let sample = |n: u32| BTreeMap::from([("key", n.to_string())]);
+    let list = || ListReader::pack((0..200).map(sample)).unwrap();
+    let identities = [
+        list().identity().unwrap(),
+        ListReader::pack((1..201).map(sample)).unwrap().identity().unwrap(),
+        list().range(..).identity().unwrap(),
+        list().range(1..).identity().unwrap(),
+        list().select(0..200).unwrap().identity().unwrap(),
+        list().select((0..200).rev()).unwrap().identity().unwrap(),
+        ShardedReader::new([list()]).unwrap().identity().unwrap(),
+        ShardedReader::new([list(), list()]).unwrap().identity().unwrap(),
+        list().join(list(), Shared::Right).unwrap().identity().unwrap(),
+        list().join(list(), Shared::Prefix("b_".into())).unwrap().identity().unwrap(),
+    ];
+    assert_eq!(identities.iter().collect::<BTreeSet<_>>().len(), identities.len());
+    assert_eq!(list().identity().unwrap(), identities[0]);
+}
+
+#[test]
+fn a_dataset_can_be_looped_over() {
+    let reader = DatasetReader::open(golden(&golden_names()[0])).unwrap();
+    let mut count = 0;
+    for sample in &reader {
+        sample.unwrap();
+        count += 1;
+    }
+    assert_eq!(count, reader.len());
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kiste::reader::{Labels, ListReader, Reader, ReaderExt};
+use kiste::reader::{Labels, ListReader, Reader};
 use kiste::{ErrorKind, Value};
 
 use super::conformance::ask_all;
@@ -29,7 +29,7 @@ fn labels_become_their_numbers_in_place() {
         samples.into_iter().zip(["a", "b", "c"]).map(|(label, key)| labelled(key, label)).collect();
     let list = ListReader::new(samples.clone()).unwrap();
     ask_all(&list, &["a", "b", "c"], "labelled list");
-    assert_eq!(list.labels(), ["img2".into(), "img10".into()]);
+    assert_eq!(list.label_values(), ["img2".into(), "img10".into()]);
     let expected = sample(&[
         ("label", 1.into()),
         ("key", "a".into()),
@@ -44,7 +44,7 @@ fn labels_become_their_numbers_in_place() {
     let list = given.build(samples.clone()).unwrap();
     assert_eq!(list.field(0, "label").unwrap(), Some(3.into()));
     let none = ListReader::options().labels(Labels::Given(vec![]));
-    assert_eq!(none.build(samples.clone()).unwrap().labels().len(), 2);
+    assert_eq!(none.build(samples.clone()).unwrap().label_values().len(), 2);
     let wrong = ListReader::options().labels(Labels::given(["img10"])).build(samples);
     let error = wrong.err().unwrap();
     assert_eq!((error.kind(), error.index()), (ErrorKind::Invalid, Some(1)));
@@ -59,7 +59,7 @@ fn numbers_are_labels_too() {
     let list = ListReader::new(samples).unwrap();
     let sorted: [Value; 6] =
         ["".into(), true.into(), 2.0.into(), "3".into(), 10.into(), "a".into()];
-    assert_eq!(list.labels(), sorted);
+    assert_eq!(list.label_values(), sorted);
     // By their text as well, as long as it is not a label itself.
     let options = ListReader::options().labels(Labels::given([7, 8]));
     let list = options.build([sample(&[("label", "8".into())])]).unwrap();

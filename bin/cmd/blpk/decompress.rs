@@ -98,8 +98,7 @@ impl Args {
 
     /// An error of the container, or of standard output, which has no name.
     fn failed(&self, error: kiste::Error) -> Failure {
-        let source = std::error::Error::source(&error);
-        match source.and_then(|source| source.downcast_ref::<io::Error>()) {
+        match error.get_ref().and_then(|source| source.downcast_ref::<io::Error>()) {
             Some(io) if error.path().is_none() => io
                 .raw_os_error()
                 .map_or_else(|| io.kind().into(), io::Error::from_raw_os_error)

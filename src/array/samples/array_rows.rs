@@ -98,6 +98,17 @@ impl ArrayRows {
         self.fields.iter().map(|(name, _)| &**name)
     }
 
+    /// Appends a row of the array of this field.
+    fn pack_row(&self, number: usize, index: usize, out: &mut Vec<u8>) -> Result<()> {
+        let (name, array) = &self.fields[number];
+        let row = self.blocks.row(number, &**array, index);
+        row.and_then(|row| row.pack(out)).map_err(|error| {
+            let message = format!("field {name:?}: {error}");
+            let error = Error::new(error.kind(), message).with_source(error);
+            error.with_index(index as u64)
+        })
+    }
+
     fn check(&self, index: usize) -> Result<()> {
         if index < self.len { Ok(()) } else { Err(out_of_range(index, self.len)) }
     }
@@ -125,16 +136,26 @@ impl Reader for ArrayRows {
         pack::map_len(self.fields.len() + 1, &mut out)?;
         encode(&Value::from(KEY), &mut out)?;
         encode(&Value::from(key_of(index)), &mut out)?;
-        for (number, (name, array)) in self.fields.iter().enumerate() {
+        for (number, (name, _)) in self.fields.iter().enumerate() {
             encode(&Value::from(&**name), &mut out)?;
-            let row = self.blocks.row(number, &**array, index);
-            row.and_then(|row| row.pack(&mut out)).map_err(|error| {
-                let message = format!("field {name:?}: {error}");
-                let error = Error::new(error.kind(), message).with_source(error);
-                error.with_index(index as u64)
-            })?;
+            self.pack_row(number, index, &mut out)?;
         }
         Ok(Cow::Owned(out))
+    }
+
+    /// Only the row of this array is read.
+    fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        self.check(index)?;
+        let mut out = Vec::new();
+        if name == KEY {
+            encode(&Value::from(key_of(index)), &mut out)?;
+            return Ok(Some(Cow::Owned(out)));
+        }
+        let Some(number) = self.fields.iter().position(|(known, _)| known == name) else {
+            return Ok(None);
+        };
+        self.pack_row(number, index, &mut out)?;
+        Ok(Some(Cow::Owned(out)))
     }
 }
 

@@ -256,6 +256,18 @@ impl<R: Reader> Reader for WithArrays<R> {
         self.reader.contains_key(key)
     }
 
+    fn find_keys(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
+        self.reader.find_keys(keys)
+    }
+
+    fn labels(&self) -> Result<Option<Vec<String>>> {
+        self.reader.labels()
+    }
+
+    fn sample_bytes(&self) -> Option<u64> {
+        self.reader.sample_bytes()
+    }
+
     /// Where the sample is that refers to rows.
     fn locate(&self, index: usize) -> Location {
         self.reader.locate(index)

@@ -5,21 +5,15 @@ use crate::error::Result;
 use crate::format::dataset::shards::is_manifest;
 use crate::format::hex;
 use crate::format::md5::Md5;
+use crate::reader::identity::{SAMPLES, add, looked_at};
 use crate::storage::Source;
 
 use super::super::index;
-
-/// Samples that are looked at where there is no digest, and of a remote dataset.
-const LOOKED_AT: usize = 64;
-const LOOKED_AT_REMOTE: usize = 8;
-/// Bytes of each that are looked at.
-const HEAD: usize = 4096;
 
 /// How an identity begins: by the MD5 of the data in `.md5`, by the entries of a manifest for all shards, or
 /// by some of the samples.
 const DIGEST: &str = "md5:";
 const MANIFEST: &str = "manifest:";
-const SAMPLES: &str = "samples:";
 
 impl DatasetReader {
     /// A text that tells this dataset from another one under its name, also one of the same size: for those who
@@ -83,11 +77,7 @@ impl DatasetReader {
     }
 
     fn by_samples(&self) -> Result<String> {
-        let is_remote = crate::reader::Reader::is_remote(self);
-        let most = if is_remote { LOOKED_AT_REMOTE } else { LOOKED_AT };
-        let mut indices: Vec<usize> = (0..self.len()).step_by(self.len() / most + 1).collect();
-        indices.extend(self.len().checked_sub(1));
-        crate::reader::Reader::prefetch(self, &indices);
+        let indices = looked_at(self);
         let mut md5 = Md5::new();
         let mut note = |number: u64| md5.update(&number.to_be_bytes());
         note(self.len() as u64);
@@ -97,8 +87,7 @@ impl DatasetReader {
             md5.update(&range.start.to_be_bytes());
             md5.update(&range.end.to_be_bytes());
             let raw = self.get_raw(index)?;
-            md5.update(&raw[..raw.len().min(HEAD)]);
-            md5.update(&raw[raw.len() - raw.len().min(HEAD)..]);
+            add(&raw, &mut md5);
         }
         Ok(format!("{SAMPLES}{}", hex(&md5.finish())))
     }

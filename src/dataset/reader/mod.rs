@@ -719,8 +719,40 @@ impl Reader for DatasetReader {
         DatasetReader::get_raw(self, index)
     }
 
-    fn find_many(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
+    fn find_keys(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
         DatasetReader::find_many(self, keys)
+    }
+
+    fn get(&self, index: usize) -> Result<Value> {
+        DatasetReader::get(self, index)
+    }
+
+    fn get_raw_many(&self, indices: &[usize]) -> Result<Vec<Cow<'_, [u8]>>> {
+        DatasetReader::get_raw_many(self, indices)
+    }
+
+    fn get_raw_by_key(&self, key: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        DatasetReader::get_raw_by_key(self, key)
+    }
+
+    fn get_by_key(&self, key: &str) -> Result<Option<Value>> {
+        DatasetReader::get_by_key(self, key)
+    }
+
+    fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        DatasetReader::field_raw(self, index, name)
+    }
+
+    fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
+        DatasetReader::field(self, index, name)
+    }
+
+    fn labels(&self) -> Result<Option<Vec<String>>> {
+        DatasetReader::labels(self)
+    }
+
+    fn identity(&self) -> Result<String> {
+        DatasetReader::identity(self)
     }
 
     fn contains_key(&self, key: &str) -> Result<bool> {
@@ -777,6 +809,16 @@ impl Reader for DatasetReader {
             }
         }
         files.data.will_need(run);
+    }
+}
+
+impl<'a> IntoIterator for &'a DatasetReader {
+    type Item = Result<Value>;
+    type IntoIter = Iter<'a>;
+
+    /// All samples in order, as [`iter`](DatasetReader::iter) has them.
+    fn into_iter(self) -> Iter<'a> {
+        self.iter(..)
     }
 }
 

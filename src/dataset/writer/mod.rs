@@ -320,12 +320,7 @@ impl Writer {
     /// [`DuplicateKey`](ErrorKind::DuplicateKey) and [`Invalid`](ErrorKind::Invalid) (no map, no
     /// `key`, or one that is no string) leave the writer as it was.
     pub fn write<T: Serialize + ?Sized>(&mut self, sample: &T) -> Result<()> {
-        self.pack(|packed| {
-            let mut serializer = rmp_serde::Serializer::new(packed).with_struct_map();
-            sample
-                .serialize(&mut serializer)
-                .map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))
-        })
+        self.pack(|packed| msgpack::pack_into(sample, packed))
     }
 
     /// Writes a sample that is a dynamic value: a map with a string `key`.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::slice;
 
+use serde::Serialize;
+
 use super::MAX_DEPTH;
 use crate::Value;
 use crate::error::{Error, ErrorKind};
@@ -61,6 +63,35 @@ impl From<EncodeError> for Error {
 pub fn encode(value: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let before = out.len();
     encode_all(value, out).inspect_err(|_| out.truncate(before))
+}
+
+/// A sample of a type of yours, packed as [`Writer::write`](crate::Writer::write) packs it: structs are maps
+/// with the names of their fields. For readers that make their samples.
+///
+/// ```
+/// #[derive(serde::Serialize)]
+/// struct Word<'a> {
+///     key: &'a str,
+///     length: u64,
+/// }
+/// let packed = kiste::format::msgpack::pack(&Word { key: "one", length: 3 })?;
+/// assert_eq!(packed, b"\x82\xa3key\xa3one\xa6length\x03");
+/// # Ok::<(), kiste::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Invalid`](crate::ErrorKind::Invalid) if the type cannot be packed.
+pub fn pack<T: Serialize + ?Sized>(sample: &T) -> crate::Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    pack_into(sample, &mut packed)?;
+    Ok(packed)
+}
+
+/// Appends a sample, packed.
+pub(crate) fn pack_into<T: Serialize + ?Sized>(sample: &T, out: &mut Vec<u8>) -> crate::Result<()> {
+    let packed = sample.serialize(&mut rmp_serde::Serializer::new(out).with_struct_map());
+    packed.map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()).with_source(e))
 }
 
 /// The packed form of a value. See [`encode`].

@@ -32,9 +32,10 @@ pub(super) mod tests;
 
 pub use cursor::{Cursor, Kind, check, widen};
 pub use decode::decode;
+pub(crate) use encode::pack_into;
 #[cfg(feature = "convert")]
 pub(crate) use encode::write_bin_len;
-pub use encode::{EncodeError, encode, to_vec, write_bin, write_map, write_text};
+pub use encode::{EncodeError, encode, pack, to_vec, write_bin, write_map, write_text};
 pub use rmpv::Value;
 pub use row_ref::RowRef;
 pub use sample::{check_sample, field, key};

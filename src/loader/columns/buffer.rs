@@ -26,6 +26,8 @@ pub(super) trait Buffer: Any + Send + Sync {
         None
     }
     fn bytes(&self) -> usize;
+    /// What it holds, for a message.
+    fn holds(&self) -> String;
     fn as_any(&self) -> &dyn Any;
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
@@ -81,6 +83,10 @@ impl<T: Element> Buffer for Fixed<T> {
         self.values.len() * size_of::<T>()
     }
 
+    fn holds(&self) -> String {
+        format!("values of type {}", T::NAME)
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -127,6 +133,10 @@ impl Buffer for Ragged {
 
     fn bytes(&self) -> usize {
         self.data.len() + self.offsets.len() * 8
+    }
+
+    fn holds(&self) -> String {
+        "bytes of any length".to_owned()
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -312,6 +312,15 @@ impl<T: Element> Buffer for Lists<T> {
         size_of_val(&self.data[..]) + self.offsets.len() * 8 + self.pieces.bytes()
     }
 
+    fn holds(&self) -> String {
+        let form = match self.form {
+            Form::Ragged => "ragged rows",
+            Form::Padded(_) => "padded rows",
+            Form::Packed(_) => "packed rows",
+        };
+        format!("{form} of type {}", T::NAME)
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -571,7 +571,7 @@ impl ColumnBatch {
         let (shape, values) = match self.buffer::<Lists<T>>(name) {
             Some(lists) => (IxDyn(&lists.shape(self.rows)), lists.values()),
             None => {
-                let column = self.column::<Fixed<T>>(name)?;
+                let column = self.numbers::<T>(name)?;
                 // Up to four dimensions need no memory.
                 let mut shape = IxDyn::zeros(1 + column.shape.len());
                 shape[0] = self.rows;
@@ -587,7 +587,7 @@ impl ColumnBatch {
     pub fn values<T: Element>(&self, name: &str) -> Result<&[T]> {
         match self.buffer::<Lists<T>>(name) {
             Some(lists) => Ok(lists.values()),
-            None => self.column::<Fixed<T>>(name)?.values.get(),
+            None => self.numbers::<T>(name)?.values.get(),
         }
     }
 
@@ -598,7 +598,7 @@ impl ColumnBatch {
             return Ok(lists.map_or(&mut [], |lists| lists.values_mut()));
         }
         // Found by a shared reference first, whose error lists the columns.
-        self.column::<Fixed<T>>(name)?;
+        self.numbers::<T>(name)?;
         let column = self.buffer_mut::<Fixed<T>>(name);
         column.map_or(Ok(&mut []), |column| column.values.get_mut())
     }
@@ -606,13 +606,13 @@ impl ColumnBatch {
     /// A column of bytes: those of all samples back to back, and the `len() + 1` offsets between
     /// them.
     pub fn bytes(&self, name: &str) -> Result<(&[u8], &[u64])> {
-        let column = self.column::<Ragged>(name)?;
+        let column = self.ragged(name)?;
         Ok((&column.data, &column.offsets))
     }
 
     /// The same, with bytes to be changed in place.
     pub fn bytes_mut(&mut self, name: &str) -> Result<(&mut [u8], &[u64])> {
-        self.column::<Ragged>(name)?;
+        self.ragged(name)?;
         let column = self.buffer_mut::<Ragged>(name);
         Ok(column.map_or((&mut [], &[]), |column| (&mut column.data[..], &column.offsets[..])))
     }
@@ -649,7 +649,7 @@ impl ColumnBatch {
     /// [`Invalid`](ErrorKind::Invalid) if there is no such column, or it holds another type.
     pub fn packed<T: Element>(&self, name: &str) -> Result<PackedRows<'_, T>> {
         let found = self.buffer::<Lists<T>>(name).and_then(Lists::packed);
-        found.ok_or_else(|| self.no_column(name))
+        found.ok_or_else(|| self.no_column(name, format!("packed rows of type {}", T::NAME)))
     }
 
     fn buffer<B: Buffer>(&self, name: &str) -> Option<&B> {
@@ -657,9 +657,19 @@ impl ColumnBatch {
         self.buffers.get(at)?.as_any().downcast_ref::<B>()
     }
 
-    fn no_column(&self, name: &str) -> Error {
-        let known: Vec<&str> = self.columns.0.iter().map(|(name, _)| name.as_str()).collect();
-        let message = format!("there is no column {name:?} of this type among {known:?}");
+    /// Why there is no such column: of this name, or with what is asked for.
+    #[cold]
+    fn no_column(&self, name: &str, expected: String) -> Error {
+        let at = self.columns.0.iter().position(|(known, _)| known == name);
+        let message = match at.and_then(|at| self.buffers.get(at)) {
+            Some(buffer) => {
+                format!("column {name:?}: expected {expected}, found {}", buffer.holds())
+            }
+            None => {
+                let known: Vec<&str> = self.columns.0.iter().map(|(name, _)| &**name).collect();
+                format!("there is no column {name:?} among {known:?}")
+            }
+        };
         Error::new(ErrorKind::Invalid, message)
     }
 
@@ -668,8 +678,14 @@ impl ColumnBatch {
         self.buffers.get_mut(at)?.as_any_mut().downcast_mut::<B>()
     }
 
-    fn column<B: Buffer>(&self, name: &str) -> Result<&B> {
-        self.buffer(name).ok_or_else(|| self.no_column(name))
+    fn numbers<T: Element>(&self, name: &str) -> Result<&Fixed<T>> {
+        let found = self.buffer(name);
+        found.ok_or_else(|| self.no_column(name, format!("values of type {}", T::NAME)))
+    }
+
+    fn ragged(&self, name: &str) -> Result<&Ragged> {
+        let found = self.buffer(name);
+        found.ok_or_else(|| self.no_column(name, "bytes of any length".to_owned()))
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use super::evaluate::{Fields, holds};
 use super::{Expression, scalar};
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::reader::{Reader, ReaderExt};
+use crate::reader::Reader;
 use crate::rearrange::{STRIDE, Scalar, ScalarKind, at_sample};
 use crate::text::units;
 

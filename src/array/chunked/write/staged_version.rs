@@ -217,8 +217,18 @@ impl StagedVersion {
         Ok(())
     }
 
+    /// As [`StagedArray::append`].
+    pub fn append<T, S, D>(&mut self, rows: &ArrayBase<S, D>) -> Result<()>
+    where
+        T: Element,
+        S: Data<Elem = T>,
+        D: Dimension,
+    {
+        self.array.append(rows)
+    }
+
     /// As [`StagedArray::append_array`].
-    pub fn append(&mut self, rows: &NdArray<'_>) -> Result<()> {
+    pub fn append_array(&mut self, rows: &NdArray<'_>) -> Result<()> {
         self.array.append_array(rows)
     }
 

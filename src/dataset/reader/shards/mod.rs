@@ -301,6 +301,7 @@ impl Shards {
     }
 
     /// The data files, and their entries.
+    #[cfg(feature = "stat")]
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&Path, &ShardEntry)> {
         self.shards.iter().map(|shard| (&*shard.path, &shard.entry))
     }

@@ -152,7 +152,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // The documentation links what features add; without them there is nothing to link to.
 #![cfg_attr(
-    not(all(feature = "burn", feature = "cli", feature = "datasets", feature = "remote")),
+    not(all(feature = "cli", feature = "datasets", feature = "remote")),
     allow(
         rustdoc::broken_intra_doc_links,
         rustdoc::private_intra_doc_links,

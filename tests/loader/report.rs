@@ -27,18 +27,37 @@ fn run<D: Send>(mut loader: Loader<D>, step: Duration) -> LoaderReport {
     loader.report()
 }
 
-/// Loads until this is the limit. A run in which other programs take the cores says nothing about it.
+/// Loads until this is the limit. A run in which other programs take the cores says nothing about it, and where they
+/// do so again and again, there is nothing to compare: how limits follow from figures is tested in `limit.rs`.
 #[track_caller]
 pub(crate) fn reaches(expected: Limit, mut run: impl FnMut() -> LoaderReport) -> LoaderReport {
     let mut report = run();
-    for _ in 1..50 {
-        if report.limit() == expected {
-            break;
-        }
+    let (mut tries, mut busy) = (1, 0);
+    while report.limit() != expected && tries < 50 && busy < 5 {
+        busy += usize::from(cores_are_taken());
         report = run();
+        tries += 1;
     }
-    assert_eq!(report.limit(), expected, "{report}");
+    if busy < 5 {
+        assert_eq!(report.limit(), expected, "{report}");
+    }
     report
+}
+
+/// Whether this thread waits for a core for a tenth of the time, where the system tells.
+fn cores_are_taken() -> bool {
+    let times = || {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        let mut times = text.split_whitespace().map(|time| time.parse::<u64>().ok());
+        Some((times.next()??, times.next()??))
+    };
+    let before = times();
+    spin(50 * MS);
+    let Some(((worked, waited), (worked_now, waited_now))) = before.zip(times()) else {
+        return false;
+    };
+    let (worked, waited) = (worked_now - worked, waited_now - waited);
+    waited * 10 > worked + waited
 }
 
 /// Keeps a core busy.

@@ -268,8 +268,9 @@ def test_versions_are_kept_and_go_back(tmp_path):
 def test_a_time_names_the_newest_version_of_it(tmp_path):
     store = ki.ArrayStore.create(tmp_path / "x", (1,), "i4")
     for number in range(1, 4):
-        store[0] = number
+        # Times are in milliseconds, and no two versions have the same.
         time.sleep(0.002)
+        store[0] = number
     times = [version["time"] for version in store.versions()]
     for number, moment in enumerate(times):
         aware = datetime.fromisoformat(moment)

@@ -95,8 +95,9 @@ def same_parameters(theirs, ours, what):
         [(p.name, p.default, p.kind) for p in inspect.signature(of).parameters.values()]
         for of in (theirs, ours)
     ]
-    # What only ours has, and has a name.
-    parameters[1] = [parameter for parameter in parameters[1] if parameter[0] != "durable"]
+    # What only ours has, and has to be named.
+    own = {("allow_outside", inspect.Parameter.KEYWORD_ONLY), ("folder", inspect.Parameter.KEYWORD_ONLY)}
+    parameters[1] = [p for p in parameters[1] if p[0] != "durable" and (p[0], p[2]) not in own]
     # Private ones that hold a constant.
     parameters[0] = [parameter for parameter in parameters[0] if not parameter[0].startswith("__")]
     named = [[(name, repr(default)) for name, default, _ in several] for several in parameters]

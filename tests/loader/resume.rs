@@ -282,8 +282,8 @@ fn an_end_is_the_same_from_wherever_a_run_is_resumed() {
             let found: Vec<_> = batches.iter().map(|b| (b.epoch, b.step)).collect();
             assert_eq!(found, expected, "{what}");
             // All ranks end at one place.
-            let all = (0..5).flat_map(|e| (0..plan.steps()).map(move |s| (e, s)));
-            let last = all.filter(|&(e, s)| is_before(e, s)).next_back();
+            let mut all = (0..5).flat_map(|e| (0..plan.steps()).map(move |s| (e, s)));
+            let last = all.rfind(|&(e, s)| is_before(e, s));
             let after = last.map_or((0, 0), |(e, s)| place(plan.state_after(e, s)));
             if plan.steps() > 0 {
                 assert_eq!(place(loader.state()), after, "{what}");

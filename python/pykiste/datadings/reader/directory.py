@@ -41,7 +41,7 @@ def glob_pattern(pattern: str, prefix: str) -> Iterator[Found]:
 
 
 def yield_directory(
-    patterns: Sequence[str], separator: str, folder: Confined | None = None
+    patterns: Sequence[str], separator: str, *, folder: Confined | None = None
 ) -> Iterator[Found]:
     """The files of all patterns, of which each may be a list file, whose rows stay in a folder, if there is one."""
     prefix = os.path.commonprefix(patterns) if len(patterns) > 1 else ""
@@ -93,7 +93,7 @@ class DirectoryReader(ListReader):
     ) -> None:
         free = not root_dir if allow_outside is None else allow_outside
         folder = None if free else Confined(root_dir, include, exclude)
-        found = yield_directory(as_patterns(patterns), separator, folder)
+        found = yield_directory(as_patterns(patterns), separator, folder=folder)
         samples = as_samples(found, include, exclude, root_dir)
         super().__init__(samples, labels, numeric_labels, initfun, self._load_binary)
         self._cust_convertfun = convertfun

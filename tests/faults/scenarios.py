@@ -157,8 +157,6 @@ SCENARIOS = [
     Scenario("commit", "commit x.msgpack", setup=(SOURCE, "convert in.jsonl x.msgpack --part 1/2",
                                                   "convert in.jsonl x.msgpack --part 2/2"),
              extras=("x.msgpack.parts",)),
-    Scenario("commit-shuffle", "commit x.msgpack", setup=(SOURCE, "convert in.jsonl x.msgpack --shuffle --part 1/1"),
-             extras=("x.msgpack.parts",)),
     Scenario("commit-split", "commit x.msgpack", setup=(SOURCE, "convert in.jsonl x.msgpack --split a=1,b=1 --part 1/2",
                                                         "convert in.jsonl x.msgpack --split a=1,b=1 --part 2/2"),
              targets=("x-a.msgpack", "x-b.msgpack"), extras=("x.msgpack.parts",)),

@@ -181,7 +181,7 @@ pub enum Remedy {
 /// use std::error::Error as _;
 ///
 /// let err = kiste::DatasetReader::open("no/such.msgpack").unwrap_err();
-/// assert!(err.source().is_none()); // it is said
+/// assert!(err.source().is_none()); // the line has its words
 /// let cause = err.get_ref().and_then(|cause| cause.downcast_ref::<std::io::Error>());
 /// assert_eq!(cause.unwrap().kind(), std::io::ErrorKind::NotFound);
 /// ```

@@ -218,7 +218,7 @@ pub trait Reader: Send + Sync {
         })
     }
 
-    /// One field of a sample, the rest of which is not decoded.
+    /// One field of a sample; the others are not decoded.
     fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
         let packed = self.field_raw(index, name)?;
         let decoded = packed.map(|packed| msgpack::decode(&packed)).transpose();

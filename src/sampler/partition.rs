@@ -66,7 +66,7 @@ impl State {
         State { epoch, position, order: Some(sampler.fingerprint()) }
     }
 
-    /// Whether it is a place in the orders of this sampler, as far as that is known. Loaders ask this
+    /// Whether it is a place in the orders of this sampler, where the fingerprints tell. Loaders ask this
     /// when they resume.
     ///
     /// # Errors

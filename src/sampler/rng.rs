@@ -146,7 +146,7 @@ impl StableRng {
 }
 
 /// For the distributions of `rand` and other crates: the high half of the next 64 bits for 32, and bytes from
-/// the low end of the next 64 on. What a distribution makes of them is frozen only as far as it is there.
+/// the low end of the next 64 on. What a distribution makes of them may change with its version.
 #[cfg(feature = "rand_core")]
 impl rand_core::TryRng for StableRng {
     type Error = std::convert::Infallible;

@@ -124,7 +124,7 @@ fn after_the_last_batch_all_ranks_are_at_the_same_state() {
     }
 }
 
-/// Stops after some batches, and goes on with another reader and sampler.
+/// Stops after some batches, and resumes with another reader and sampler.
 fn resumed_with(sampler: impl Sampler + 'static, samples: u64) -> kiste::Result<()> {
     let options = Loader::options(Bytes::count(1000), Shuffle::new(1000, 42)).batch_size(100);
     let mut loader = options.map(v)?;

@@ -128,6 +128,29 @@ fn shards_are_the_same_as_one_dataset() {
     }
 }
 
+/// Threads that open shards at the same moment choose the same one to close.
+#[test]
+fn threads_that_open_shards_together_keep_to_the_limit() {
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let manifest = make(&storage, Path::new("d"), &[2; 12]);
+    for round in 0..50 {
+        let many = open(&storage, &manifest);
+        let start = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (many, start) = (&many, &start);
+                scope.spawn(move || {
+                    for step in 0..12 {
+                        start.wait();
+                        many.get_raw((thread * 3 + step * 5 + round) % 12 * 2).unwrap();
+                    }
+                });
+            }
+        });
+        assert!(many.open_shards() <= 2, "round {round}: {}", many.open_shards());
+    }
+}
+
 #[test]
 fn only_what_is_needed_is_opened() {
     let memory = MemoryStorage::new();

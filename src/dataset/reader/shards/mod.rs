@@ -367,18 +367,25 @@ impl Shards {
             // Another thread may have been faster: its reader is as good.
             return Ok(Opened::Kept(shard.kept.get_or_init(|| reader)));
         }
-        let is_new = shard.slot(|slot| slot.replace(reader.clone()).is_none());
-        if is_new == Some(true) && self.lent.fetch_add(1, Relaxed) >= self.most {
-            self.close_oldest(number);
+        // Counted before it can be closed, so that the count is never less than what is open.
+        self.lent.fetch_add(1, Relaxed);
+        match shard.slot(|slot| slot.replace(reader.clone()).is_none()) {
+            Some(true) => self.close_surplus(number),
+            _ => {
+                self.lent.fetch_sub(1, Relaxed);
+            }
         }
         Ok(Opened::Lent(reader))
     }
 
-    /// Closes the shard that was not used for longest, but not this one.
-    fn close_oldest(&self, but: usize) {
-        let others = self.shards.iter().enumerate().filter(|(number, _)| *number != but);
-        let open = others.filter(|(_, shard)| shard.slot(|slot| slot.is_some()) == Some(true));
-        if let Some((_, oldest)) = open.min_by_key(|(_, shard)| shard.used.load(Relaxed)) {
+    /// Closes the shards that were not used for longest, but not this one, until few enough are open.
+    fn close_surplus(&self, but: usize) {
+        while self.lent.load(Relaxed) > self.most {
+            let others = self.shards.iter().enumerate().filter(|(number, _)| *number != but);
+            let open = others.filter(|(_, shard)| shard.slot(|slot| slot.is_some()) == Some(true));
+            let oldest = open.min_by_key(|(_, shard)| shard.used.load(Relaxed));
+            let Some((_, oldest)) = oldest else { return };
+            // Another thread may have closed this one at the same moment: then look again.
             if let Some(Some(_)) = oldest.slot(Option::take) {
                 self.lent.fetch_sub(1, Relaxed);
             }

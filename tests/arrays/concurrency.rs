@@ -254,7 +254,8 @@ fn what_a_writer_does_while_an_array_is_verified_is_no_damage() {
             for every in [u64::MAX, 7] {
                 let mut first = 0;
                 while verified_meanwhile(versioned, deed, first, every, name) {
-                    first += 1;
+                    // What happens again and again meets each call from several beginnings.
+                    first += if every == u64::MAX { 1 } else { 4 };
                 }
                 assert!(first > 10, "{name} {first}");
             }

@@ -763,8 +763,8 @@ fn duplicate(key: &str, index: u32) -> Error {
 
 /// The key of what an encoder made, which is well-formed: only what it may not know is checked,
 /// that it is a map with a key and not nested deeper than a reader can follow. The latter takes a
-/// byte a level.
-#[inline]
+/// byte a level. Not inlined: it would take the registers of the caller's loop.
+#[inline(never)]
 fn key_of_encoded(packed: &[u8]) -> Result<&str, FormatError> {
     if packed.len() > msgpack::MAX_DEPTH {
         msgpack::Cursor::new(packed).skip()?;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use kiste::format::dataset::SideFile;
 use kiste::index::IndexOptions;
 use kiste::repair::{Leftover, Repair};
-use kiste::storage::{Lock, MemoryStorage, Sink, Source, Stat, Storage};
+use kiste::storage::{Create, Lock, MemoryStorage, Sink, Source, Stat, Storage};
 use kiste::verify::Verify;
 use kiste::{DatasetReader, ErrorKind, Result, Writer, WriterOptions};
 
@@ -182,8 +182,8 @@ impl Storage for Meanwhile {
         self.call().stat(path)
     }
 
-    fn create(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
-        self.call().create(path)
+    fn create_with(&self, path: &Path, how: Create) -> kiste::Result<Box<dyn Sink>> {
+        self.call().create_with(path, how)
     }
 
     fn reopen(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
@@ -201,11 +201,6 @@ impl Storage for Meanwhile {
     fn create_dir(&self, path: &Path) -> kiste::Result<()> {
         self.call().create_dir(path)
     }
-
-    fn create_dir_all(&self, path: &Path) -> kiste::Result<()> {
-        self.call().create_dir_all(path)
-    }
-
     fn remove_dir(&self, path: &Path) -> kiste::Result<()> {
         self.call().remove_dir(path)
     }
@@ -851,8 +846,8 @@ mod on_disk {
             fn lstat(&self, path: &Path) -> kiste::Result<Option<Stat>> {
                 REAL().lstat(path)
             }
-            fn create(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
-                REAL().create(path)
+            fn create_with(&self, path: &Path, how: Create) -> kiste::Result<Box<dyn Sink>> {
+                REAL().create_with(path, how)
             }
             fn reopen(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
                 REAL().reopen(path)
@@ -871,9 +866,6 @@ mod on_disk {
             }
             fn create_dir(&self, path: &Path) -> kiste::Result<()> {
                 REAL().create_dir(path)
-            }
-            fn create_dir_all(&self, path: &Path) -> kiste::Result<()> {
-                REAL().create_dir_all(path)
             }
             fn remove_dir(&self, path: &Path) -> kiste::Result<()> {
                 REAL().remove_dir(path)

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use kiste::format::dataset::SideFile;
 use kiste::index::IndexOptions;
-use kiste::storage::{LocalStorage, Lock, MemoryStorage, Sink, Source, Stat, Storage};
+use kiste::storage::{Create, LocalStorage, Lock, MemoryStorage, Sink, Source, Stat, Storage};
 use kiste::verify::Verify;
 use kiste::{DatasetReader, ErrorKind, Writer};
 
@@ -68,8 +68,8 @@ impl Storage for Hooked {
         self.before("stat", path).stat(path)
     }
 
-    fn create(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
-        self.before("create", path).create(path)
+    fn create_with(&self, path: &Path, how: Create) -> kiste::Result<Box<dyn Sink>> {
+        self.before("create", path).create_with(path, how)
     }
 
     fn reopen(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
@@ -88,11 +88,6 @@ impl Storage for Hooked {
     fn create_dir(&self, path: &Path) -> kiste::Result<()> {
         self.before("create_dir", path).create_dir(path)
     }
-
-    fn create_dir_all(&self, path: &Path) -> kiste::Result<()> {
-        self.inner.create_dir_all(path)
-    }
-
     fn remove_dir(&self, path: &Path) -> kiste::Result<()> {
         self.before("remove_dir", path).remove_dir(path)
     }

@@ -18,7 +18,7 @@ use super::part_objects::{Lost, PartObjects, TRIES, at_once};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::note::{self, required};
 use crate::regular;
-use crate::storage::{self, Expected, ReplaceFile, Sink, Source, Storage, UploadNote};
+use crate::storage::{self, Create, Expected, ReplaceFile, Sink, Source, Storage, UploadNote};
 
 /// The most bytes of a plan.
 const MAX_PLAN: u64 = 64 << 10;
@@ -309,7 +309,8 @@ impl Scatter {
             }
             return Err(given_up(part, &path));
         }
-        let sink = self.storage.create_noted(&path, write, self.noting(part, write)?)?;
+        let how = Create::new().write(write).note(self.noting(part, write)?);
+        let sink = self.storage.create_with(&path, how)?;
         Ok(Scattering::Object { home: self, part, write, sink, len: 0 })
     }
 

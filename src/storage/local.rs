@@ -10,7 +10,8 @@ use crate::error::Error;
 
 use super::pieces::Pieces;
 use super::{
-    At, FileId, FileKind, Lock, Map, ReadAt, Result, Sink, Source, Stat, Storage, not_regular,
+    At, Create, FileId, FileKind, Lock, Map, Properties, ReadAt, Result, Sink, Source, Stat,
+    Storage, not_regular,
 };
 
 /// The local file system.
@@ -53,27 +54,20 @@ impl Storage for LocalStorage {
         stat_of(fs::symlink_metadata(path)).at(path)
     }
 
-    fn user(&self) -> Option<u32> {
+    fn properties(&self) -> Properties {
         #[cfg(unix)]
-        return Some(rustix::process::geteuid().as_raw());
+        let user = Some(rustix::process::geteuid().as_raw());
         #[cfg(not(unix))]
-        None
-    }
-
-    fn allows_outside(&self) -> bool {
-        self.outside
+        let user = None;
+        Properties { user, allows_outside: self.outside, ..Properties::default() }
     }
 
     fn resolve(&self, path: &Path) -> Result<PathBuf> {
         fs::canonicalize(path).at(path)
     }
 
-    fn create(&self, path: &Path) -> Result<Box<dyn Sink>> {
-        self.create_as(path, None)
-    }
-
-    fn create_as(&self, path: &Path, mode: Option<u32>) -> Result<Box<dyn Sink>> {
-        Ok(Box::new(LocalSink::new(create_new(path, mode).at(path)?, path, 0)))
+    fn create_with(&self, path: &Path, how: Create) -> Result<Box<dyn Sink>> {
+        Ok(Box::new(LocalSink::new(create_new(path, how.mode).at(path)?, path, 0)))
     }
 
     fn set_mode(&self, path: &Path, mode: u32) -> Result<()> {
@@ -99,10 +93,6 @@ impl Storage for LocalStorage {
 
     fn create_dir(&self, path: &Path) -> Result<()> {
         fs::create_dir(path).at(path)
-    }
-
-    fn create_dir_all(&self, path: &Path) -> Result<()> {
-        fs::create_dir_all(path).at(path)
     }
 
     fn remove_dir(&self, path: &Path) -> Result<()> {

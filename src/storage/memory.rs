@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::error::Error;
 
 use super::{
-    At, FileId, FileKind, Lock, ReadAt, Result, Sink, Source, Stat, Storage, beyond_end,
+    At, Create, FileId, FileKind, Lock, ReadAt, Result, Sink, Source, Stat, Storage, beyond_end,
     not_regular,
 };
 
@@ -303,7 +303,7 @@ impl Storage for MemoryStorage {
         }))
     }
 
-    fn create(&self, path: &Path) -> Result<Box<dyn Sink>> {
+    fn create_with(&self, path: &Path, _: Create) -> Result<Box<dyn Sink>> {
         let mut state = self.state();
         state.change().at(path)?;
         let id = state.add_file(Content::default());
@@ -341,16 +341,6 @@ impl Storage for MemoryStorage {
         let mut state = self.state();
         state.change().at(path)?;
         state.add(path, None).at(path)
-    }
-
-    fn create_dir_all(&self, path: &Path) -> Result<()> {
-        for dir in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
-            let exists = dir.as_os_str().is_empty() || self.state().names.contains_key(dir);
-            if !exists {
-                self.create_dir(dir)?;
-            }
-        }
-        Ok(())
     }
 
     fn remove_dir(&self, path: &Path) -> Result<()> {

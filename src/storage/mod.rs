@@ -75,13 +75,6 @@ pub use scratch_dir::ScratchDir;
 pub trait Storage: fmt::Debug + Send + Sync {
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> Result<Source>;
-    /// As [`open`](Self::open), but `None` where there is nothing of this name.
-    fn open_if_exists(&self, path: &Path) -> Result<Option<Source>> {
-        match self.open(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            opened => opened.map(Some),
-        }
-    }
     /// Opens a file and others next to it together, where opening one is a round trip over a network:
     /// each with its start, and its end if that is asked for. The first must exist; `None` stands for
     /// another that does not. Default: `None` for all of them, as each is opened more cheaply when it is needed.
@@ -97,56 +90,27 @@ pub trait Storage: fmt::Debug + Send + Sync {
     fn lstat(&self, path: &Path) -> Result<Option<Stat>> {
         self.stat(path)
     }
-    /// The user on whose behalf files are changed, by the number of [`Stat::owner`]; `None` where
-    /// there are no users.
-    fn user(&self) -> Option<u32> {
-        None
+    /// What distinguishes this storage from others. Default: as of [`MemoryStorage`].
+    fn properties(&self) -> Properties {
+        Properties::default()
     }
     /// The one name of an existing file: absolute, and without symbolic links. A storage that has
     /// no links gives the path back.
     fn resolve(&self, path: &Path) -> Result<PathBuf> {
         Ok(path.to_path_buf())
     }
-    /// Whether files that data name may be links out of the folder of these data. Default: no.
-    fn allows_outside(&self) -> bool {
-        false
-    }
-    /// How many reads at the same time pay off: more than one where each waits for an answer. Default: 1.
-    fn connections(&self) -> usize {
-        1
-    }
-    /// Whether these are objects, which come into being as a whole and stay as they are: they cannot be
-    /// renamed, appended to or locked, and there are no directories.
-    fn is_object_store(&self) -> bool {
-        false
-    }
-    /// Creates a file that must not exist yet. Of objects this is known only when it is
-    /// [finished](Sink::finish).
-    fn create(&self, path: &Path) -> Result<Box<dyn Sink>>;
-    /// As [`create`](Self::create); files that are made with the same number are known to belong together
-    /// ([`ReadAt::write_id`]), where the storage records it.
-    fn create_of_write(&self, path: &Path, write: u64) -> Result<Box<dyn Sink>> {
-        let _ = write;
-        self.create(path)
-    }
-    /// As [`create_of_write`](Self::create_of_write). Where what is written goes up in parts, `note`
-    /// receives the id of the upload before the first part: by [`abort_upload`](Self::abort_upload)
-    /// another process discards the parts if this one dies. An error of `note` fails the write.
-    fn create_noted(&self, path: &Path, write: u64, note: UploadNote) -> Result<Box<dyn Sink>> {
-        let _ = note;
-        self.create_of_write(path, write)
+    /// Creates a file that must not exist yet, in the way that `how` says as far as this storage knows of
+    /// it. Of objects it is known only when they are [finished](Sink::finish) whether there was one.
+    fn create_with(&self, path: &Path, how: Create) -> Result<Box<dyn Sink>>;
+    /// As [`create_with`](Self::create_with), with nothing more to say.
+    fn create(&self, path: &Path) -> Result<Box<dyn Sink>> {
+        self.create_with(path, Create::new())
     }
     /// Discards the parts of an upload that was never completed. One that was completed or aborted is
     /// over: then nothing happens.
     fn abort_upload(&self, path: &Path, id: &str) -> Result<()> {
         let _ = (path, id);
         Ok(())
-    }
-    /// As [`create`](Self::create), with these permission bits where the storage has any: the new
-    /// version of a private file is private from its first byte on.
-    fn create_as(&self, path: &Path, mode: Option<u32>) -> Result<Box<dyn Sink>> {
-        let _ = mode;
-        self.create(path)
     }
     /// Sets these permission bits of an existing file, where the storage has any.
     fn set_mode(&self, path: &Path, mode: u32) -> Result<()> {
@@ -170,8 +134,6 @@ pub trait Storage: fmt::Debug + Send + Sync {
     fn remove(&self, path: &Path) -> Result<()>;
     /// Creates one directory that must not exist yet.
     fn create_dir(&self, path: &Path) -> Result<()>;
-    /// Creates a directory and its parents where they are missing.
-    fn create_dir_all(&self, path: &Path) -> Result<()>;
     /// Removes an empty directory.
     fn remove_dir(&self, path: &Path) -> Result<()>;
     /// The files of a directory, sorted.
@@ -200,7 +162,140 @@ pub trait Storage: fmt::Debug + Send + Sync {
     fn lock_file(&self, path: &Path) -> Result<Option<Lock>>;
 }
 
-/// What receives the ids of uploads: [`Storage::create_noted`].
+/// Shorter ways to say what the methods of [`Storage`] do.
+impl dyn Storage + '_ {
+    /// As [`open`](Storage::open), but `None` where there is nothing of this name. A store that lists no
+    /// objects may deny what does not exist.
+    pub fn open_if_exists(&self, path: &Path) -> Result<Option<Source>> {
+        match self.open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) if self.is_object_store() && error.is_absent_or_denied() => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    /// Creates a directory and its parents where they are missing.
+    pub fn create_dir_all(&self, path: &Path) -> Result<()> {
+        let mut missing = Vec::new();
+        for dir in path.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
+            if self.stat(dir)?.is_some() {
+                break;
+            }
+            missing.push(dir);
+        }
+        missing.into_iter().rev().try_for_each(|dir| match self.create_dir(dir) {
+            // Another process may make it at the same time.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            created => created,
+        })
+    }
+
+    /// See [`Properties::user`].
+    pub fn user(&self) -> Option<u32> {
+        self.properties().user
+    }
+
+    /// See [`Properties::allows_outside`].
+    pub fn allows_outside(&self) -> bool {
+        self.properties().allows_outside
+    }
+
+    /// See [`Properties::connections`].
+    pub fn connections(&self) -> usize {
+        self.properties().connections
+    }
+
+    /// See [`Properties::is_object_store`].
+    pub fn is_object_store(&self) -> bool {
+        self.properties().is_object_store
+    }
+}
+
+/// What distinguishes storages: [`Storage::properties`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Properties {
+    /// The user on whose behalf files are changed, by the number of [`Stat::owner`]; `None` where
+    /// there are no users.
+    pub user: Option<u32>,
+    /// Whether files that data name may be links out of the folder of these data.
+    pub allows_outside: bool,
+    /// How many reads at the same time pay off: more than one where each waits for an answer.
+    pub connections: usize,
+    /// Whether these are objects, which come into being as a whole and stay as they are: they cannot be
+    /// renamed, appended to or locked, and there are no directories.
+    pub is_object_store: bool,
+}
+
+impl Default for Properties {
+    fn default() -> Properties {
+        Properties { user: None, allows_outside: false, connections: 1, is_object_store: false }
+    }
+}
+
+/// How [`Storage::create_with`] makes a file.
+///
+/// ```
+/// use kiste::storage::{Create, MemoryStorage, Storage};
+/// use std::path::Path;
+///
+/// let storage = MemoryStorage::new();
+/// storage.create_with(Path::new("private"), Create::new().mode(Some(0o600)))?.append(b"bytes")?;
+/// # Ok::<(), kiste::Error>(())
+/// ```
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct Create {
+    /// Permission bits, where the storage has any: the new version of a private file is private from its
+    /// first byte on.
+    pub mode: Option<u32>,
+    /// The number of the write: files that are made with the same one are known to belong together
+    /// ([`ReadAt::write_id`]), where the storage records it.
+    pub write: Option<u64>,
+    /// Where a file goes up in parts, this receives the id of the upload before the first part: by
+    /// [`abort_upload`](Storage::abort_upload) another process discards the parts if this one dies. An
+    /// error fails the write.
+    pub note: Option<UploadNote>,
+}
+
+impl Create {
+    /// With nothing more to say.
+    pub fn new() -> Create {
+        Create::default()
+    }
+
+    /// See [`mode`](#structfield.mode).
+    #[must_use]
+    pub fn mode(self, mode: Option<u32>) -> Create {
+        Create { mode, ..self }
+    }
+
+    /// See [`write`](#structfield.write).
+    #[must_use]
+    pub fn write(self, write: u64) -> Create {
+        Create { write: Some(write), ..self }
+    }
+
+    /// See [`note`](#structfield.note).
+    #[must_use]
+    pub fn note(self, note: UploadNote) -> Create {
+        Create { note: Some(note), ..self }
+    }
+}
+
+impl fmt::Debug for Create {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Create { mode, write, note } = self;
+        let note = note.is_some();
+        f.debug_struct("Create")
+            .field("mode", mode)
+            .field("write", write)
+            .field("note", &note)
+            .finish()
+    }
+}
+
+/// What receives the id of an upload: [`Create::note`].
 pub type UploadNote = Arc<dyn Fn(&str) -> Result<()> + Send + Sync>;
 
 /// A file that [`Storage::open_together`] opens.
@@ -383,7 +478,7 @@ pub trait ReadAt: Send + Sync {
         self.len() == 0
     }
     /// The number of the write that made it, where that is recorded with it:
-    /// [`Storage::create_of_write`].
+    /// [`Create::write`].
     fn write_id(&self) -> Option<u64> {
         None
     }

@@ -31,7 +31,7 @@ pub(crate) fn expect_ours(dir: &Path) -> Result<bool> {
     if !found.is_dir() {
         return Err(foreign(dir, format!("expected a folder, found {}", found.kind)));
     }
-    match refused(&found, above(dir)?.as_ref(), LocalStorage::positioned().user()) {
+    match refused(&found, above(dir)?.as_ref(), LocalStorage::positioned().properties().user) {
         Some(why) => Err(foreign(dir, why)),
         None => Ok(true),
     }
@@ -45,7 +45,7 @@ pub fn expect_ours_if_linked(dir: &Path) -> Result<bool> {
     if link.kind != FileKind::Link {
         return expect_ours(dir);
     }
-    if let Some(why) = not_owned(&link, above(dir)?.as_ref(), storage.user()) {
+    if let Some(why) = not_owned(&link, above(dir)?.as_ref(), storage.properties().user) {
         return Err(foreign(dir, format!("the link {why}")));
     }
     match storage.resolve(dir) {
@@ -62,7 +62,7 @@ pub fn expect_ours_if_linked(dir: &Path) -> Result<bool> {
 pub(crate) fn expect_owned(path: &Path) -> Result<()> {
     let storage = LocalStorage::positioned();
     let Some(found) = storage.lstat(path)? else { return Ok(()) };
-    let why = not_owned(&found, above(path)?.as_ref(), storage.user());
+    let why = not_owned(&found, above(path)?.as_ref(), storage.properties().user);
     why.map_or(Ok(()), |why| Err(foreign(path, why)))
 }
 

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::{Expected, FileId, FileKind, LocalStorage, Lock, Sink, Storage};
+use super::{Create, Expected, FileId, FileKind, LocalStorage, Lock, Sink, Storage};
 
 /// How a new file or directory takes its place.
 #[derive(Debug, Clone, Copy)]
@@ -122,7 +122,9 @@ impl<'a> ReplaceFile<'a> {
         let Replaced { target, mode } = Replaced::find(storage, &shown, options)?;
         let path = partial_name(&target);
         // One of this name is not ours: an error, and not removed.
-        let sink = storage.create_as(&path, mode).map_err(|error| error.shown_at(&shown))?;
+        let sink = storage
+            .create_with(&path, Create::new().mode(mode))
+            .map_err(|error| error.shown_at(&shown))?;
         let (sink, options) = (Some(sink), *options);
         let (len, position, finished) = (0, 0, false);
         Ok(ReplaceFile { storage, options, shown, target, path, sink, len, position, finished })
@@ -423,7 +425,7 @@ fn write_new<S: Storage + ?Sized>(
     mode: Option<u32>,
     bytes: &[u8],
 ) -> Result<FileId> {
-    let mut sink = storage.create_as(path, mode)?;
+    let mut sink = storage.create_with(path, Create::new().mode(mode))?;
     sink.append(bytes)?;
     sink.sync()?;
     let id = storage.stat(path)?.map(|stat| stat.id);

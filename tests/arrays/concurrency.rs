@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use kiste::ErrorKind;
 use kiste::array::{ArrayOptions, ArrayStore, ChunkedArray, Keep};
-use kiste::storage::{Lock, MemoryStorage, Sink, Source, Stat, Storage};
+use kiste::storage::{Create, Lock, MemoryStorage, Sink, Source, Stat, Storage};
 use kiste::value::DType;
 
 use super::{options, root, sample};
@@ -172,8 +172,8 @@ impl Storage for Meanwhile {
         self.call().stat(path)
     }
 
-    fn create(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
-        self.inner.create(path)
+    fn create_with(&self, path: &Path, how: Create) -> kiste::Result<Box<dyn Sink>> {
+        self.inner.create_with(path, how)
     }
 
     fn reopen(&self, path: &Path) -> kiste::Result<Box<dyn Sink>> {
@@ -191,11 +191,6 @@ impl Storage for Meanwhile {
     fn create_dir(&self, path: &Path) -> kiste::Result<()> {
         self.inner.create_dir(path)
     }
-
-    fn create_dir_all(&self, path: &Path) -> kiste::Result<()> {
-        self.inner.create_dir_all(path)
-    }
-
     fn remove_dir(&self, path: &Path) -> kiste::Result<()> {
         self.inner.remove_dir(path)
     }

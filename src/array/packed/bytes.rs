@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{HEADER as CHUNK_HEADER, Header as ChunkHeader, Params};
 use crate::format::bloscpack::{ArrayMetadata, Encoder, Ending};
-use crate::storage::{ReplaceFile, Sink, Source, Storage, partial_name};
+use crate::storage::{Create, ReplaceFile, Sink, Source, Storage, partial_name};
 
 use super::file::publish;
 use super::pack::{Job, PackOptions, refused};
@@ -162,7 +162,7 @@ impl Spool<'_> {
     fn create<'a>(storage: &'a dyn Storage, target: &Path) -> Result<Spool<'a>> {
         let path = partial_name(target);
         // The container may be private, and this file is removed anyway.
-        let sink = storage.create_as(&path, Some(PRIVATE));
+        let sink = storage.create_with(&path, Create::new().mode(Some(PRIVATE)));
         let sink = sink?;
         Ok(Spool { storage, path, sink })
     }

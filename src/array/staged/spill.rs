@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::array::transfer::BaseSlab;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::blosc::{Codec, MAX_CHUNK, MAX_TYPESIZE, Params, Scratch, Shuffle};
-use crate::storage::{Source, Storage, random};
+use crate::storage::{Create, Source, Storage, random};
 
 /// Stores staged chunks outside of memory.
 pub trait SlabStore: fmt::Debug + Send + Sync {
@@ -74,7 +74,7 @@ const TOGETHER: usize = 32;
 impl SlabStore for SpillDir {
     fn store(&self, chunks: &[(usize, &[u8])], item: usize) -> Result<Arc<dyn BaseSlab>> {
         let path = self.path();
-        let sink = self.storage.create_as(&path, Some(0o600));
+        let sink = self.storage.create_with(&path, Create::new().mode(Some(0o600)));
         let mut sink = sink?;
         // From here on the file is removed in any case.
         let mut spilled = Spilled {

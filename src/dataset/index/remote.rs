@@ -13,7 +13,7 @@ use super::build::lookup_content;
 use super::{IndexOptions, Indexed, samples};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
-use crate::storage::{self, Storage};
+use crate::storage::{self, Create, Storage};
 
 pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
     let (storage, path) = storage::of(url)?;
@@ -55,7 +55,7 @@ fn put_lookup(storage: &Arc<dyn Storage>, path: &Path, lookup: &Path, samples: u
     let content = lookup_content(&belongs, &places)?;
     let file = storage.open(&SideFile::KeyHashes.path(path))?;
     let mut sink = match file.write_id() {
-        Some(write) => storage.create_of_write(lookup, write)?,
+        Some(write) => storage.create_with(lookup, Create::new().write(write))?,
         None => storage.create(lookup)?,
     };
     sink.append(&content)?;

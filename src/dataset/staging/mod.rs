@@ -57,7 +57,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::note;
-use crate::storage::{self, FileKind, Lock, Sink, Storage};
+use crate::storage::{self, Create, FileKind, Lock, Sink, Storage};
 
 use super::files::DatasetFile;
 
@@ -362,7 +362,7 @@ impl Staging {
     fn create_at(&self, path: &Path) -> Result<Box<dyn Sink>> {
         // Of a dataset that is read-only, too, what is written may have to be resumed.
         let mode = self.mode.map(|mode| mode | OWNER_WRITES);
-        self.storage.create_as(path, mode)
+        self.storage.create_with(path, Create::new().mode(mode))
     }
 
     /// Removes a staged file, to write it again.

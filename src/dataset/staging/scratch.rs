@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::storage::{Sink, Source, Storage};
+use crate::storage::{Create, Sink, Source, Storage};
 
 /// What their names begin with.
 pub(super) const PREFIX: &str = "scratch-";
@@ -32,7 +32,7 @@ impl Scratch {
 
     pub(crate) fn create(&self, number: usize) -> Result<Box<dyn Sink>> {
         let path = self.path(number);
-        self.storage.create_as(&path, self.mode)
+        self.storage.create_with(&path, Create::new().mode(self.mode))
     }
 
     pub(crate) fn open(&self, number: usize) -> Result<Source> {

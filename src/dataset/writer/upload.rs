@@ -33,7 +33,7 @@ use super::{Start, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::note;
-use crate::storage::{self, Expected, FileId, LocalStorage, ScratchDir, Sink, Storage, UploadNote};
+use crate::storage::{self, Create, Expected, FileId, LocalStorage, ScratchDir, Sink, Storage};
 
 /// Bytes that are read of a side file at a time.
 const STEP: u64 = 1 << 20;
@@ -208,7 +208,7 @@ pub(super) fn create(mut options: WriterOptions, path: &Path) -> Result<Writer> 
     upload._scratch = Some(scratch);
     let journal = Journal::samples(None, options.digests, options.lookup);
     let journal = staging.journal(journal.checksums(options.checksums), staging.observe()?)?;
-    let data = storage.create_noted(path, upload.write, upload.note(DatasetFile::Data))?;
+    let data = storage.create_with(path, upload.how(DatasetFile::Data))?;
     (options.storage, options.durable) = (local, false);
     let mut writer = Writer::start(options, path, staging, journal, data, Start::New)?;
     if let Some(open) = &mut writer.open {
@@ -243,10 +243,12 @@ impl Upload {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the upload of a file in the claim.
-    fn note(&self, file: DatasetFile) -> UploadNote {
+    /// A file of this write, whose upload is noted in the claim.
+    fn how(&self, file: DatasetFile) -> Create {
         let held = self.held.clone();
-        Arc::new(move |id| held.lock().unwrap_or_else(PoisonError::into_inner).note(file, id))
+        let note =
+            move |id: &str| held.lock().unwrap_or_else(PoisonError::into_inner).note(file, id);
+        Create::new().write(self.write).note(Arc::new(note))
     }
 
     /// Publishes what was written: the data that have gone up, and the staged files.
@@ -331,7 +333,7 @@ impl Upload {
     fn send(&self, staging: &Staging, file: DatasetFile) -> Result<Box<dyn Sink>> {
         let source = LocalStorage::mapped().open(&staging.path(file))?;
         let path = file.path(&self.path);
-        let mut sink = self.storage.create_noted(&path, self.write, self.note(file))?;
+        let mut sink = self.storage.create_with(&path, self.how(file))?;
         let mut at = 0;
         while at < source.len() {
             let end = source.len().min(at + STEP);

@@ -30,7 +30,9 @@ use object_store::PutMode;
 use crate::error::{Error, ErrorKind, Result, shown_text};
 
 use super::replace::random;
-use super::{Announced, Expected, FileId, Lock, OpenFile, Sink, Source, Stat, Storage, UploadNote};
+use super::{
+    Announced, Create, Expected, FileId, Lock, OpenFile, Properties, Sink, Source, Stat, Storage,
+};
 
 mod url;
 mod plan;
@@ -281,13 +283,6 @@ impl Storage for RemoteStorage {
         Ok(Source::Positioned(Box::new(self.file(path, &[Part::Head(HEAD)])?)))
     }
 
-    fn open_if_exists(&self, path: &Path) -> Result<Option<Source>> {
-        match self.open(path) {
-            Err(error) if error.is_absent_or_denied() => Ok(None),
-            opened => opened.map(Some),
-        }
-    }
-
     fn open_together(&self, path: &Path, files: &[Announced<'_>]) -> Result<Option<Vec<OpenFile>>> {
         let client = self.shared.client()?;
         let mut asked = Vec::new();
@@ -332,27 +327,14 @@ impl Storage for RemoteStorage {
         }
     }
 
-    fn connections(&self) -> usize {
-        self.shared.options.connections
+    fn properties(&self) -> Properties {
+        let connections = self.shared.options.connections;
+        Properties { connections, is_object_store: true, ..Properties::default() }
     }
 
-    fn is_object_store(&self) -> bool {
-        true
-    }
-
-    fn create(&self, path: &Path) -> Result<Box<dyn Sink>> {
-        self.create_of_write(path, random())
-    }
-
-    fn create_of_write(&self, path: &Path, write: u64) -> Result<Box<dyn Sink>> {
-        let name = self.writable(path)?;
-        Ok(Box::new(Upload::new(self.shared.clone(), name, path.to_path_buf(), write, None)))
-    }
-
-    fn create_noted(&self, path: &Path, write: u64, note: UploadNote) -> Result<Box<dyn Sink>> {
-        let name = self.writable(path)?;
-        let note = Some(note);
-        Ok(Box::new(Upload::new(self.shared.clone(), name, path.to_path_buf(), write, note)))
+    fn create_with(&self, path: &Path, how: Create) -> Result<Box<dyn Sink>> {
+        let (name, write) = (self.writable(path)?, how.write.unwrap_or_else(random));
+        Ok(Box::new(Upload::new(self.shared.clone(), name, path.to_path_buf(), write, how.note)))
     }
 
     fn abort_upload(&self, path: &Path, id: &str) -> Result<()> {
@@ -392,10 +374,6 @@ impl Storage for RemoteStorage {
     }
 
     fn create_dir(&self, path: &Path) -> Result<()> {
-        cannot("directories", path)
-    }
-
-    fn create_dir_all(&self, path: &Path) -> Result<()> {
         cannot("directories", path)
     }
 

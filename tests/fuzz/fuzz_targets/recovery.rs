@@ -102,7 +102,7 @@ fn restore(files: &Files) -> MemoryStorage {
         match content {
             Some(bytes) => storage.put(name, bytes.clone()),
             None => {
-                storage.create_dir_all(name).unwrap();
+                (&storage as &dyn kiste::storage::Storage).create_dir_all(name).unwrap();
                 storage.sync_dir(name.parent().unwrap()).unwrap();
             }
         }

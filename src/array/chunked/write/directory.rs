@@ -10,7 +10,7 @@ use crate::array::chunked::version::OpenVersion;
 use crate::array::chunked::write::ownership::{expect_own, expect_own_dirs, remove_own};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::chunked::{Version, names};
-use crate::storage::Sink;
+use crate::storage::{Create, Sink};
 use crate::value::DType;
 
 /// Smaller parts of a file are written together.
@@ -97,10 +97,10 @@ impl Directory {
         let path = dir.join(name);
         let unfinished = dir.join(format!("{name}{}", names::UNFINISHED));
         let storage = &*self.files.storage;
-        let mut sink = match storage.create_as(&unfinished, mode) {
+        let mut sink = match storage.create_with(&unfinished, Create::new().mode(mode)) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 remove_own(&self.files, std::slice::from_ref(&unfinished), |_| ())?;
-                storage.create_as(&unfinished, mode)?
+                storage.create_with(&unfinished, Create::new().mode(mode))?
             }
             created => created?,
         };

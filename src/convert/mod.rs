@@ -94,11 +94,14 @@ mod parted_shuffle;
 
 #[doc(hidden)]
 pub use crate::guard::panic_is_caught;
-pub use bad::{BadInput, settle_quarantine};
+pub use bad::BadInput;
+#[doc(hidden)]
+pub use bad::settle_quarantine;
 pub use carried::{
     Carried, ChangedValues, Extent, Handling, LeftOut, NumberKind, Remark, Remarks, ValueKind,
     ValuePlace,
 };
+#[doc(hidden)]
 pub use chained::Chained;
 pub use commit::commit;
 pub use conversion::Conversion;
@@ -106,15 +109,20 @@ pub use conversion::Conversion;
 pub use dry_run::{DryRun, FieldOutcome, TriedField};
 #[cfg(feature = "download")]
 pub use fetch::Fetch;
-pub use format::{Format, check_dataset_name, check_is_dataset};
+pub use format::Format;
+#[doc(hidden)]
+pub use format::{check_dataset_name, check_is_dataset};
 #[cfg(feature = "parquet")]
 pub use formats::arrow::{ArrowIpcReader, ArrowIpcWriter, ParquetReader, ParquetWriter};
 pub use formats::cifar::{CifarLabels, CifarReader};
 #[cfg(feature = "formats")]
 pub use formats::csv::{CsvReader, CsvType, CsvWriter};
+#[doc(hidden)]
 pub use formats::dataset::DatasetInput;
 pub use formats::image_folder::{FolderOptions, ImageFolderReader, ImageFolderWriter};
-pub use formats::jsonl::{JsonLinesReader, JsonLinesStream, JsonLinesWriter};
+#[doc(hidden)]
+pub use formats::jsonl::JsonLinesStream;
+pub use formats::jsonl::{JsonLinesReader, JsonLinesWriter};
 pub use formats::mds::{MdsReader, MdsWriter};
 pub use formats::mnist::{MnistOptions, MnistReader};
 #[cfg(feature = "zip")]
@@ -124,8 +132,10 @@ pub use formats::tfrecord::{TfRecordReader, TfRecordWriter};
 pub use formats::webdataset::{WebDatasetReader, WebDatasetWriter};
 #[cfg(feature = "images")]
 pub use images::{ChromaSubsampling, ImageOptions, Images, Resize, StoredAs};
+#[doc(hidden)]
 pub use in_order::InOrder;
 pub use input::{Emit, Input};
+#[doc(hidden)]
 pub use lines::{LineForm, SampleLines, to_json};
 pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};
 /// For the fuzzer: a few braces can stand for many names.
@@ -135,15 +145,19 @@ pub use options::Duplicates;
 pub use parted_shuffle::PartedShuffle;
 pub use parts::Part;
 pub use passing::convert;
+#[doc(hidden)]
 pub use place::{check_data_path, check_finished, is_same};
 pub use plan::{Plan, PlannedFile};
+#[doc(hidden)]
 pub use recode::Recode;
 pub use report::{BadSamples, Report, WrittenOutput};
+#[doc(hidden)]
 pub use shards::{UnfinishedShards, remove_unfinished_shards, unfinished_shards};
 pub use split::Split;
 pub use writer::SampleWriter;
 
 pub(crate) use crate::natural::natural_order;
+#[doc(hidden)]
 pub use crate::regular::open_regular;
 use parts::{Parts, Place};
 use unit_log::UnitLog;

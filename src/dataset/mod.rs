@@ -32,9 +32,12 @@ pub mod repair;
 
 pub use files::DatasetFile;
 pub use labels::{labels_path, read_labels};
+#[doc(hidden)]
 pub use names::names_shards;
 pub use passes::HearBytes;
-pub use place::{check_data_path, check_finished, is_dataset, is_same};
+pub use place::is_dataset;
+#[doc(hidden)]
+pub use place::{check_data_path, check_finished, is_same};
 pub use reader::{DatasetReader, Iter, Keys, RawIter, ReaderOptions};
 pub use staging::Base;
 pub use writer::{Stats, Writer, WriterOptions};

@@ -10,7 +10,9 @@
 //! | [`chunked`] | directories of chunked arrays |
 //!
 //! Where a format is ours to specify, a specification heads the docs of its module. Formats that
-//! are only a source or target of conversion are private.
+//! are only a source or target of conversion are private. Internals, such as the coders of single side
+//! files, can be reached for fuzzing and benchmarks, but are not in these docs: they may change in any
+//! release.
 //!
 //! Input is not trusted anywhere: lengths are checked before memory is allocated for them, nothing
 //! recurses along nested data without a limit, and no input panics. Errors are [`FormatError`]s.

@@ -55,8 +55,12 @@ pub(crate) use new_dataset::check_free;
 pub use new_dataset::{MadeDataset, NewDataset};
 pub use parts::{by_class, cut_at, parts, whole_groups};
 pub use scalar::{Scalar, ScalarKind, scalars};
-pub use select::{SampleRange, check_distinct, sorted};
-pub use split::{DatasetPart, PartsBy, check_part_paths, part_path};
+pub use select::SampleRange;
+#[doc(hidden)]
+pub use select::{check_distinct, sorted};
+pub use split::{DatasetPart, PartsBy};
+#[doc(hidden)]
+pub use split::{check_part_paths, part_path};
 
 /// Samples that a reader may prefetch.
 const STRIDE: usize = 1024;

@@ -16,12 +16,15 @@ mod encode;
 mod undo;
 
 pub use checksum::Checksum;
-pub use container::{Chunk, ChunkPlace, Chunks, Container, MAX_RATIO};
+#[doc(hidden)]
+pub use container::MAX_RATIO;
+pub use container::{Chunk, ChunkPlace, Chunks, Container};
 pub use encode::{Encoder, Ending};
 pub use header::Header;
 pub use metadata::{Metadata, MetadataCodec, MetadataHeader, MetadataOptions, Room};
 pub use ndarray::ArrayMetadata;
 pub use offsets::Offsets;
+#[doc(hidden)]
 pub use undo::{Undo, UndoState};
 
 #[cfg(test)]

@@ -8,14 +8,20 @@
 //! Absent on purpose: files, locks and the order of writing, which are in
 //! [`array`](crate::array); and what is inside a chunk, which is in [`blosc`](super::blosc).
 
+#[doc(hidden)]
 pub mod names;
 mod numbering;
+#[doc(hidden)]
 pub mod segment;
+#[doc(hidden)]
 pub mod superchunk;
 mod version;
 
+#[doc(hidden)]
 pub use crate::value::time::{format_time, parse_time};
+#[doc(hidden)]
 pub use numbering::{MAX_DIMENSIONS, Numbering, grid_of};
+#[doc(hidden)]
 pub use version::{
     Column, Compression, FORMAT, MAX_CHUNK_BYTES, MAX_VERSION_BYTES, Storage, Version, format_of,
 };

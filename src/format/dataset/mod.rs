@@ -2,19 +2,25 @@
 //!
 //! # In this module
 //!
-//! One submodule for each file. They turn bytes into values and back and check each file against
+//! One submodule for each file; [`shards`] is the documented one. They turn bytes into values and back and check each file against
 //! the specification above; rules about two files are checked by callers that have both. Absent on
 //! purpose: opening, mapping, locking and publishing files, and the messages in the data file.
 
 mod side_file;
+#[doc(hidden)]
 pub mod offsets;
+#[doc(hidden)]
 pub mod keys;
 mod blake2s;
+#[doc(hidden)]
 pub mod key_hashes;
+#[doc(hidden)]
 pub mod filter;
 pub(crate) mod digests;
+#[doc(hidden)]
 pub mod legacy_index;
 pub(crate) mod lookup;
+#[doc(hidden)]
 pub mod crc;
 pub mod shards;
 

@@ -25,17 +25,22 @@ mod encode;
 pub mod numpy;
 mod row_ref;
 pub mod sample;
+#[doc(hidden)]
 pub mod timestamp;
 
 #[cfg(all(test, feature = "arrays"))]
 pub(super) mod tests;
 
-pub use cursor::{Cursor, Kind, check, widen};
+#[doc(hidden)]
+pub use cursor::widen;
+pub use cursor::{Cursor, Kind, check};
 pub use decode::decode;
 pub(crate) use encode::pack_into;
 #[cfg(feature = "convert")]
 pub(crate) use encode::write_bin_len;
-pub use encode::{EncodeError, encode, pack, to_vec, write_bin, write_map, write_text};
+pub use encode::{EncodeError, encode, pack, to_vec};
+#[doc(hidden)]
+pub use encode::{write_bin, write_map, write_text};
 pub use rmpv::Value;
 pub use row_ref::RowRef;
 pub use sample::{check_sample, field, key};

@@ -198,6 +198,7 @@ pub mod convert;
 #[cfg(feature = "datasets")]
 #[path = "../datasets/mod.rs"]
 pub mod datasets;
+mod open;
 
 pub use dataset::{DatasetReader, Stats, Writer, WriterOptions, index, repair, verify};
 pub use error::{Error, ErrorKind, Remedy, Result};
@@ -205,6 +206,7 @@ pub use error::{Error, ErrorKind, Remedy, Result};
 pub use format::msgpack::numpy::serde_ndarray;
 #[cfg(feature = "readers")]
 pub use natural::natural_order;
+pub use open::open;
 pub use reader::{Reader, ReaderExt};
 pub use rmpv::Value;
 

@@ -17,6 +17,7 @@ const FLOORS: &[&[&str]] = &[
     &["dataset", "reader", "array", "image"],
     &["convert", "rearrange", "stat", "loader"],
     &["datasets"],
+    &["open"],
 ];
 
 /// The first floor whose rooms may know each other. Below it formats do no I/O, storage knows no

@@ -332,6 +332,12 @@ macro_rules! forward {
 
 forward!(&R, Box<R>, Arc<R>);
 
+impl fmt::Debug for dyn Reader + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reader({} samples)", self.len())
+    }
+}
+
 /// What follows from [`Reader`]: typed samples, iteration, parts and joins.
 pub trait ReaderExt: Reader {
     /// A sample as a type of yours, which may borrow `&str` and `&[u8]` (with `serde_bytes`) from

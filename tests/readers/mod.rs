@@ -6,6 +6,8 @@ mod dataset;
 mod files;
 mod list;
 mod natural;
+#[cfg(feature = "formats")]
+mod open;
 mod sharded;
 mod shards;
 mod arrays;

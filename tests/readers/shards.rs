@@ -58,6 +58,13 @@ fn make(storage: &Arc<dyn Storage>, dir: &Path, sizes: &[usize]) -> PathBuf {
     path
 }
 
+/// The same in a directory.
+#[cfg(feature = "formats")]
+pub(super) fn on_disk(dir: &Path, sizes: &[usize]) -> PathBuf {
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::mapped());
+    make(&storage, dir, sizes)
+}
+
 fn put(storage: &Arc<dyn Storage>, path: &Path, text: &str) {
     let anything = kiste::storage::Expected::Anything;
     storage.put_if(path, text.as_bytes(), anything).unwrap();

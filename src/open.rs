@@ -1,0 +1,48 @@
+//! One name, whatever it stands for.
+//!
+//! On the top floor, because it knows all readers that have a name. They know nothing of each other.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::dataset::{self, DatasetReader};
+use crate::error::Result;
+use crate::reader::Reader;
+use crate::storage;
+
+/// Opens what can be read by index and key, by its name: a dataset, the manifest of its shards
+/// (`x.shards.json`), or a pattern of their names (`x-*.msgpack`), on a disk or behind a URL.
+///
+/// A URL is read with the credentials and the cache that the environment names
+/// (`RemoteOptions::from_env`). [`DatasetReader::options`] opens it with others, from memory, or with
+/// checksums compared.
+///
+/// # Errors
+///
+/// The errors of [`DatasetReader::open`]; [`Invalid`](crate::ErrorKind::Invalid) for a file of another
+/// format, which is named (with feature `convert`);
+/// [`Unsupported`](crate::ErrorKind::Unsupported) for a URL without feature `remote`.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("digits.msgpack");
+/// let mut writer = kiste::Writer::create(&path)?;
+/// writer.write(&std::collections::BTreeMap::from([("key", "a")]))?;
+/// writer.finish()?;
+///
+/// let reader = kiste::open(&path)?;
+/// assert_eq!((reader.len(), reader.find("a")?), (1, Some(0)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open(name: impl AsRef<Path>) -> Result<Arc<dyn Reader>> {
+    let name = name.as_ref();
+    let (storage, place) = storage::of(name)?;
+    // Of many files each is checked when it is opened.
+    if !storage.is_object_store() && !dataset::names_shards(&place) {
+        #[cfg(feature = "convert")]
+        crate::convert::check_is_dataset(&place)?;
+        #[cfg(not(feature = "convert"))]
+        dataset::check_finished(&place)?;
+    }
+    Ok(Arc::new(DatasetReader::options().storage(storage).open(place)?))
+}

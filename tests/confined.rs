@@ -6,13 +6,14 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kiste::array::{ArrayOptions, ArraySource, WithArrays};
+use kiste::array::ArrayOptions;
 use kiste::convert::{
     Conversion, Format, ImageFolderReader, InOrder, Input, MdsReader, MdsWriter, Silent, Source,
 };
 use kiste::error::Remedy;
 use kiste::format::msgpack::{self, RowRef};
 use kiste::reader::DirectoryReader;
+use kiste::reader::{ArraySource, WithArrays};
 use kiste::storage::LocalStorage;
 use kiste::value::DType;
 use kiste::verify::Verify;

@@ -26,7 +26,7 @@
 //!
 //! [`Rows`] is the trait of all these arrays, and of an [`ArrayPart`], which is a selection.
 //! [`ArrayImport`] and [`ArrayExport`] exchange them with other programs. [`bcolz`] reads and writes the directories of that
-//! library. [`ArrayRows`] makes a [`Reader`](crate::reader::Reader) of rows, and [`WithArrays`]
+//! library. `reader::ArrayRows` makes a `Reader` of rows, and `reader::WithArrays`
 //! replaces references in samples by the rows that they refer to.
 //!
 //! # ndarray
@@ -50,7 +50,6 @@ mod chunked;
 mod part;
 mod exchange;
 mod place;
-mod samples;
 #[cfg(test)]
 mod tests;
 
@@ -76,8 +75,8 @@ pub use packed::{
 pub use part::ArrayPart;
 pub use place::ArrayPlace;
 pub use plan::{Place, Placement, Plan};
+pub(crate) use rows::row_count;
 pub use rows::{Pieces, Rows};
-pub use samples::{ArrayRows, ArraySource, WithArrays};
 pub use selection::{Index, Selection};
 pub use staged::{ChunkState, SlabStore, SpillDir, StagedArray};
 pub use target::ArrayTarget;

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use crate::array::exchange::ArrayFormat;
-use crate::dataset::is_dataset;
 use crate::format::chunked::names;
 
 /// The kind of thing found where the directory of an array is expected, for an error message.
@@ -29,8 +28,6 @@ pub enum ArrayPlace {
     Uncommitted,
     /// A directory of something else.
     Directory,
-    /// A dataset.
-    Dataset,
     /// A file that can be [imported](crate::array::ArrayImport).
     Exchange(ArrayFormat),
     /// Another file.
@@ -49,7 +46,6 @@ impl ArrayPlace {
             },
             _ if path.is_dir() => ArrayPlace::Directory,
             _ if !path.exists() => ArrayPlace::Nothing,
-            _ if is_dataset(path) => ArrayPlace::Dataset,
             Some(format) => ArrayPlace::Exchange(format),
             None => ArrayPlace::File,
         }

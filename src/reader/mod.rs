@@ -12,8 +12,8 @@
 //! | [`DirectoryReader`] | files of a directory tree or of a list |
 //! | `ZipReader` | files in a zip archive (feature `zip`) |
 //! | [`RangeReader`], [`SelectReader`] | part of another reader: a range, chosen indices or keys, what passes a filter |
-//! | [`ArrayRows`](crate::array::ArrayRows) | rows of arrays |
-//! | [`WithArrays`](crate::array::WithArrays) | another reader's samples, with rows of arrays where they refer to them |
+//! | `ArrayRows` | rows of arrays (feature `arrays`, as the next) |
+//! | `WithArrays` | another reader's samples, with rows of arrays where they refer to them |
 //! | [`JoinReader`] | the samples that two readers have in common by key, with the fields of both |
 //!
 //! A key may come twice in a concatenation or a selection. Then [`Reader::find`] gives the first
@@ -76,6 +76,8 @@ pub(crate) mod links;
 pub(crate) mod pattern;
 #[cfg(feature = "readers")]
 pub(crate) mod labels;
+#[cfg(feature = "arrays")]
+mod arrays;
 mod key_index;
 pub(crate) mod identity;
 pub(crate) mod pack;
@@ -92,6 +94,8 @@ mod range;
 mod select;
 mod join;
 
+#[cfg(feature = "arrays")]
+pub use arrays::{ArrayRows, ArraySource, WithArrays};
 #[cfg(feature = "readers")]
 pub use directory::DirectoryReader;
 #[cfg(feature = "readers")]

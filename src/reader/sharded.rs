@@ -3,20 +3,16 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
-use std::path::Path;
 
 use super::identity::composed;
 use super::{Location, Reader, out_of_range};
-use crate::dataset::DatasetReader;
-#[cfg(feature = "readers")]
-use crate::dataset::names::glob;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
 use crate::storage::in_parallel;
 
 /// Several readers seen as one: the samples of the first, then those of the second, and so on.
 ///
-/// A dataset of many files is a [`DatasetReader`], opened by its manifest or a pattern. This is for any
+/// A dataset of many files is a [`DatasetReader`](crate::DatasetReader), opened by its manifest or a pattern. This is for any
 /// other concatenation: `ShardedReader::new(vec![…])` takes readers, `Box<dyn Reader>` of different kinds as well.
 /// Shards may be empty. Looking up a key asks the Bloom filter of each shard in turn; of a key
 /// that several shards have, the first counts ([`duplicates`](Self::duplicates) finds such keys).
@@ -26,13 +22,14 @@ use crate::storage::in_parallel;
 /// use kiste::{DatasetReader, Writer};
 ///
 /// # let dir = tempfile::tempdir()?;
-/// for shard in [2, 10] {
-///     let mut writer = Writer::create(dir.path().join(format!("shard-{shard}.msgpack")))?;
+/// let write = |shard: u32| {
+///     let path = dir.path().join(format!("shard-{shard}.msgpack"));
+///     let mut writer = Writer::create(&path)?;
 ///     writer.write(&std::collections::BTreeMap::from([("key", format!("from {shard}"))]))?;
 ///     writer.finish()?;
-/// }
-/// let pattern = format!("{}/shard-*.msgpack", dir.path().display());
-/// let shards = ShardedReader::glob(&pattern)?;
+///     DatasetReader::open(path)
+/// };
+/// let shards = ShardedReader::new([write(2)?, write(10)?])?;
 /// assert_eq!(shards.len(), 2);
 /// assert_eq!(shards.key(0)?, "from 2");
 /// assert_eq!(shards.find("from 10")?, Some(1));
@@ -41,31 +38,10 @@ use crate::storage::in_parallel;
 #[doc(alias = "concat")]
 #[doc(alias = "chain")]
 #[derive(Debug, Clone)]
-pub struct ShardedReader<R = DatasetReader> {
+pub struct ShardedReader<R> {
     shards: Vec<R>,
     /// The index of the first sample of each shard, and the number of all.
     starts: Vec<usize>,
-}
-
-impl ShardedReader {
-    /// Opens the datasets whose paths match a pattern, in [natural order](crate::natural_order):
-    /// `shard-2` before `shard-10`. `**` is any number of directories; side files that match are
-    /// left aside.
-    ///
-    /// # Errors
-    ///
-    /// [`NotFound`](ErrorKind::NotFound) if nothing matches, and those of
-    /// [`DatasetReader::open`].
-    #[cfg(feature = "readers")]
-    pub fn glob(pattern: &str) -> Result<ShardedReader> {
-        ShardedReader::open(glob(pattern)?)
-    }
-
-    /// Opens datasets, in this order.
-    pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<ShardedReader> {
-        let shards: Result<Vec<_>> = paths.into_iter().map(DatasetReader::open).collect();
-        ShardedReader::new(shards?)
-    }
 }
 
 /// Shards that are asked at the same time, where each may wait for an answer.

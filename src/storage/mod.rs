@@ -17,12 +17,11 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread;
 
 pub use crate::error::Shown;
 use crate::error::{Error, ErrorKind, Result};
 
+mod address;
 pub(crate) mod ahead;
 #[cfg(feature = "arrays")]
 mod cached;
@@ -33,12 +32,17 @@ mod pieces;
 mod local;
 mod memory;
 mod mmap;
+mod opening;
 mod owned;
+mod parallel;
 mod replace;
 #[cfg(feature = "remote")]
 mod remote;
 mod scratch_dir;
 
+#[cfg(feature = "remote")]
+use address::unescape;
+pub use address::{is_url, shown};
 #[cfg(feature = "arrays")]
 pub(crate) use cached::CachedFile;
 pub(crate) use confined::Confined;
@@ -50,10 +54,13 @@ pub use mmap::Map;
 #[cfg(feature = "arrays")]
 pub(crate) use mmap::zeroed;
 pub(crate) use mmap::{prefer_huge_pages, prefetch};
+pub(crate) use opening::fetch_together;
+pub use opening::of;
 #[doc(hidden)]
 pub use owned::expect_ours_if_linked;
 #[cfg(feature = "convert")]
 pub(crate) use owned::{expect_ours, expect_owned, make_ours};
+pub(crate) use parallel::in_parallel;
 #[cfg(feature = "remote")]
 #[cfg_attr(docsrs, doc(cfg(feature = "remote")))]
 pub use remote::{Cache, CacheUsage, RemoteOptions, RemoteStorage, RemoteTraffic, cache_trouble};
@@ -541,150 +548,6 @@ impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
     fn as_any(&self) -> Option<&dyn Any> {
         (**self).as_any()
     }
-}
-
-/// Whether this is the name of something behind a URL, rather than of a file: `s3://bucket/name`.
-///
-/// A `file://` URL is the name of a file.
-pub fn is_url(path: impl AsRef<Path>) -> bool {
-    scheme(path.as_ref()).is_some_and(|scheme| !scheme.eq_ignore_ascii_case("file"))
-}
-
-/// A name as it may be shown: [`Shown`] as a path.
-pub fn shown(path: &Path) -> PathBuf {
-    Shown::of(path).into_path()
-}
-
-/// The scheme of a URL.
-fn scheme(path: &Path) -> Option<&str> {
-    let (scheme, rest) = path.to_str()?.split_once(':')?;
-    let is_letter = |c: char| c.is_ascii_alphanumeric();
-    // A single letter is a drive.
-    let is_one = scheme.len() > 1 && scheme.chars().all(is_letter) && rest.starts_with("//");
-    is_one.then_some(scheme)
-}
-
-/// The storage of a name, and the name in it, without the secrets of a URL: for `s3://`, `gs://`, `az://`,
-/// `abfss://`, `http://` and `https://` a `RemoteStorage`, for everything else the local file system, mapped.
-///
-/// # Errors
-///
-/// [`Invalid`](ErrorKind::Invalid) if a URL names nothing; [`Unsupported`](ErrorKind::Unsupported) for
-/// every URL except `file://` without the feature `remote`.
-///
-/// ```
-/// use std::path::Path;
-///
-/// let (storage, path) = kiste::storage::of("file:///data/a%20b.msgpack")?;
-/// assert_eq!(path, Path::new("/data/a b.msgpack"));
-/// # Ok::<(), kiste::Error>(())
-/// ```
-pub fn of(path: impl AsRef<Path>) -> Result<(Arc<dyn Storage>, PathBuf)> {
-    let path = path.as_ref();
-    match (scheme(path), path.to_str()) {
-        (Some(scheme), Some(url)) if scheme.eq_ignore_ascii_case("file") => {
-            Ok((Arc::new(LocalStorage::mapped()), local_path(url)?))
-        }
-        (Some(_), Some(url)) => remote_of(url),
-        _ => Ok((Arc::new(LocalStorage::mapped()), path.to_path_buf())),
-    }
-}
-
-#[cfg(feature = "remote")]
-fn remote_of(url: &str) -> Result<(Arc<dyn Storage>, PathBuf)> {
-    let (storage, path) = RemoteStorage::open(url, RemoteOptions::from_env()?)?;
-    Ok((Arc::new(storage), path))
-}
-
-#[cfg(not(feature = "remote"))]
-fn remote_of(_: &str) -> Result<(Arc<dyn Storage>, PathBuf)> {
-    // The URL is not named: there may be a password in it.
-    let message = "expected the name of a file, found a URL, which this build cannot read";
-    let error = Error::new(ErrorKind::Unsupported, message);
-    Err(error.with_remedy(crate::error::Remedy::Feature("remote")))
-}
-
-/// The file that a `file://` URL names.
-fn local_path(url: &str) -> Result<PathBuf> {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let wrong = || {
-        let message = format!("expected file:///PATH in UTF-8, found {url}");
-        Error::new(ErrorKind::Invalid, message)
-    };
-    if !(host.is_empty() || host.eq_ignore_ascii_case("localhost")) || path.is_empty() {
-        return Err(wrong());
-    }
-    let path = unescape(path).ok_or_else(wrong)?;
-    // file:///C:/data is C:/data.
-    let drive = cfg!(windows) && path.as_bytes().get(2) == Some(&b':');
-    Ok(PathBuf::from(if drive { &path[1..] } else { &path }))
-}
-
-/// Undoes the escapes of a URL: `%41` is `A`. `None` if that is not UTF-8.
-fn unescape(escaped: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(escaped.len());
-    let mut rest = escaped.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-                (digit(rest.next())? * 16 + digit(rest.next())?) as u8
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok()
-}
-
-/// Fetches what will be read of several files, all in one round where they are of one storage; of those
-/// that are not remote nothing. `in_order` as [`ReadAt::fetch_in_order`].
-pub(crate) fn fetch_together(wanted: &[(&Source, Vec<Range<u64>>)], in_order: bool) -> Result<()> {
-    #[cfg(feature = "remote")]
-    if let Some(fetched) = remote::fetch_together(wanted, in_order) {
-        return fetched;
-    }
-    let mut result = Ok(());
-    for (source, ranges) in wanted {
-        let fetched = match in_order {
-            true => source.fetch_in_order(ranges),
-            false => source.fetch(ranges),
-        };
-        result = result.and(fetched);
-    }
-    result
-}
-
-/// Calls `work` with each of these, on this thread and at most `threads - 1` others.
-pub(crate) fn in_parallel<T: Sync, R: Send>(
-    items: &[T],
-    threads: usize,
-    work: impl Fn(&T) -> R + Sync,
-) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let take = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Relaxed);
-            let Some(item) = items.get(at) else { return done };
-            done.push((at, work(item)));
-        }
-    };
-    let helpers = threads.min(items.len()).saturating_sub(1);
-    let context = ahead::context();
-    let mut done = thread::scope(|scope| {
-        let (take, context) = (&take, &context);
-        // Without another thread this one does it all.
-        let spawn = |_| thread::Builder::new().spawn_scoped(scope, move || context.run(take)).ok();
-        let helpers: Vec<_> = (0..helpers).map_while(spawn).collect();
-        let mut done = take();
-        for helper in helpers {
-            done.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        done
-    });
-    done.sort_unstable_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// One open file that is written.

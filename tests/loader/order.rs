@@ -292,7 +292,8 @@ fn any_reader_is_loaded() {
         let order = Shuffle::new(n, 9).order(0).unwrap();
         (0..n).map(|p| order.index_at(p)).map(|index| (index, of(index))).collect::<Vec<_>>()
     };
-    let sharded = || ShardedReader::open(&paths).unwrap();
+    let open = |path| DatasetReader::open(path).unwrap();
+    let sharded = || ShardedReader::new(paths.iter().map(open)).unwrap();
     assert_eq!(load(Arc::new(sharded())), expected(120, |index| index));
     let select = sharded().select((0..120).rev().step_by(2)).unwrap();
     assert_eq!(load(Arc::new(select)), expected(60, |index| 119 - 2 * index));

@@ -4,10 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kiste::array::{ArrayOptions, ArrayRows, ArraySource, PackOptions, Rows, WithArrays};
+use kiste::array::{ArrayOptions, PackOptions, Rows};
 use kiste::format::msgpack::numpy::{Special, recognise};
 use kiste::format::msgpack::{RowRef, Value};
 use kiste::loader::{Columns, Loader};
+use kiste::reader::{ArrayRows, ArraySource, WithArrays};
 use kiste::reader::{ListReader, Reader};
 use kiste::sampler::{BlockShuffle, Sampler, Sequential, Shuffle};
 use kiste::value::{DType, NdArray};

@@ -14,7 +14,8 @@ fn shards_answer_as_python_says() {
     let expected = &golden_json("sharded.json")["explicit"];
     let names = expected["shards"].as_array().unwrap();
     let paths: Vec<_> = names.iter().map(|name| golden(name.as_str().unwrap())).collect();
-    let shards = ShardedReader::open(&paths).unwrap();
+    let opened = paths.iter().map(|path| DatasetReader::open(path).unwrap());
+    let shards = ShardedReader::new(opened).unwrap();
     let keys = expected["keys_in_order"].as_array().unwrap();
     let keys: Vec<&str> = keys.iter().map(|key| key.as_str().unwrap()).collect();
     assert_eq!(expected["len"], shards.len());
@@ -87,18 +88,24 @@ fn shards_of_a_pattern_come_in_natural_order_and_may_be_empty() {
     fs::create_dir(dir.path().join("shard-0.msgpack")).unwrap();
     for pattern in ["shard-*.msgpack", "shard-*", "**/shard-*.msgpack"] {
         let pattern = format!("{}/{pattern}", dir.path().display());
-        let shards = ShardedReader::glob(&pattern).unwrap();
-        assert_eq!(shards.shards().len(), 4, "{pattern}");
-        super::conformance::ask(&shards, &["a", "b", "c", "d", "b"], &pattern);
-        assert_eq!(shards.duplicates().unwrap(), [(1, 4)]);
-        assert_eq!(shards.shard_of(2).unwrap(), (2, 0));
-        let place = shards.locate(4);
-        assert!(place.path.unwrap().ends_with("shard-10.msgpack"));
-        assert_eq!((place.index, place.range), (1, Some(10..20)));
+        let shards = DatasetReader::open(&pattern).unwrap();
+        assert_eq!(shards.shards(), 4, "{pattern}");
+        let keys: Vec<String> = shards.keys().map(|key| key.unwrap().into_owned()).collect();
+        assert_eq!(keys, ["a", "b", "c", "d", "b"], "{pattern}");
+        assert_eq!(shards.find("b").unwrap(), Some(1), "{pattern}");
     }
-    let nothing = ShardedReader::glob(&format!("{}/none-*", dir.path().display()));
+    let nothing = DatasetReader::open(format!("{}/none-*", dir.path().display()));
     assert_eq!(nothing.unwrap_err().kind(), ErrorKind::NotFound);
-    ask_all(&ShardedReader::open::<&str>([]).unwrap(), &[], "no shards");
+
+    let open = |n| DatasetReader::open(dir.path().join(format!("shard-{n}.msgpack"))).unwrap();
+    let shards = ShardedReader::new([1, 2, 3, 10].map(open)).unwrap();
+    super::conformance::ask(&shards, &["a", "b", "c", "d", "b"], "datasets");
+    assert_eq!(shards.duplicates().unwrap(), [(1, 4)]);
+    assert_eq!(shards.shard_of(2).unwrap(), (2, 0));
+    let place = shards.locate(4);
+    assert!(place.path.unwrap().ends_with("shard-10.msgpack"));
+    assert_eq!((place.index, place.range), (1, Some(10..20)));
+    ask_all(&ShardedReader::<DatasetReader>::new([]).unwrap(), &[], "no shards");
 }
 
 #[test]

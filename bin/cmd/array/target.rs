@@ -1,9 +1,10 @@
 //! Arrays that are named on the command line: opened, and errors about them explained.
 
-use kiste::storage::Shown;
 use std::path::Path;
 
 use kiste::array::{ArrayFormat, ArrayPlace, ArrayStore, At, ChunkedArray, NpyRows, VersionInfo};
+use kiste::dataset::is_dataset;
+use kiste::storage::Shown;
 use kiste::text;
 use kiste::{Error, ErrorKind};
 
@@ -66,7 +67,9 @@ pub(super) fn explain(path: &Path, error: Error) -> Failure {
     }
     if error.path().is_none_or(|at| at != path) {
         let (found, hint) = match place {
-            ArrayPlace::Dataset => ("a dataset", format!("\"kiste info {name}\" describes it")),
+            ArrayPlace::Exchange(_) | ArrayPlace::File if is_dataset(path) => {
+                ("a dataset", format!("\"kiste info {name}\" describes it"))
+            }
             ArrayPlace::Exchange(format) => ("a file", exchange_hint(format, &name)),
             ArrayPlace::File => {
                 let hint = "\"kiste array import\" makes arrays of .npy, .npz and .blp files";

@@ -11,7 +11,7 @@ use crate::format::dataset::{SideFile, lookup};
 use crate::format::md5::Md5;
 use crate::storage::Source;
 
-use super::super::index;
+use super::super::index::digest_into;
 use super::accelerators::{Filter, Lookup};
 use super::hashes::{Hashes, Wanted};
 use super::open::OpenDataset;
@@ -169,7 +169,7 @@ fn has_its_digest(files: &OpenDataset, file: SideFile, source: &Source) -> Resul
     let path = file.path(&files.path);
     let Some(expected) = files.recorded_digest(file)? else { return Ok(false) };
     let mut md5 = Md5::new();
-    index::digest_into(&mut md5, source, 0..source.len())?;
+    digest_into(&mut md5, source, 0..source.len())?;
     if md5.finish() != expected {
         let message = "the file does not match its MD5";
         return Err(Error::new(ErrorKind::Damaged, message).at(path));

@@ -11,7 +11,7 @@ use crate::format::dataset::{Digest, SideFile, crc, filter, lookup};
 use crate::format::md5::Md5;
 use crate::storage::{Source, Storage};
 
-use super::super::index::{self, read_digests};
+use super::super::index::{digest_into, read_digests};
 use super::hashes::Hashes;
 use super::open::OpenDataset;
 
@@ -272,7 +272,7 @@ impl ShardFilter {
             return Ok(false);
         };
         let mut md5 = Md5::new();
-        index::digest_into(&mut md5, &self.0.source, 0..self.0.source.len())?;
+        digest_into(&mut md5, &self.0.source, 0..self.0.source.len())?;
         if md5.finish() != expected {
             let message = "the file does not match its MD5";
             let path = SideFile::Filter.path(data);

@@ -8,7 +8,7 @@ use crate::format::md5::Md5;
 use crate::reader::identity::{SAMPLES, add, looked_at};
 use crate::storage::Source;
 
-use super::super::index;
+use super::super::index::{digest_into, recorded_md5};
 
 /// How an identity begins: by the MD5 of the data in `.md5`, by the entries of a manifest for all shards, or
 /// by some of the samples.
@@ -65,7 +65,7 @@ impl DatasetReader {
         match &*self.shared {
             Shared::One(one) => {
                 let storage = &one.files.storage;
-                let md5 = index::recorded_md5(storage, &one.files.path)?;
+                let md5 = recorded_md5(storage, &one.files.path)?;
                 Ok(md5.map(|md5| format!("{DIGEST}{}", hex(&md5))))
             }
             Shared::Many(shards) if shards.path().to_str().is_some_and(is_manifest) => {
@@ -95,7 +95,7 @@ impl DatasetReader {
 
 fn md5_of(file: &Source) -> Result<[u8; 16]> {
     let mut md5 = Md5::new();
-    index::digest_into(&mut md5, file, 0..file.len())?;
+    digest_into(&mut md5, file, 0..file.len())?;
     Ok(md5.finish())
 }
 

@@ -29,6 +29,8 @@ mod accelerators;
 mod search;
 pub(crate) mod shards;
 mod identity;
+#[cfg(feature = "arrays")]
+mod with_arrays;
 
 use accelerators::ShardFilter;
 pub use iter::{Iter, Keys, RawIter};

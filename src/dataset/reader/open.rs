@@ -13,7 +13,9 @@ use crate::format::msgpack::sample::{KeySearch, KeyStep};
 use crate::format::msgpack::{self, Value};
 use crate::storage::{Announced, FileId, OpenFile, Source, Storage, prefetch};
 
-use super::super::index::{self, Checksums, Found};
+use super::super::index::{
+    Checksums, Found, checksum_of, checksum_of_offsets, open_checksums, recorded_md5,
+};
 use super::super::staging;
 use super::super::walk::{NoMessage, messages};
 
@@ -470,12 +472,12 @@ impl OpenDataset {
 
     /// What there is of a `.crc`.
     pub(super) fn find_checksums(&self) -> Result<Found> {
-        index::open_checksums(&*self.storage, &self.path, || {
+        open_checksums(&*self.storage, &self.path, || {
             let offsets = match &self.offsets {
-                Offsets::File(file) => index::checksum_of(file, 0)?,
-                Offsets::Derived(ends) => index::checksum_of_offsets(ends),
+                Offsets::File(file) => checksum_of(file, 0)?,
+                Offsets::Derived(ends) => checksum_of_offsets(ends),
             };
-            let md5 = index::recorded_md5(&self.storage, &self.path)?;
+            let md5 = recorded_md5(&self.storage, &self.path)?;
             Ok(crc::Source { count: self.len as u64, data_len: self.data_len, md5, offsets })
         })
     }

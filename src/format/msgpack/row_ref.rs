@@ -26,7 +26,7 @@ const VERSION: &[u8] = b"version";
 ///
 /// They may come in any order; a map with any other key is not a reference. In Python:
 /// `{b"array": "embeddings", b"row": 17}`. Readers that do not know references see this map.
-/// [`WithArrays`](crate::array::WithArrays) puts the row in its place, and says which paths it
+/// [`WithArrays`](crate::reader::WithArrays) puts the row in its place, and says which paths it
 /// follows.
 ///
 /// ```

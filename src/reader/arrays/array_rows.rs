@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::array::rows::{Rows, row_count};
-use crate::array::samples::row_cache::{Blocks, USUAL};
+use super::row_cache::{Blocks, USUAL};
+use crate::array::{Rows, row_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::sample::KEY;
 use crate::format::msgpack::{Value, encode};
@@ -28,8 +28,7 @@ const DIGITS: usize = 12;
 /// block is decoded once per epoch if two windows fit in the cache.
 ///
 /// ```
-/// use kiste::array::ArrayRows;
-/// use kiste::reader::{Reader, ReaderExt};
+/// use kiste::reader::{ArrayRows, Reader, ReaderExt};
 /// use kiste::value::NdArray;
 /// use ndarray::{Array2, arr1};
 ///

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::array::rows::Rows;
+use crate::array::Rows;
 use crate::error::Result;
 use crate::format::msgpack::numpy::{Special, encode_array, encode_scalar};
 use crate::value::NdArray;

@@ -7,13 +7,9 @@ use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::row_cache::{Blocks, USUAL};
 use crate::array::bcolz::Bcolz;
-use crate::array::chunked::at::At;
-use crate::array::chunked::options::ArrayOptions;
-use crate::array::packed::array::PackedArray;
-use crate::array::rows::{Rows, row_count};
-use crate::array::samples::row_cache::{Blocks, USUAL};
-use crate::dataset::DatasetReader;
+use crate::array::{ArrayOptions, At, PackedArray, Rows, row_count};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::chunked::names;
 use crate::format::msgpack::sample::fields;
@@ -54,7 +50,7 @@ impl ArraySource {
         self
     }
 
-    /// How many bytes of decoded rows to cache, as for [`ArrayRows`](crate::array::ArrayRows).
+    /// How many bytes of decoded rows to cache, as for [`ArrayRows`](super::ArrayRows).
     pub fn cache(mut self, bytes: usize) -> ArraySource {
         self.cache = bytes;
         self
@@ -105,10 +101,11 @@ fn is_bcolz(storage: &dyn Storage, dir: &Path) -> Result<bool> {
 /// through unchanged; a sample without references is not copied. An array is opened at the first
 /// reference to it, and stays open: of a chunked array this is the version that was the newest
 /// then, so that all samples see the same one. Rows are packed, decoded and cached as by
-/// [`ArrayRows`](crate::array::ArrayRows), all arrays in one cache.
+/// [`ArrayRows`](super::ArrayRows), all arrays in one cache.
 ///
 /// ```
-/// use kiste::array::{ArrayOptions, WithArrays};
+/// use kiste::array::ArrayOptions;
+/// use kiste::reader::WithArrays;
 /// use kiste::format::msgpack::RowRef;
 /// use kiste::value::DType;
 /// use kiste::{DatasetReader, Reader, ReaderExt, Writer};
@@ -145,14 +142,6 @@ type Name = (String, Option<u64>);
 
 /// An array, and its number among those that were opened.
 type Opened = (usize, Arc<dyn Rows>);
-
-impl WithArrays<DatasetReader> {
-    /// A dataset whose arrays are in its own directory.
-    pub fn next_to(reader: DatasetReader) -> WithArrays<DatasetReader> {
-        let dir = reader.path().parent().unwrap_or(Path::new("")).to_path_buf();
-        WithArrays::new(reader, ArraySource::new(dir))
-    }
-}
 
 impl<R: Reader> WithArrays<R> {
     /// The samples of a reader, whose arrays are there.

@@ -92,6 +92,10 @@ impl ImageFolderReader {
     /// for as well, so it is done on all cores.
     fn stamps(&self) -> Option<&[Stamp]> {
         // Behind a URL it would be a request for each.
+        #[cfg_attr(
+            not(feature = "zip"),
+            expect(irrefutable_let_patterns, reason = "archives need the feature zip")
+        )]
         let Place::Folder(root) = &self.place else { return None };
         if storage::is_url(root.folder()) {
             return None;

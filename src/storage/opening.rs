@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 ///
 /// # Errors
 ///
-/// [`Invalid`](ErrorKind::Invalid) if a URL names nothing; [`Unsupported`](ErrorKind::Unsupported) for
+/// [`Invalid`](crate::ErrorKind::Invalid) if a URL names nothing; [`Unsupported`](crate::ErrorKind::Unsupported) for
 /// every URL except `file://` without the feature `remote`.
 ///
 /// ```

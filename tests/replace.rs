@@ -298,3 +298,31 @@ fn a_put_file_is_the_old_or_the_new_one_wherever_the_process_dies() {
         }
     }
 }
+
+#[test]
+fn directories_are_made_with_those_above_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (local, memory) = (LocalStorage::mapped(), MemoryStorage::new());
+    for (storage, root) in [(&local as &dyn Storage, dir.path()), (&memory, Path::new("root"))] {
+        let at = |name: &str| root.join(name);
+        for _ in 0..2 {
+            storage.create_dir_all(&at("a/b/c")).unwrap();
+            assert!(storage.stat(&at("a/b/c")).unwrap().unwrap().is_dir());
+        }
+        storage.create(&at("a/file")).unwrap().append(OLD).unwrap();
+        assert_eq!(
+            storage.create_dir_all(&at("a/file")).unwrap_err().kind(),
+            ErrorKind::AlreadyExists
+        );
+        assert!(storage.create_dir_all(&at("a/file/below")).is_err());
+        assert_eq!(storage.open(&at("a/file")).unwrap().read(0..3).unwrap(), OLD);
+    }
+    #[cfg(unix)]
+    {
+        let (link, storage) = (dir.path().join("link"), &local as &dyn Storage);
+        std::os::unix::fs::symlink(dir.path().join("nowhere"), &link).unwrap();
+        assert_eq!(storage.create_dir_all(&link).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        std::fs::create_dir(dir.path().join("nowhere")).unwrap();
+        storage.create_dir_all(&link).unwrap();
+    }
+}

@@ -181,18 +181,23 @@ impl dyn Storage + '_ {
         }
     }
 
-    /// Creates a directory and its parents where they are missing.
+    /// Creates a directory and its parents where they are missing. A file of one of these names is an error.
     pub fn create_dir_all(&self, path: &Path) -> Result<()> {
         let mut missing = Vec::new();
         for dir in path.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
-            if self.stat(dir)?.is_some() {
-                break;
+            match self.stat(dir)? {
+                None => missing.push(dir),
+                Some(stat) if stat.is_dir() => break,
+                Some(_) => return Err(Error::io(dir, io::ErrorKind::AlreadyExists.into())),
             }
-            missing.push(dir);
         }
         missing.into_iter().rev().try_for_each(|dir| match self.create_dir(dir) {
-            // Another process may make it at the same time.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match self.stat(dir)? {
+                // Another process made it at the same time.
+                Some(stat) if stat.is_dir() => Ok(()),
+                // A link that leads nowhere.
+                _ => Err(error),
+            },
             created => created,
         })
     }

@@ -293,7 +293,7 @@ def test_bytes_without_a_copy(tmp_path):
     del batch
     assert bytes(data) == b"".join(words)
     loader = ki.Loader(ki.open(path), batch_size=6, columns=columns)
-    with pytest.raises(ki.errors.Error, match="no column \"n\" of this type"):
+    with pytest.raises(ki.errors.Error, match="column \"n\": expected bytes of any length, found"):
         next(loader).ragged("n")
     with pytest.raises(KeyError):
         next(iter(ki.Loader(ki.open(path), batch_size=6))).ragged("word")

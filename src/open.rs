@@ -1,4 +1,4 @@
-//! One name, whatever it stands for.
+//! A reader by its name.
 //!
 //! On the top floor, because it knows all readers that have a name. They know nothing of each other.
 

@@ -23,8 +23,8 @@ const FLOORS: &[&[&str]] = &[
     &["open"],
 ];
 
-/// Rooms whose folders still know each other both ways: to become fewer.
-const CIRCLES: &[&str] = &["convert", "dataset"];
+/// Where folders still know each other both ways: to become fewer.
+const CIRCLES: &[&str] = &["src/convert", "src/dataset/reader"];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<PathBuf> =
@@ -267,9 +267,9 @@ fn no_circle_leaves_a_folder() {
             if path.parent() == other.parent() {
                 continue;
             }
-            match CIRCLES.iter().find(|known| room(path) == **known && room(other) == **known) {
-                Some(room) => {
-                    known.insert(*room);
+            match CIRCLES.iter().find(|dir| path.starts_with(dir) && other.starts_with(dir)) {
+                Some(dir) => {
+                    known.insert(*dir);
                 }
                 None => {
                     let mut pair = [path.display().to_string(), other.display().to_string()];
@@ -280,7 +280,7 @@ fn no_circle_leaves_a_folder() {
         }
     }
     assert!(circles.is_empty(), "{circles:#?}");
-    assert!(CIRCLES.iter().all(|room| known.contains(room)), "only {known:?} have circles now");
+    assert!(CIRCLES.iter().all(|dir| known.contains(dir)), "only {known:?} have circles now");
 }
 
 #[test]

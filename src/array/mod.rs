@@ -26,8 +26,8 @@
 //!
 //! [`Rows`] is the trait of all these arrays, and of an [`ArrayPart`], which is a selection.
 //! [`ArrayImport`] and [`ArrayExport`] exchange them with other programs. [`bcolz`] reads and writes the directories of that
-//! library. `reader::ArrayRows` makes a `Reader` of rows, and `reader::WithArrays`
-//! replaces references in samples by the rows that they refer to.
+//! library. [`ArrayRows`](crate::reader::ArrayRows) makes a reader of rows, and
+//! [`WithArrays`](crate::reader::WithArrays) replaces references in samples by the rows that they refer to.
 //!
 //! # ndarray
 //!

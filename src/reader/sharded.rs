@@ -12,8 +12,9 @@ use crate::storage::in_parallel;
 
 /// Several readers seen as one: the samples of the first, then those of the second, and so on.
 ///
-/// A dataset of many files is a [`DatasetReader`](crate::DatasetReader), opened by its manifest or a pattern. This is for any
-/// other concatenation: `ShardedReader::new(vec![…])` takes readers, `Box<dyn Reader>` of different kinds as well.
+/// A dataset of many files is a [`DatasetReader`](crate::DatasetReader), opened by its manifest or a pattern.
+/// This is for any other concatenation: `ShardedReader::new(vec![…])` takes readers, `Box<dyn Reader>` of
+/// different kinds as well.
 /// Shards may be empty. Looking up a key asks the Bloom filter of each shard in turn; of a key
 /// that several shards have, the first counts ([`duplicates`](Self::duplicates) finds such keys).
 ///

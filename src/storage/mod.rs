@@ -106,8 +106,9 @@ pub trait Storage: fmt::Debug + Send + Sync {
     fn resolve(&self, path: &Path) -> Result<PathBuf> {
         Ok(path.to_path_buf())
     }
-    /// Creates a file that must not exist yet, in the way that `how` says as far as this storage knows of
-    /// it. Of objects it is known only when they are [finished](Sink::finish) whether there was one.
+    /// Creates a file that must not exist yet. A storage that has no permissions, numbers of writes or
+    /// uploads ignores what `how` says of them. Whether an object exists is known only when the new one
+    /// is [finished](Sink::finish).
     fn create_with(&self, path: &Path, how: Create) -> Result<Box<dyn Sink>>;
     /// As [`create_with`](Self::create_with), with nothing more to say.
     fn create(&self, path: &Path) -> Result<Box<dyn Sink>> {
@@ -183,23 +184,7 @@ impl dyn Storage + '_ {
 
     /// Creates a directory and its parents where they are missing. A file of one of these names is an error.
     pub fn create_dir_all(&self, path: &Path) -> Result<()> {
-        let mut missing = Vec::new();
-        for dir in path.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
-            match self.stat(dir)? {
-                None => missing.push(dir),
-                Some(stat) if stat.is_dir() => break,
-                Some(_) => return Err(Error::io(dir, io::ErrorKind::AlreadyExists.into())),
-            }
-        }
-        missing.into_iter().rev().try_for_each(|dir| match self.create_dir(dir) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => match self.stat(dir)? {
-                // Another process made it at the same time.
-                Some(stat) if stat.is_dir() => Ok(()),
-                // A link that leads nowhere.
-                _ => Err(error),
-            },
-            created => created,
-        })
+        create_missing(self, path).map(drop)
     }
 
     /// See [`Properties::user`].
@@ -425,19 +410,33 @@ pub(crate) fn not_regular(found: FileKind) -> io::Error {
 /// Creates a directory, and those above it where they are missing. If `durable`, their names
 /// survive a power failure.
 pub(crate) fn create_dirs(storage: &dyn Storage, dir: &Path, durable: bool) -> Result<()> {
+    let created = create_missing(storage, dir)?;
+    let parent = |dir: &Path| dir.parent().unwrap_or(Path::new("")).to_path_buf();
+    created.into_iter().filter(|_| durable).try_for_each(|dir| storage.sync_dir(&parent(dir)))
+}
+
+/// The same, and which directories were missing.
+fn create_missing<'a>(storage: &dyn Storage, path: &'a Path) -> Result<Vec<&'a Path>> {
     let mut missing = Vec::new();
-    for dir in dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
-        if storage.stat(dir)?.is_some() {
-            break;
+    for dir in path.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
+        match storage.stat(dir)? {
+            None => missing.push(dir),
+            Some(stat) if stat.is_dir() => break,
+            Some(_) => return Err(Error::io(dir, io::ErrorKind::AlreadyExists.into())),
         }
-        missing.push(dir);
     }
-    storage.create_dir_all(dir)?;
-    if durable {
-        let parent = |dir: &Path| dir.parent().unwrap_or(Path::new("")).to_path_buf();
-        missing.into_iter().try_for_each(|dir| storage.sync_dir(&parent(dir)))?;
+    for dir in missing.iter().rev() {
+        match storage.create_dir(dir) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match storage.stat(dir)? {
+                // Another process made it at the same time.
+                Some(stat) if stat.is_dir() => {}
+                // A link that leads nowhere.
+                _ => return Err(error),
+            },
+            created => created?,
+        }
     }
-    Ok(())
+    Ok(missing)
 }
 
 /// Device and file number: differs between a file and the one that replaced it.

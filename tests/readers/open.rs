@@ -1,4 +1,4 @@
-//! One name, whatever it stands for.
+//! A reader by its name.
 
 use std::fs;
 use std::sync::Arc;

@@ -105,8 +105,8 @@ fn is_bcolz(storage: &dyn Storage, dir: &Path) -> Result<bool> {
 ///
 /// ```
 /// use kiste::array::ArrayOptions;
-/// use kiste::reader::WithArrays;
 /// use kiste::format::msgpack::RowRef;
+/// use kiste::reader::WithArrays;
 /// use kiste::value::DType;
 /// use kiste::{DatasetReader, Reader, ReaderExt, Writer};
 ///

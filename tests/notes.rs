@@ -394,7 +394,7 @@ fn how_far_a_part_is() {
     fn is_finished(name: &str) -> bool {
         name.starts_with("x-0000") || name.starts_with("mine")
     }
-    let note = "x.shards.json.parts/part-1-of-2.shards";
+    let note = "x.shards.json.parts/part-1-of-2.json";
     Case { note, make, other: None, act, is_right, is_finished }.check();
 }
 

@@ -1,4 +1,4 @@
-//! Parts of a conversion, and how they are joined.
+//! Journal of a conversion, and how they are joined.
 //!
 //! A conversion that splits is one part that is joined immediately.
 
@@ -13,11 +13,9 @@ use super::compared::{Compared, Noted, not_noted};
 use super::conversion::Conversion;
 use super::export;
 use super::format::{Format, Output};
+use super::job::{Done, Made, at_once, no_units};
 use super::monitor::{self, Monitor, Notice, Phase, Progress, Total, check_cancelled, kept};
 use super::open::{Opened, Samples};
-use super::part_notes::Done;
-use super::part_objects::at_once;
-use super::parts::no_units;
 use super::passing::{Passing, starts};
 use super::place;
 use super::plan::{Plan, difference};
@@ -26,11 +24,10 @@ use super::reshape::{Unseen, check_unseen};
 use super::run::{
     Beginning, Begun, Complete, Exporting, Filled, Peeked, Whole, check_unit, is_dataset,
 };
-use super::shards::Made;
 use super::split::Assignment;
 use super::twins::Origins;
 use super::writer::SplitWriter;
-use super::{Chained, DatasetInput, InOrder, Input, Part, Parts, Place, Source};
+use super::{Chained, DatasetInput, InOrder, Input, Journal, Part, Place, Source};
 use crate::dataset::DatasetReader;
 use crate::dataset::repair::{Leftover, Repair};
 use crate::dataset::staging;
@@ -46,7 +43,7 @@ impl Conversion {
     /// one that was interrupted is resumed. When all parts are finished, [`commit`] joins them; the
     /// bytes are those of one run.
     ///
-    /// Parts of a dataset of many files may go to a URL. There a part that runs again takes the place of
+    /// Journal of a dataset of many files may go to a URL. There a part that runs again takes the place of
     /// its earlier run, which may be dead; if it is not, it ends with [`Locked`](ErrorKind::Locked).
     ///
     /// # Errors
@@ -109,12 +106,12 @@ impl Conversion {
 
     /// Runs a conversion that splits: as one part, which is then joined.
     pub(super) fn run_split(&self, opened: Opened, monitor: &mut dyn Monitor) -> Result<Report> {
-        let was_begun = Parts::open(&self.output).is_ok_and(|there| there.is_some());
+        let was_begun = Journal::open(&self.output).is_ok_and(|there| there.is_some());
         if self.how.resume && matches!(opened.samples, Samples::Stream(_)) {
             return Err(no_units().with_remedy(Remedy::ResumeFiles));
         }
-        if self.how.resume && !self.options.overwrite && Parts::open(&self.output)?.is_none() {
-            // Parts are removed last, so without them an earlier run may have come to its end.
+        if self.how.resume && !self.options.overwrite && Journal::open(&self.output)?.is_none() {
+            // Journal are removed last, so without them an earlier run may have come to its end.
             let targets = self.targets()?;
             if targets.iter().all(|path| is_dataset(path)) {
                 monitor.notice(Notice::Complete(self.output.clone()));
@@ -131,10 +128,10 @@ impl Conversion {
     }
 
     /// The directory of the parts, created if it is not there.
-    pub(super) fn parts(&self, plan: &Plan) -> Result<Parts> {
-        let mut there = Parts::open(&self.output).ok().flatten();
+    pub(super) fn parts(&self, plan: &Plan) -> Result<Journal> {
+        let mut there = Journal::open(&self.output).ok().flatten();
         // All but the sign that they were published was removed before.
-        let mut is_published = there.as_ref().map_or(Ok(false), Parts::is_published)?;
+        let mut is_published = there.as_ref().map_or(Ok(false), Journal::is_published)?;
         if is_published && there.as_ref().is_some_and(|there| there.plan().is_null()) {
             if let Some(there) = there.take() {
                 drop(there.lock_all()?);
@@ -145,7 +142,7 @@ impl Conversion {
         // Once the commit has begun, what is in the place of the result may be its own.
         // An earlier run may have come as far as the manifest: the commit sees whether it is its own.
         let continues = self.is_sharded() && self.how.resume && there.is_some();
-        let begun = there.as_ref().is_some_and(Parts::commit_begun);
+        let begun = there.as_ref().map_or(Ok(false), Journal::commit_begun)?;
         if !is_published && !begun && !continues {
             self.check_places(plan)?;
         }
@@ -153,17 +150,17 @@ impl Conversion {
         // All of it is one part.
         let is_stream =
             |plan: &Json| plan.get("units").is_some_and(Json::is_null) && plan["parts"] == 1;
-        let is_begun = |there: &Parts| is_stream(there.plan()) && !there.are_objects();
+        let is_begun = |there: &Journal| is_stream(there.plan()) && !there.are_objects();
         if let Some(there) = there.filter(|there| is_begun(there) && is_stream(&plan)) {
             // A stream that was read in part cannot be read again. In an object store its reader may be alive;
             // here it is not if nothing is locked.
             let _locks = (there.lock(Part::whole())?, there.lock_all()?);
             // What is of another plan than the one that is there is not given up.
-            there.state(Part::whole())?;
+            there.done(Part::whole())?;
             there.remove()?;
         }
-        Parts::create(&self.output, &plan).map_err(|error| {
-            let there = Parts::open(&self.output).ok().flatten();
+        Journal::create(&self.output, &plan).map_err(|error| {
+            let there = Journal::open(&self.output).ok().flatten();
             match there.filter(|_| error.kind() == ErrorKind::Invalid) {
                 Some(there) => {
                     let message = format!(
@@ -212,17 +209,17 @@ impl Conversion {
     /// Takes the lock of a part; if it was finished before, its report.
     pub(super) fn take_part(
         &self,
-        parts: &Parts,
+        parts: &Journal,
         part: Part,
         skipped_files: u64,
         monitor: &mut dyn Monitor,
     ) -> Result<(Option<Lock>, Option<Report>)> {
         // Two runs that were given the same part by mistake would mix their samples.
-        let lock = match parts.state(part)? {
-            None => parts.lock(part)?,
+        let lock = match parts.done(part)? {
+            None => parts.take(part)?,
             Some(_) => None,
         };
-        if parts.state(part)?.is_none() {
+        if parts.done(part)?.is_none() {
             parts.check_current(part)?;
             return Ok((lock, None));
         }
@@ -233,7 +230,7 @@ impl Conversion {
 
     fn write_part(
         &self,
-        parts: &Parts,
+        parts: &Journal,
         part: Part,
         opened: Opened,
         is_whole: bool,
@@ -302,7 +299,7 @@ impl Conversion {
     }
 
     /// Resumes the part where it was interrupted, or begins it.
-    fn begin_part(&self, parts: &Parts, part: Part) -> Result<Beginning> {
+    fn begin_part(&self, parts: &Journal, part: Part) -> Result<Beginning> {
         // The commit writes the samples once more, and makes these files then.
         let options = self.writer_options().digests(false).lookup(false).checksums(false);
         let options = options.overwrite(true);
@@ -321,7 +318,7 @@ impl Conversion {
 }
 
 /// Notes that a part is finished.
-fn finish_part(parts: &Parts, part: Part, made: &Complete) -> Result<()> {
+fn finish_part(parts: &Journal, part: Part, made: &Complete) -> Result<()> {
     let Complete { samples, bytes, crc32, ref tally } = *made;
     parts.finish(part, &Done { samples, bytes, tally: tally.clone(), crc32, shards: None })
 }
@@ -359,8 +356,8 @@ pub(super) fn commit_with(
     durable: bool,
     monitor: &mut dyn Monitor,
 ) -> Result<Report> {
-    let Some(parts) = Parts::open(output)? else {
-        Parts::remove_empty(output)?;
+    let Some(parts) = Journal::open(output)? else {
+        Journal::remove_empty(output)?;
         return Err(no_parts(output));
     };
     let lock = parts.lock_all()?;
@@ -411,8 +408,8 @@ fn no_parts(output: &Path) -> Error {
 }
 
 /// The error where parts are missing, which may be because they were joined.
-fn joined_meanwhile(parts: &Parts, output: &Path, error: Error) -> Error {
-    match (parts.is_published(), Parts::open(output)) {
+fn joined_meanwhile(parts: &Journal, output: &Path, error: Error) -> Error {
+    match (parts.is_published(), Journal::open(output)) {
         (Ok(false), Ok(Some(_))) => error,
         (Err(error), _) | (_, Err(error)) => error,
         _ => Error::new(ErrorKind::Locked, "another process joins these parts").at(parts.dir()),
@@ -422,7 +419,7 @@ fn joined_meanwhile(parts: &Parts, output: &Path, error: Error) -> Error {
 /// All parts, which are finished.
 struct Joining<'a> {
     start: Instant,
-    parts: &'a Parts,
+    parts: &'a Journal,
     plan: Plan,
     conversion: Conversion,
     all: Vec<Part>,
@@ -433,11 +430,11 @@ struct Joining<'a> {
 }
 
 impl<'a> Joining<'a> {
-    fn of(parts: &'a Parts, plan: Plan, durable: bool) -> Result<Joining<'a>> {
+    fn of(parts: &'a Journal, plan: Plan, durable: bool) -> Result<Joining<'a>> {
         let all = parts.all()?;
         let (mut samples, mut tally, mut missing) = (0u64, None::<Tally>, Vec::new());
         let mut states = Vec::with_capacity(all.len());
-        for (&part, state) in all.iter().zip(at_once(&all, |part| parts.state(*part))?) {
+        for (&part, state) in all.iter().zip(at_once(&all, |part| parts.done(*part))?) {
             let Some(state) = state else {
                 missing.push(part);
                 continue;
@@ -459,7 +456,7 @@ impl<'a> Joining<'a> {
     fn run(mut self, monitor: &mut dyn Monitor) -> Result<Report> {
         let format = self.conversion.output_format();
         let output = self.conversion.output.clone();
-        let begun = self.parts.commit_begun();
+        let begun = self.parts.commit_begun()?;
         // A part cannot know whether another one has seen a field; now all are known.
         check_unseen(&self.tally.unseen)?;
         if self.conversion.is_sharded() {

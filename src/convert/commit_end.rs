@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use super::Parts;
+use super::Journal;
 use super::export_dir::ExportDir;
 use super::format::Format;
 use super::monitor::{Monitor, Notice};
@@ -16,10 +16,10 @@ use crate::error::Result;
 use crate::format::dataset::shards::is_manifest;
 use crate::storage::{self, LocalStorage, Lock, Storage};
 
-/// Removes what conversions to this output have left, once it is [published](Parts::published). If it is
+/// Removes what conversions to this output have left, once it is [published](Journal::published). If it is
 /// interrupted, it can be repeated.
 pub(super) fn remove_all_but_output(
-    parts: Parts,
+    parts: Journal,
     lock: Option<Lock>,
     output: &Path,
     monitor: &mut dyn Monitor,
@@ -43,7 +43,7 @@ pub(super) fn remove_all_but_output(
 }
 
 /// The format of the output. Where the plan is gone, all but the parts is gone too.
-fn format_of(parts: &Parts, output: &Path) -> Format {
+fn format_of(parts: &Journal, output: &Path) -> Format {
     match Plan::from_json(parts.plan(), output) {
         Ok(plan) => plan.conversion.output_format(),
         Err(_) => Format::of_output(output),

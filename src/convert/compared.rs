@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use super::Source;
-use super::part_notes::Done;
+use super::job::Done;
 use crate::array::ArrayTally;
 use crate::error::{Error, ErrorKind, Result};
 

@@ -13,7 +13,7 @@ use super::writer::SampleWriter;
 use super::{ArrowIpcWriter, ParquetWriter};
 #[cfg(feature = "formats")]
 use super::{CsvWriter, TfRecordWriter};
-use super::{ImageFolderWriter, JsonLinesWriter, MdsWriter, Parts, Place, WebDatasetWriter};
+use super::{ImageFolderWriter, Journal, JsonLinesWriter, MdsWriter, Place, WebDatasetWriter};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage::{LocalStorage, Storage};
 
@@ -277,7 +277,7 @@ fn shards(path: &Path) -> Result<Vec<PathBuf>> {
 
 /// Clears the place of an export that an earlier commit of the same parts began: removes what it
 /// published, if that was not everything. True if it was, so that nothing is left to do.
-pub(super) fn clear_place(format: Format, path: &Path, parts: &Parts) -> Result<bool> {
+pub(super) fn clear_place(format: Format, path: &Path, parts: &Journal) -> Result<bool> {
     ExportDir::clear(path)?;
     let made: Vec<PathBuf> =
         parts.made()?.into_iter().map(|name| path.with_file_name(name)).collect();

@@ -73,9 +73,7 @@ mod bad;
 mod twins;
 mod passing;
 mod unit_log;
-mod part_objects;
-mod part_notes;
-mod parts;
+mod job;
 mod compared;
 mod plan;
 mod report;
@@ -135,6 +133,7 @@ pub use images::{ChromaSubsampling, ImageOptions, Images, Resize, StoredAs};
 #[doc(hidden)]
 pub use in_order::InOrder;
 pub use input::{Emit, Input};
+pub use job::part::Part;
 #[doc(hidden)]
 pub use lines::{LineForm, SampleLines, to_json};
 pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};
@@ -143,7 +142,6 @@ pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};
 pub use names::expand_braces;
 pub use options::Duplicates;
 pub use parted_shuffle::PartedShuffle;
-pub use parts::Part;
 pub use passing::convert;
 #[doc(hidden)]
 pub use place::{check_data_path, check_finished, is_same};
@@ -159,7 +157,7 @@ pub use writer::SampleWriter;
 pub(crate) use crate::natural::natural_order;
 #[doc(hidden)]
 pub use crate::regular::open_regular;
-use parts::{Parts, Place};
+use job::{Journal, Place};
 use unit_log::UnitLog;
 
 /// Raw data that becomes samples.

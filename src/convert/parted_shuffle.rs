@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::job::at_once;
 use super::monitor::check_cancelled;
-use super::part_objects::at_once;
 use super::scattered::{Scatter, Scattering};
 use super::{Conversion, Emit, Input, Monitor, Part, Phase, Progress, Report, Total, commit};
 use crate::dataset::DatasetReader;
@@ -243,7 +243,7 @@ impl PartedShuffle {
         }
         let note = serde_json::to_string(&Scattered { plan, runs });
         let note = note.map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
-        output.finish(&note::sealed(&note), scatter.file(part, "json"))
+        output.finish(&note::sealed(&note))
     }
 
     /// The second pass, of one part: writes its shard. All parts of the first pass must be finished.

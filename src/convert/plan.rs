@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::conversion::Conversion;
 use super::format::{self, Format};
+use super::job::no_units;
 use super::open::{Opened, Samples};
-use super::parts::no_units;
 use super::source_file::{size_of, version_of};
 use super::{Input, names};
 use crate::error::{Error, ErrorKind, Result};

@@ -10,16 +10,16 @@ use super::carried::ChangedValues;
 use super::conversion::Conversion;
 use super::export::{self, Export};
 use super::format::{self, Format, Output};
+use super::job::no_units;
 use super::monitor::{Monitor, Notice, Phase, Total, counted, kept};
 use super::open::{Opened, Samples};
-use super::parts::no_units;
 use super::passing::{Passing, starts};
 use super::plan::line_difference;
 use super::report::{Report, WrittenOutput};
 use super::reshape::{Reshape, Unseen, check_unseen};
 use super::twins::{KeysOf, Origins};
 use super::unit_log::{Resumed, Resumption, UnitLog, resume, unfinished_plan};
-use super::{Duplicates, InOrder, Input, Parts, Place, Recode, Remarks, Source};
+use super::{Duplicates, InOrder, Input, Journal, Place, Recode, Remarks, Source};
 use crate::array::ArrayPolicy;
 use crate::dataset::DatasetReader;
 use crate::dataset::{Stats, Writer, WriterOptions};
@@ -473,7 +473,7 @@ fn nothing_to_write(path: &Path, report: &Report) -> Error {
 }
 
 /// Notes what is about to be published, so that a commit that is killed recognises it.
-fn publishing(parts: Option<&Parts>, from: &Path, place: &Path) -> Result<()> {
+fn publishing(parts: Option<&Journal>, from: &Path, place: &Path) -> Result<()> {
     let Some(parts) = parts else { return Ok(()) };
     parts.will_publish(from, place)?;
     // Something else may have come there meanwhile.
@@ -513,7 +513,7 @@ pub(super) struct Exporting<'a> {
     /// Bytes of input before each unit.
     pub(super) starts: Vec<u64>,
     pub(super) quarantine: Option<Quarantine>,
-    pub(super) parts: Option<&'a Parts>,
+    pub(super) parts: Option<&'a Journal>,
 }
 
 /// A writer, and where it continues.

@@ -1,24 +1,23 @@
 //! The temporary files between the two passes of a shuffle in parts: their place, names and removal.
 //!
-//! On a disk each file takes its name in one step. In an object store the note of a part is a fence, as for
-//! [parts of a conversion](super::part_objects): a run that starts a part replaces the note of an earlier run,
-//! which then ends with an error when it next writes a note. Nothing is listed: a plan next to the manifest
-//! says how many parts there are and where.
+//! The note of a part is a [fence](super::job::notes): a run that starts a part replaces the note of an earlier
+//! run, which then ends with an error when it next writes a note. Objects are not listed: a plan next to the
+//! manifest says how many parts there are and where.
 
 use std::cell::RefCell;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::Part;
-use super::part_objects::{Lost, PartObjects, TRIES, at_once};
+use super::job::at_once;
+use super::job::notes::{Lost, Notes, TRIES, gone};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::note::{self, required};
-use crate::regular;
-use crate::storage::{self, Create, Expected, ReplaceFile, Sink, Source, Storage, UploadNote};
+use crate::storage::{
+    self, Create, Expected, ReplaceFile, ReplaceOptions, Sink, Source, Storage, UploadNote,
+};
 
 /// The most bytes of a plan.
 const MAX_PLAN: u64 = 64 << 10;
@@ -162,8 +161,7 @@ fn another(output: &Path) -> Error {
 #[derive(Debug)]
 pub(super) struct Scatter {
     dir: PathBuf,
-    /// In an object store.
-    objects: Option<Arc<PartObjects>>,
+    notes: Arc<Notes>,
     storage: Arc<dyn Storage>,
     /// What it belongs to: the manifest, and the plan next to it.
     plan: Option<(PathBuf, Plan)>,
@@ -180,9 +178,19 @@ struct Begun {
 }
 
 /// The samples of a part, while they are written.
-pub(super) enum Scattering<'a> {
-    File { home: &'a Scatter, part: Part, file: ReplaceFile<'static> },
-    Object { home: &'a Scatter, part: Part, write: u64, sink: Box<dyn Sink>, len: u64 },
+pub(super) struct Scattering<'a> {
+    home: &'a Scatter,
+    part: Part,
+    /// The number of the run.
+    write: u64,
+    file: NewFile<'a>,
+    len: u64,
+}
+
+/// A file that has its name once it is whole.
+enum NewFile<'a> {
+    File(ReplaceFile<'a>),
+    Object(Box<dyn Sink>),
 }
 
 impl Scatter {
@@ -207,7 +215,7 @@ impl Scatter {
         };
         let mut scatter = Scatter::at(plan.as_ref().map_or(given, Plan::place))?;
         scatter.plan = plan.map(|plan| (output.to_path_buf(), plan));
-        if scatter.objects.is_none() {
+        if !scatter.notes.are_objects() {
             storage::make_ours(&scatter.dir, false)?;
         }
         Ok(scatter)
@@ -224,17 +232,12 @@ impl Scatter {
     }
 
     fn at(dir: PathBuf) -> Result<Scatter> {
-        match PartObjects::of(&dir)? {
-            Some((objects, dir)) => {
-                let storage = objects.storage().clone();
-                Ok(Scatter { dir, objects: Some(Arc::new(objects)), storage, plan: None })
-            }
-            None => {
-                let (storage, dir) = storage::of(&dir)?;
-                storage::expect_ours_if_linked(&dir)?;
-                Ok(Scatter { dir, objects: None, storage, plan: None })
-            }
+        let (notes, _) = Notes::of(&dir)?;
+        let (storage, dir) = storage::of(&dir)?;
+        if !notes.are_objects() {
+            storage::expect_ours_if_linked(&dir)?;
         }
+        Ok(Scatter { dir, notes: Arc::new(notes), storage, plan: None })
     }
 
     /// The file of a part: `samples`, or its note.
@@ -248,14 +251,8 @@ impl Scatter {
 
     /// What is noted of a part that is finished.
     pub(super) fn note(&self, part: Part) -> Result<Option<Vec<u8>>> {
-        let path = self.file(part, "json");
-        match &self.objects {
-            Some(objects) => Ok(objects.read(&path)?.filter(|text| begun(text).is_none())),
-            None => match regular::read(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                text => text.map(Some).map_err(|error| Error::io(&path, error)),
-            },
-        }
+        let noted = self.notes.read(&self.file(part, "json"))?;
+        Ok(noted.filter(|text| begun(text).is_none()))
     }
 
     /// Whether the samples of a part exist, with this length.
@@ -276,13 +273,6 @@ impl Scatter {
     /// samples are gone.
     pub(super) fn begin(&self, part: Part, vain: Option<&[u8]>) -> Result<Scattering<'_>> {
         let (path, note) = (self.file(part, "samples"), self.file(part, "json"));
-        let Some(objects) = &self.objects else {
-            if vain.is_some() {
-                // It would be a note of the next samples.
-                fs::remove_file(&note).map_err(|error| Error::io(&note, error))?;
-            }
-            return Ok(Scattering::File { home: self, part, file: ReplaceFile::create(path)? });
-        };
         if !self.goes_on()? {
             return Err(given_up(part, &path));
         }
@@ -295,48 +285,57 @@ impl Scatter {
             *upload.borrow_mut() = begun_before.flatten().and_then(|begun| begun.upload);
             render(&Begun { run: write, upload: None }, &path)
         };
-        objects.take(&note, first)?.map_err(|Lost| lost(part, &path))?;
+        self.notes.take(&note, first)?.map_err(|Lost| lost(part, &path))?;
         if let Some(upload) = upload.into_inner() {
             self.storage.abort_upload(&path, &upload)?;
         }
         // Finished, but not noted.
-        self.storage.remove(&path)?;
+        gone(self.storage.remove(&path))?;
         // From here on who ends the shuffle finds the note of this part.
         if !self.goes_on()? {
             // A shuffle that has begun since may have taken it.
-            if objects.holds(&note)? {
-                self.storage.remove(&note)?;
+            if self.notes.holds(&note)? {
+                self.notes.remove(&[note])?;
             }
             return Err(given_up(part, &path));
         }
-        let how = Create::new().write(write).note(self.noting(part, write)?);
-        let sink = self.storage.create_with(&path, how)?;
-        Ok(Scattering::Object { home: self, part, write, sink, len: 0 })
+        let file = match self.notes.are_objects() {
+            true => {
+                let how = Create::new().write(write).note(self.noting(part, write));
+                NewFile::Object(self.storage.create_with(&path, how)?)
+            }
+            false => {
+                let options = ReplaceOptions::default().overwrite(false);
+                NewFile::File(ReplaceFile::create_in(&*self.storage, path, &options)?)
+            }
+        };
+        Ok(Scattering { home: self, part, write, file, len: 0 })
     }
 
     /// Notes the upload of a part.
-    fn noting(&self, part: Part, run: u64) -> Result<UploadNote> {
+    fn noting(&self, part: Part, run: u64) -> UploadNote {
         let (note, path) = (self.file(part, "json"), self.file(part, "samples"));
-        let Some(objects) = &self.objects else { return Ok(Arc::new(|_| Ok(()))) };
-        let objects = objects.clone();
-        Ok(Arc::new(move |id| {
+        let notes = self.notes.clone();
+        Arc::new(move |id| {
             let text = render(&Begun { run, upload: Some(id.to_owned()) }, &path)?;
-            objects.replace(&note, &text)?.map_err(|Lost| lost(part, &path))
-        }))
+            notes.replace(&note, &text)?.map_err(|Lost| lost(part, &path))
+        })
     }
 
     /// Removes all of these parts that exist.
     fn remove(&self, parts: usize) -> Result<()> {
-        let Some(objects) = &self.objects else { return remove_files(&self.dir) };
+        if !self.notes.are_objects() {
+            return remove_files(&*self.storage, &self.dir);
+        }
         let parts: Vec<Part> = Part::all(parts).collect();
         at_once(&parts, |part| {
             let (note, samples) = (self.file(*part, "json"), self.file(*part, "samples"));
-            if objects.read(&note)?.is_none() {
+            if self.notes.read(&note)?.is_none() {
                 return Ok(());
             }
             // One that is at work ends with an error.
             let upload = RefCell::new(None);
-            let taken = objects.take(&note, |before| {
+            let taken = self.notes.take(&note, |before| {
                 *upload.borrow_mut() = before.as_deref().and_then(begun).and_then(|b| b.upload);
                 render(&Begun::default(), &note)
             })?;
@@ -353,54 +352,45 @@ impl Scatter {
 
 impl Scattering<'_> {
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        match self {
-            Scattering::File { file, .. } => file.append(bytes),
-            Scattering::Object { sink, len, .. } => {
-                *len += bytes.len() as u64;
-                sink.append(bytes)
-            }
+        self.len += bytes.len() as u64;
+        match &mut self.file {
+            NewFile::File(file) => file.append(bytes),
+            NewFile::Object(sink) => sink.append(bytes),
         }
     }
 
     pub(super) fn len(&self) -> u64 {
-        match self {
-            Scattering::File { file, .. } => file.len(),
-            Scattering::Object { len, .. } => *len,
-        }
+        self.len
     }
 
     /// The part is finished.
-    pub(super) fn finish(self, note: &str, path: PathBuf) -> Result<()> {
-        match self {
-            Scattering::File { home, part, file } => {
-                if !home.goes_on()? {
-                    return Err(given_up(part, &path));
-                }
-                file.finish()?;
-                let mut file = ReplaceFile::create(path)?;
-                file.append(note.as_bytes())?;
-                file.finish()
-            }
-            Scattering::Object { home, part, write, sink, .. } => {
-                let samples = home.file(part, "samples");
-                let Some(objects) = &home.objects else { return Ok(()) };
-                sink.finish().map_err(|error| match error.kind() {
-                    // An earlier run was alive after all.
-                    ErrorKind::AlreadyExists => lost(part, &samples),
-                    _ => error,
-                })?;
-                if objects.replace(&path, note)?.is_ok() {
-                    return Ok(());
-                }
-                // Who has taken the note, or has ended the shuffle, may have removed the samples before they
-                // were there: another run could not put its own.
-                let there = home.storage.open_if_exists(&samples)?;
-                if there.is_some_and(|there| there.write_id() == Some(write)) {
-                    home.storage.remove(&samples)?;
-                }
-                Err(lost(part, &samples))
-            }
+    pub(super) fn finish(self, note: &str) -> Result<()> {
+        let Scattering { home, part, write, file, .. } = self;
+        let (path, samples) = (home.file(part, "json"), home.file(part, "samples"));
+        if !home.goes_on()? {
+            return Err(given_up(part, &path));
         }
+        let finished = match file {
+            // Else these samples would be in the place of those of the other run.
+            NewFile::File(_) if !home.notes.holds(&path)? => return Err(lost(part, &samples)),
+            NewFile::File(file) => file.finish(),
+            NewFile::Object(sink) => sink.finish(),
+        };
+        finished.map_err(|error| match error.kind() {
+            // An earlier run was alive after all.
+            ErrorKind::AlreadyExists => lost(part, &samples),
+            _ => error,
+        })?;
+        if home.notes.replace(&path, note)?.is_ok() {
+            return Ok(());
+        }
+        // Who has taken the note, or has ended the shuffle, may have removed the samples before they were
+        // there: another run could not put its own.
+        let there = home.storage.open_if_exists(&samples)?;
+        if there.is_some_and(|there| there.write_id() == Some(write)) {
+            home.storage.remove(&samples)?;
+        }
+        Err(lost(part, &samples))
     }
 }
 
@@ -435,16 +425,13 @@ pub(super) fn remove_scattered(output: &Path) -> Result<Option<PathBuf>> {
     // First, so that a part that begins now finds out.
     if let Some((plan, was_ended)) = Plan::end(output)? {
         let scatter = Scatter::at(plan.place())?;
-        let is_there = scatter.objects.is_some() || scatter.dir.is_dir();
+        let is_there = scatter.notes.are_objects() || scatter.dir.is_dir();
         elsewhere = (!is_there && !was_ended).then(|| scatter.dir.clone());
         scatter.remove(plan.parts)?;
         // Another process may have removed it as well, and a new shuffle have begun.
         if Plan::read(output)?.as_ref() == Some(&plan) {
             let (storage, path) = Plan::path(output)?;
-            match storage.remove(&path) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                removed => removed?,
-            }
+            gone(storage.remove(&path))?;
         }
     }
     if storage::is_url(output) {
@@ -452,7 +439,7 @@ pub(super) fn remove_scattered(output: &Path) -> Result<Option<PathBuf>> {
     }
     let (storage, dir) = storage::of(dir_of(output))?;
     storage::remove_dead_lock(&*storage, &dir.join("plan.json"))?;
-    remove_files(&dir)?;
+    remove_files(&*storage, &dir)?;
     Ok(elsewhere)
 }
 
@@ -464,31 +451,27 @@ pub(super) fn is_scattered_to(output: &Path) -> Result<bool> {
     if storage::is_url(output) {
         return Ok(false);
     }
-    let (_, dir) = storage::of(dir_of(output))?;
-    let mut entries = match fs::read_dir(&dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        entries => entries.map_err(|error| Error::io(&dir, error))?,
-    };
-    Ok(entries
-        .any(|entry| entry.is_ok_and(|entry| entry.file_name().to_str().is_some_and(is_scattered))))
+    let (storage, dir) = storage::of(dir_of(output))?;
+    Ok(scattered_in(&*storage, &dir)?.is_some_and(|files| !files.is_empty()))
 }
 
 /// Removes the files of a first pass, and their directory if nothing else is in it.
-fn remove_files(dir: &Path) -> Result<()> {
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(|error| Error::io(dir, error))?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(|error| Error::io(dir, error))?;
-        let name = entry.file_name();
-        if name.to_str().is_some_and(is_scattered) {
-            fs::remove_file(entry.path()).map_err(|error| Error::io(entry.path(), error))?;
-        }
-    }
+fn remove_files(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let Some(files) = scattered_in(storage, dir)? else { return Ok(()) };
+    files.iter().try_for_each(|file| gone(storage.remove(file)))?;
     // Something that is not ours may be there.
-    let _ = fs::remove_dir(dir);
+    let _ = storage.remove_dir(dir);
     Ok(())
+}
+
+/// The files of a first pass in this directory, if there is one.
+fn scattered_in(storage: &dyn Storage, dir: &Path) -> Result<Option<Vec<PathBuf>>> {
+    let mut files = match storage.list(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        files => files?,
+    };
+    files.retain(|file| file.file_name().and_then(|name| name.to_str()).is_some_and(is_scattered));
+    Ok(Some(files))
 }
 
 /// Whether the first pass gives a file this name: `part-3-of-8.samples`, and while it is written
@@ -501,7 +484,7 @@ fn is_scattered(name: &str) -> bool {
     if unfinished == Some("plan.json") {
         return true;
     }
-    let name = unfinished.unwrap_or(name);
+    let name = unfinished.unwrap_or_else(|| name.strip_suffix(".lock").unwrap_or(name));
     let middle = |ending| name.strip_prefix("part-")?.strip_suffix(ending);
     let numbers = middle(".samples").or_else(|| middle(".json")).and_then(|m| m.split_once("-of-"));
     numbers.is_some_and(|(part, of)| format!("{part}/{of}").parse::<Part>().is_ok())

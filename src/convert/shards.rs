@@ -7,7 +7,7 @@
 //! shards with what was noted, to look for keys that two of them have, and to write the manifest, if
 //! what is there is what is expected: no sample is read or copied.
 //!
-//! All of this is the same behind a URL: [`Home`] and [`Parts`] know what differs.
+//! All of this is the same behind a URL: [`Home`] and [`Journal`] know what differs.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
@@ -20,12 +20,10 @@ use serde::{Deserialize, Serialize};
 use super::bad::{BadInput, Quarantine, Tally};
 use super::conversion::Conversion;
 use super::format::Format;
+use super::job::{Done, Fate, Made, at_once, no_units};
 use super::monitor::{Monitor, Notice, Phase, Total, counted, kept};
 use super::open::{Opened, Samples};
 use super::options::Duplicates;
-use super::part_notes::Done;
-use super::part_objects::at_once;
-use super::parts::{Fate, no_units};
 use super::passing::{Passing, starts};
 use super::plan::Plan;
 use super::report::{Report, WrittenOutput};
@@ -33,7 +31,7 @@ use super::reshape::check_unseen;
 use super::scattered::{is_scattered_to, remove_scattered};
 use super::shard_home::{Begun, Home, of_write};
 use super::twins::{Earlier, Origins};
-use super::{InOrder, Input, Part, Parts, Remarks, Source};
+use super::{InOrder, Input, Journal, Part, Remarks, Source};
 use crate::array::ArrayTally;
 use crate::dataset::names::ReadManifest;
 use crate::dataset::reader::shards::Shards;
@@ -44,44 +42,10 @@ use crate::format::dataset::shards::{
 };
 use crate::format::hex;
 use crate::note::required;
-use crate::storage::{self, Expected, FileId, LocalStorage, Lock};
+use crate::storage::{self, Expected, LocalStorage, Lock};
 
 /// Bytes of a shard, unless the conversion says otherwise.
 const SHARD_BYTES: u64 = 2 << 30;
-
-/// A shard that is complete.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Made {
-    name: String,
-    pub(super) samples: u64,
-    pub(super) bytes: u64,
-    #[serde(deserialize_with = "required")]
-    md5: Option<String>,
-    #[serde(deserialize_with = "required")]
-    keys: Option<(String, String)>,
-    /// By which its data file is known again.
-    id: FileId,
-}
-
-impl Made {
-    fn entry(&self) -> Result<ShardEntry> {
-        let mut entry = ShardEntry::new(&self.name, self.samples, self.bytes);
-        entry.keys = self.keys.clone();
-        entry.md5 = self.md5()?;
-        Ok(entry)
-    }
-
-    fn md5(&self) -> Result<Option<[u8; 16]>> {
-        let Some(digits) = &self.md5 else { return Ok(None) };
-        let md5 = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32);
-        let md5 = md5.ok_or_else(|| {
-            let message = format!("expected an MD5, found {digits:?}");
-            Error::new(ErrorKind::Damaged, message)
-        })?;
-        Ok(Some(md5.to_be_bytes()))
-    }
-}
 
 /// How far a part is.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -306,7 +270,7 @@ impl Conversion {
         if self.how.resume && matches!(opened.samples, Samples::Stream(_)) {
             return Err(no_units().with_remedy(Remedy::ResumeFiles));
         }
-        let (home, there) = (self.home()?, Parts::open(&self.output)?);
+        let (home, there) = (self.home()?, Journal::open(&self.output)?);
         let exists = || Ok::<bool, Error>(home.storage.stat(&home.manifest)?.is_some());
         if self.how.resume && !self.options.append && there.is_none() && exists()? {
             monitor.notice(Notice::Complete(self.output.clone()));
@@ -323,7 +287,7 @@ impl Conversion {
         let parts = self.parts(&plan)?;
         let is_published = parts.is_published()?;
         // Of two that begin at the same time, where nothing is locked.
-        if parts.are_objects() && !parts.are_new() && !self.how.resume && !is_published {
+        if parts.are_objects() && !parts.is_new() && !self.how.resume && !is_published {
             return Err(self.cut_short(&parts));
         }
         let made = match is_published {
@@ -346,7 +310,7 @@ impl Conversion {
     }
 
     /// The error where another conversion to this dataset is unfinished.
-    fn cut_short(&self, there: &Parts) -> Error {
+    fn cut_short(&self, there: &Journal) -> Error {
         let message = match there.are_objects() {
             // An error if it is still at work.
             false => match unfinished_shards(&self.output) {
@@ -380,7 +344,7 @@ impl Conversion {
     /// Writes the shards of a part.
     pub(super) fn write_shards(
         &self,
-        parts: &Parts,
+        parts: &Journal,
         part: Part,
         opened: Opened,
         monitor: &mut dyn Monitor,
@@ -392,7 +356,7 @@ impl Conversion {
             return Ok(report);
         }
         let home = self.home()?;
-        let mut progress = match parts.noted::<Progress>(part)? {
+        let mut progress = match parts.progress::<Progress>(part)? {
             Some(progress) => progress,
             None => Progress { first: self.first_number(&home)?, ..Progress::default() },
         };
@@ -492,7 +456,7 @@ impl Conversion {
     fn begin_shard(
         &self,
         home: &Home,
-        parts: &Parts,
+        parts: &Journal,
         part: Part,
         progress: &mut Progress,
         name: &str,
@@ -635,7 +599,7 @@ impl Conversion {
     /// Writes the manifest of all shards that the parts have made. Says whether it was there before.
     pub(super) fn publish_shards(
         &self,
-        parts: &Parts,
+        parts: &Journal,
         made: &[Made],
     ) -> Result<(WrittenOutput, bool)> {
         let ours: Vec<ShardEntry> = made.iter().map(Made::entry).collect::<Result<_>>()?;
@@ -736,7 +700,7 @@ impl Conversion {
     }
 
     /// Fails if two shards have a key in common, and says why. The first ones were there before.
-    fn check_unique(&self, parts: &Parts, shards: &Shards, old: usize) -> Result<()> {
+    fn check_unique(&self, parts: &Journal, shards: &Shards, old: usize) -> Result<()> {
         let Some((first, second, key)) = shards.find_duplicate()? else { return Ok(()) };
         let ((path, one), (other_path, other)) =
             (shards.sample_of(first)?, shards.sample_of(second)?);
@@ -773,7 +737,7 @@ enum Afterwards {
 
 /// What happened to the shards of a manifest that was just put: a repair that began before has not seen it,
 /// and removes them.
-fn shards_after(parts: &Parts, home: &Home, made: &[Made]) -> Result<Afterwards> {
+fn shards_after(parts: &Journal, home: &Home, made: &[Made]) -> Result<Afterwards> {
     match parts.fate()? {
         Fate::Open => Ok(Afterwards::There),
         Fate::GivenUp => Ok(Afterwards::GivenUp),
@@ -865,7 +829,7 @@ impl UnfinishedShards {
 /// known.
 pub fn unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<UnfinishedShards>> {
     let manifest = manifest.as_ref();
-    match Parts::open(manifest)? {
+    match Journal::open(manifest)? {
         Some(parts) => {
             let unfinished = Found::of(&parts, manifest, false)?.unfinished;
             Ok(Some(UnfinishedShards { is_shuffle: is_scattered_to(manifest)?, ..unfinished }))
@@ -885,7 +849,7 @@ pub fn unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<Unfinished
 /// Those of [`unfinished_shards`].
 pub fn remove_unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<UnfinishedShards>> {
     let manifest = manifest.as_ref();
-    let Some(parts) = Parts::open(manifest)? else {
+    let Some(parts) = Journal::open(manifest)? else {
         let found = UnfinishedShards::of_shuffle(manifest)?;
         let elsewhere = remove_scattered(manifest)?;
         return Ok(found.map(|found| UnfinishedShards { elsewhere, ..found }));
@@ -918,7 +882,7 @@ enum Noted {
 
 impl Found {
     /// In an object store the parts are taken from those who write them only if `takes`.
-    fn of(parts: &Parts, manifest: &Path, takes: bool) -> Result<Found> {
+    fn of(parts: &Journal, manifest: &Path, takes: bool) -> Result<Found> {
         let home = Home::of(manifest, Arc::new(LocalStorage::mapped()))?;
         let mut locks: Vec<Lock> = parts.lock_all()?.into_iter().collect();
         let Home { storage, manifest, .. } = &home;
@@ -935,11 +899,8 @@ impl Found {
             if !parts.is_begun(*part)? {
                 return Ok((None, Vec::new()));
             }
-            let lock = match takes || !parts.are_objects() {
-                true => parts.lock(*part)?,
-                false => None,
-            };
-            let noted = match parts.noted::<Progress>(*part)? {
+            let lock = if takes { parts.take(*part)? } else { parts.lock(*part)? };
+            let noted = match parts.progress::<Progress>(*part)? {
                 Some(progress) => noted(&home, &progress, &listed)?,
                 None => Vec::new(),
             };

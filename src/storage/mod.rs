@@ -39,6 +39,7 @@ mod replace;
 #[cfg(feature = "remote")]
 mod remote;
 mod scratch_dir;
+mod stamp;
 
 #[cfg(feature = "remote")]
 use address::unescape;
@@ -67,11 +68,12 @@ pub use remote::{Cache, CacheUsage, RemoteOptions, RemoteStorage, RemoteTraffic,
 #[cfg(feature = "arrays")]
 pub(crate) use replace::partial_name;
 pub(crate) use replace::random;
-#[cfg(feature = "convert")]
-pub(crate) use replace::remove_dead_lock;
 pub use replace::{ReplaceDir, ReplaceFile, ReplaceOptions};
+#[cfg(feature = "convert")]
+pub(crate) use replace::{remove_all, remove_dead_lock};
 #[doc(hidden)]
 pub use scratch_dir::ScratchDir;
+pub(crate) use stamp::{Stamp, same_content};
 
 /// Files by name.
 ///

@@ -543,7 +543,7 @@ fn sync_all(storage: &dyn Storage, dir: &Path) -> Result<()> {
 }
 
 /// Removes a directory and everything in it. A link is removed, not followed.
-fn remove_all(storage: &dyn Storage, dir: &Path) -> Result<()> {
+pub(crate) fn remove_all(storage: &dyn Storage, dir: &Path) -> Result<()> {
     for path in storage.list(dir)? {
         match storage.lstat(&path)? {
             Some(stat) if stat.is_dir() => remove_all(storage, &path)?,

@@ -49,6 +49,7 @@ mod terminal;
 mod special_files;
 mod many_fields;
 mod leftovers;
+mod older;
 #[cfg(unix)]
 mod interrupt;
 mod blpk;

@@ -173,9 +173,16 @@ pub(super) fn is_put(request: &Request, end: &str) -> bool {
     request.method == "PUT" && request.path.ends_with(end)
 }
 
+/// Whether it is of the note of a part.
+fn is_note(request: &Request) -> bool {
+    request.path.contains(".parts/part-") && request.path.ends_with(".json")
+}
+
 /// Whether it notes that a part is finished.
 fn is_end(request: &Request) -> bool {
-    is_put(request, ".shards") && String::from_utf8_lossy(&request.body).contains("\"finished\"")
+    request.method == "PUT"
+        && is_note(request)
+        && String::from_utf8_lossy(&request.body).contains("\"finished\"")
 }
 
 #[test]
@@ -303,7 +310,7 @@ fn of_two_runs_of_a_part_the_later_one_has_it() {
     Part::all(2).for_each(|part| drop(here.run_part(part, &mut Silent).unwrap()));
     commit(&out, &mut Silent).unwrap();
     // The first one is slow at one of these requests, and then goes on.
-    for slow in [".shards", ".partial", ".msgpack", ".keys", ".offsets"] {
+    for slow in ["-of-2.json", ".partial", ".msgpack", ".keys", ".offsets"] {
         let server = Server::start();
         let of = |part| args("convert", &lines, URL, &["--part", part, "--shard-size", "2000"]);
         succeeds(&server, &of("1/2"));
@@ -339,7 +346,7 @@ fn a_run_that_was_killed_is_resumed_or_removed() {
     let at = |name: &'static str| move |_, r: &Request| is_put(r, name);
     for (number, end) in [
         "plan.json",
-        ".shards",
+        "-of-1.json",
         "set-00001.msgpack.partial",
         "set-00001.msgpack",
         "set-00001.msgpack.keys",
@@ -411,9 +418,15 @@ fn a_repair_aborts_uploads_and_leaves_what_is_not_of_the_conversion() {
 #[test]
 fn a_conversion_that_a_repair_takes_the_place_of_publishes_nothing() {
     let (_dir, lines) = with_lines(3, 40, 50);
-    for end in
-        ["plan.json", ".shards", ".partial", ".msgpack", ".offsets", "finished", "/set.shards.json"]
-    {
+    for end in [
+        "plan.json",
+        "-of-1.json",
+        ".partial",
+        ".msgpack",
+        ".offsets",
+        "finished",
+        "/set.shards.json",
+    ] {
         let server = Server::start();
         let held = hold(&server, None, move |_, r| match end {
             "finished" => is_end(r),
@@ -569,7 +582,7 @@ fn odd_notes_remove_nothing() {
         succeeds(&server, &args("convert", &lines, URL, &["--part", part]));
     }
     let before = server.names();
-    for note in ["plan.json", "part-1-of-2.shards"] {
+    for note in ["plan.json", "part-1-of-2.json"] {
         let path = format!("/d/set.shards.json.parts/{note}");
         let good = server.object(&path).unwrap().to_vec();
         let text = String::from_utf8(good.clone()).unwrap();
@@ -605,5 +618,45 @@ fn odd_notes_remove_nothing() {
         assert!(server.object("/d/new.msgpack.partial").is_some());
         succeeds(&server, &["repair", "s3://d/new.msgpack"]);
         assert!(server.object("/d/new.msgpack.partial").is_none());
+    }
+}
+
+/// As an earlier version left it, which noted parts under other names.
+#[test]
+fn what_an_earlier_version_left_is_finished_or_removed() {
+    let (dir, lines) = with_lines(4, 20, 50);
+    let out = dir.path().join("set.shards.json");
+    for part in Part::all(2) {
+        Conversion::new(&lines, &out).durable(false).run_part(part, &mut Silent).unwrap();
+    }
+    commit(&out, &mut Silent).unwrap();
+    for undo in [false, true] {
+        let server = Server::start();
+        for part in ["1/2", "2/2"] {
+            succeeds(&server, &args("convert", &lines, URL, &["--part", part]));
+        }
+        for part in [1, 2] {
+            let path = |end| format!("/d/set.shards.json.parts/part-{part}-of-2.{end}");
+            server.put(&path("shards"), server.object(&path("json")).unwrap().to_vec());
+            server.remove(&path("json"));
+        }
+        let plan = "/d/set.shards.json.parts/plan.json";
+        let text = String::from_utf8(server.object(plan).unwrap().to_vec()).unwrap();
+        let mut older: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let members = older.as_object_mut().unwrap();
+        assert!(members.remove("checksum").is_some() && members.remove("journal").is_some());
+        server.put(plan, older.to_string().into_bytes());
+        match undo {
+            true => {
+                succeeds(&server, &["repair", URL, "--undo"]);
+                assert_eq!(server.names(), [""; 0]);
+            }
+            false => {
+                // One of them runs again, and finds that it is finished.
+                succeeds(&server, &args("convert", &lines, URL, &["--part", "2/2"]));
+                succeeds(&server, &["commit", URL]);
+                assert_as_local(&server, dir.path());
+            }
+        }
     }
 }

@@ -6,11 +6,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::identity::Identity;
 use super::{Base, Observed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::note::{self, required};
-use crate::storage::Storage;
+use crate::storage::{Stamp, Storage};
 
 /// The version of these. Version 1 did not say which files it was about.
 pub(super) const VERSION: u32 = 2;
@@ -121,7 +120,7 @@ pub(super) struct Commit {
     pub(super) steps: BTreeMap<String, Step>,
     /// The data file, where it stays: after an append, or when only side files are made.
     #[serde(deserialize_with = "required")]
-    pub(super) in_place: Option<Identity>,
+    pub(super) in_place: Option<Stamp>,
 }
 
 /// What happens to one file.
@@ -130,10 +129,10 @@ pub(super) struct Commit {
 pub(super) struct Step {
     /// The staged file that takes the place; without one the old file goes.
     #[serde(deserialize_with = "required")]
-    pub(super) new: Option<Identity>,
+    pub(super) new: Option<Stamp>,
     /// The file that has the place now.
     #[serde(deserialize_with = "required")]
-    pub(super) old: Option<Identity>,
+    pub(super) old: Option<Stamp>,
 }
 
 /// The journal of this directory, if there is one.

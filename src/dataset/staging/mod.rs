@@ -36,7 +36,7 @@
 //! Only what it can prove to be its own. The directory must be one, not a link to one, and belong
 //! to the user at work or to the owner of the dataset; the files in it must be regular files of
 //! the names above. `journal` and `commit` record size, digest, number and time of the dataset's
-//! files ([`identity`]): where these are neither the recorded old ones nor the new ones, another
+//! files ([`Stamp`]): where these are neither the recorded old ones nor the new ones, another
 //! program has written the dataset since, and nothing of it is changed. An append is cut only if
 //! what lies in front of the cut is what the append began with.
 //!
@@ -57,12 +57,11 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::note;
-use crate::storage::{self, Create, FileKind, Lock, Sink, Storage};
+use crate::storage::{self, Create, FileKind, Lock, Sink, Stamp, Storage, same_content};
 
 use super::files::DatasetFile;
 
 mod checksums;
-mod identity;
 mod journal;
 mod ownership;
 mod publish;
@@ -71,11 +70,6 @@ mod scratch;
 mod spool;
 
 pub(crate) use checksums::ChecksumSpool;
-#[cfg(feature = "convert")]
-pub(crate) use identity::Identity;
-#[cfg(not(feature = "convert"))]
-use identity::Identity;
-use identity::same_content;
 use journal::Complete;
 pub(crate) use journal::{Journal, Labels};
 use ownership::{check_dir, check_names, is_ours};
@@ -85,7 +79,7 @@ pub(crate) use scratch::Scratch;
 pub(crate) use spool::{KeySpool, OffsetSpool, Spool, check_count};
 
 /// The files that say which dataset it is, by their suffixes, as they were found; the data is "".
-pub(crate) type Observed = BTreeMap<String, Identity>;
+pub(crate) type Observed = BTreeMap<String, Stamp>;
 
 /// Where a dataset ended before an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -252,7 +246,7 @@ impl Staging {
     pub(crate) fn observe(&self) -> Result<Observed> {
         let mut observed = Observed::new();
         for file in DatasetFile::DEFINING {
-            if let Some(found) = Identity::of(&*self.storage, &file.path(&self.target))? {
+            if let Some(found) = Stamp::of(&*self.storage, &file.path(&self.target))? {
                 observed.insert(file.suffix().to_owned(), found);
             }
         }
@@ -335,7 +329,7 @@ impl Staging {
                 (DatasetFile::Data, Some(base)) => base.bytes,
                 _ => u64::MAX,
             };
-            let now = Identity::of_prefix(&*self.storage, &path, len)?;
+            let now = Stamp::of_prefix(&*self.storage, &path, len)?;
             if !same_content(old, now.as_ref()) {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 return Ok(Some(match (old, now) {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile};
 use crate::format::md5::Md5;
+use crate::storage::{Stamp, same_content};
 
 use super::super::files::DatasetFile;
-use super::identity::{Identity, same_content};
 use super::journal::{self, Commit, Step, VERSION};
 use super::{Change, OLD, Staging, foreign, parent_of, staged_name, staged_path};
 
@@ -43,7 +43,7 @@ impl<'a> Publication<'a> {
         staging: &'a Staging,
         changes: &[(DatasetFile, Change)],
     ) -> Result<Publication<'a>> {
-        let of = |path: PathBuf| Identity::of(&*staging.storage, &path);
+        let of = |path: PathBuf| Stamp::of(&*staging.storage, &path);
         let mut commit = Commit { version: VERSION, steps: Default::default(), in_place: None };
         for (file, change) in changes {
             let staged = staged_path(&staging.dir, *file);
@@ -202,7 +202,7 @@ impl<'a> Publication<'a> {
     fn is_in_place(&self) -> Result<bool> {
         let in_place = self.commit.in_place.as_ref();
         let found = match in_place {
-            Some(_) => Identity::of(&*self.staging.storage, &self.staging.target)?,
+            Some(_) => Stamp::of(&*self.staging.storage, &self.staging.target)?,
             None => None,
         };
         Ok(same_content(in_place, found.as_ref()))
@@ -231,7 +231,7 @@ impl<'a> Publication<'a> {
         for (file, step) in &self.steps {
             let Some(new) = &step.new else { continue };
             let path = staged_path(&self.staging.dir, *file);
-            let staged = Identity::of(&*self.staging.storage, &path)?;
+            let staged = Stamp::of(&*self.staging.storage, &path)?;
             let whole = match &staged {
                 Some(staged) => self.is_new(*file, &path, new, staged)?,
                 None => self.now(*file, step)? == Now::New,
@@ -261,7 +261,7 @@ impl<'a> Publication<'a> {
     /// Which file has the name of this one.
     fn now(&self, file: DatasetFile, step: &Step) -> Result<Now> {
         let path = file.path(&self.staging.target);
-        let Some(found) = Identity::of(&*self.staging.storage, &path)? else {
+        let Some(found) = Stamp::of(&*self.staging.storage, &path)? else {
             return Ok(Now::Nothing);
         };
         // The very same file first: old and new may have the same content.
@@ -282,13 +282,7 @@ impl<'a> Publication<'a> {
 
     /// Whether what was found is this new file: untouched, or at least with its content, as after
     /// all files were copied to another disk.
-    fn is_new(
-        &self,
-        file: DatasetFile,
-        path: &Path,
-        new: &Identity,
-        found: &Identity,
-    ) -> Result<bool> {
+    fn is_new(&self, file: DatasetFile, path: &Path, new: &Stamp, found: &Stamp) -> Result<bool> {
         if new.is(found) || !new.has_content_of(found) {
             return Ok(new.is(found));
         }
@@ -306,7 +300,7 @@ impl<'a> Publication<'a> {
         };
         let places = [staged_path(&self.staging.dir, md5), md5.path(&self.staging.target)];
         for path in places {
-            let found = Identity::of(&*self.staging.storage, &path)?;
+            let found = Stamp::of(&*self.staging.storage, &path)?;
             if !found.is_some_and(|found| recorded.has_content_of(&found)) {
                 continue;
             }

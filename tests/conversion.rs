@@ -1,6 +1,7 @@
 //! `convert::Conversion` as a Rust program uses it: plan, run, parts, progress, cancellation.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -156,7 +157,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_opened() {
     let dir = tempfile::tempdir().unwrap();
     let (gone, out) = (dir.path().join("gone.jsonl"), dir.path().join("x.msgpack"));
     let base = || Conversion::new([&gone], &out);
-    let cases: [(Conversion, &str); 9] = [
+    let cases: [(Conversion, &str); 8] = [
         (base().fields(["a"]).drop_fields(["b"]), "fields cannot be combined"),
         (base().key("{a}").key_field("b"), "key cannot be combined"),
         (base().key("same"), "all keys would be the same"),
@@ -164,7 +165,6 @@ fn what_makes_no_sense_is_refused_before_anything_is_opened() {
         (base().drop_fields(["key"]), "the key can be neither dropped nor renamed"),
         (base().append(true).split(Split::new().ratio("a", 1.0)), "append cannot be combined"),
         (base().split(Split::new().ratio("a/b", 1.0)), "expected a name"),
-        (base().to(Format::Csv).resume(true), "resume is for datasets"),
         (base().to(Format::Mnist), "mnist can be read, but not written"),
     ];
     for (conversion, expected) in cases {
@@ -193,6 +193,79 @@ fn samples_are_split_and_duplicates_skipped() {
     assert_eq!(readers.iter().map(DatasetReader::len).sum::<usize>(), 1000);
     assert!((150..350).contains(&readers[1].len()));
     assert!(readers[0].find("0-0").unwrap().is_some() != readers[1].find("0-0").unwrap().is_some());
+}
+
+/// Stops after being asked this many times.
+struct Stops(Cell<usize>);
+
+impl Monitor for Stops {
+    fn is_cancelled(&self) -> bool {
+        self.0.set(self.0.get().saturating_sub(1));
+        self.0.get() == 0
+    }
+}
+
+/// All files of an output, by what their names have behind its own.
+fn made(dir: &Path, name: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut dirs = vec![dir.to_path_buf()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let of_it = path.to_str().unwrap().split_once(&format!("/{name}"));
+            match path.is_dir() {
+                true => dirs.push(path),
+                false => {
+                    drop(of_it.map(|(_, rest)| {
+                        files.insert(PathBuf::from(rest), fs::read(&path).unwrap())
+                    }))
+                }
+            }
+        }
+    }
+    files
+}
+
+/// Stopped after any number of samples and run again, another format is what it is in one go; of keys that come
+/// twice the first counts.
+#[test]
+fn other_formats_are_resumed_and_duplicates_skipped() {
+    let (_lines, files) = with_lines();
+    for (format, ending) in [
+        (Format::Csv, ".csv"),
+        (Format::Jsonl, ".jsonl"),
+        (Format::Webdataset, ".tar"),
+        (Format::Mds, ""),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let conversion = |files: &[PathBuf], name: &str| {
+            Conversion::new(files, dir.path().join(format!("{name}{ending}"))).to(format)
+        };
+        conversion(&files, "whole").run(&mut Silent).unwrap();
+        let expected = made(dir.path(), "whole");
+        assert!(!expected.is_empty(), "{format}");
+
+        let twice = [&files[..], &files[..1]].concat();
+        let skips = conversion(&twice, "skipped").on_duplicates(Duplicates::Skip);
+        let report = skips.run(&mut Silent).unwrap();
+        assert_eq!((report.skipped_duplicates, report.outputs[0].samples), (100, 1000), "{format}");
+        assert!(made(dir.path(), "skipped") == expected, "{format}");
+
+        let conversion = conversion(&files, "resumed").resume(true).piece_bytes(3000);
+        let mut continued = 0;
+        for asked in (5..).step_by(9) {
+            continued += usize::from(names(dir.path()).iter().any(|name| name.ends_with(".parts")));
+            match conversion.run(&mut Stops(Cell::new(asked))) {
+                Ok(report) => {
+                    assert_eq!(report.outputs[0].samples, 1000);
+                    break;
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}"),
+            }
+        }
+        assert!(continued > 1, "{format}");
+        assert!(made(dir.path(), "resumed") == expected, "{format}");
+    }
 }
 
 #[test]

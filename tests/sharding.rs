@@ -217,11 +217,44 @@ fn an_append_adds_shards_and_a_manifest_with_all() {
     let error = append(&[other]).run(&mut Silent).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert_same_samples(&many, &one);
-    let part = "1/2".parse().unwrap();
-    let error = append(&lines[3..]).run_part(part, &mut Silent).unwrap_err();
-    assert!(error.to_string().contains("cannot be combined with parts"), "{error}");
     let missing = Conversion::new(&lines, dir.path().join("none.shards.json")).append(true);
     assert_eq!(missing.run(&mut Silent).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// Parts add their shards behind those that are there, and a commit lists all of them.
+#[test]
+fn an_append_is_divided_into_parts() {
+    let (dir, lines) = with_lines();
+    let one = dir.path().join("one.msgpack");
+    Conversion::new(&lines, &one).run(&mut Silent).unwrap();
+    for size in [None, Some(900)] {
+        let many = dir.path().join(format!("many{}.shards.json", size.unwrap_or(0)));
+        Conversion::new(&lines[..3], &many).shards(2).run(&mut Silent).unwrap();
+        let stem = format!("many{}-", size.unwrap_or(0));
+        let before = files(dir.path(), &stem);
+        let part = |number| {
+            let append = Conversion::new(&lines[3..], &many).append(true).durable(false);
+            let append = size.into_iter().fold(append, Conversion::shard_size);
+            append.run_part(Part::new(number, 2).unwrap(), &mut Silent).unwrap()
+        };
+        // Given up, nothing is left of it.
+        let made = part(2).outputs[0].samples;
+        assert_eq!(remove_unfinished_shards(&many).unwrap().unwrap().samples, made);
+        assert_eq!(files(dir.path(), &stem), before);
+        for _ in 0..2 {
+            part(2);
+            part(1);
+        }
+        assert_eq!(DatasetReader::open(&many).unwrap().len(), 60);
+        let report = commit(&many, &mut Silent).unwrap();
+        assert_eq!((report.outputs[0].added, report.outputs[0].samples), (240, 300));
+        assert_same_samples(&many, &one);
+        let after = files(dir.path(), &stem);
+        assert!(before.iter().all(|(name, bytes)| after[name] == *bytes));
+        assert_eq!(verify::verify(&many).unwrap().problems, []);
+    }
+    let one = Conversion::new(&lines, &one).append(true).run_part(Part::whole(), &mut Silent);
+    assert_eq!(one.unwrap_err().option(), Some("append"));
 }
 
 #[test]
@@ -296,12 +329,45 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), lines.len());
 }
 
+/// What is bad is listed next to the manifest, as next to a dataset of one file, also after a kill.
+#[test]
+fn bad_lines_are_listed_in_any_number_of_parts() {
+    let (dir, mut inputs) = with_lines();
+    let bad = dir.path().join("bad.jsonl");
+    fs::write(&bad, "{\"key\": \"good\"}\nno sample\n{\"key\": 7\n{\"key\": \"z\"}\n").unwrap();
+    inputs.insert(1, bad);
+    let read = |name: &str| fs::read(dir.path().join(format!("{name}.quarantine.jsonl"))).unwrap();
+    let conversion = |name: &str| {
+        let out = dir.path().join(name);
+        Conversion::new(&inputs, out).durable(false).on_bad_input(BadInput::Quarantine)
+    };
+    let one = conversion("one.msgpack").run(&mut Silent).unwrap();
+    assert_eq!(
+        (one.bad.count, read("one.msgpack").iter().filter(|b| **b == b'\n').count()),
+        (2, 2)
+    );
+    for (name, parts) in [("run.shards.json", 1), ("parts.shards.json", 3), ("file.msgpack", 3)] {
+        let conversion = match parts {
+            1 => conversion(name).shard_size(200),
+            _ => conversion(name),
+        };
+        let report = match parts {
+            1 => conversion.run(&mut Silent).unwrap(),
+            _ => {
+                Part::all(parts)
+                    .for_each(|part| drop(conversion.run_part(part, &mut Silent).unwrap()));
+                commit(conversion.output(), &mut Silent).unwrap()
+            }
+        };
+        assert_eq!((report.bad.count, read(name)), (2, read("one.msgpack")), "{name}");
+        assert_eq!(report.outputs[0].samples, one.outputs[0].samples);
+    }
+}
+
 #[test]
 fn what_cannot_be_kept_is_refused_before_any_work() {
     let (dir, inputs) = with_lines();
     let out = dir.path().join("out.shards.json");
-    let quarantine = Conversion::new(&inputs, &out).on_bad_input(BadInput::Quarantine);
-    assert_eq!(quarantine.run(&mut Silent).unwrap_err().kind(), ErrorKind::Invalid);
     // No manifest could list such a shard.
     let named = Conversion::new(&inputs, dir.path().join("at-12:00.shards.json"));
     let error = named.run(&mut Silent).unwrap_err();

@@ -73,7 +73,7 @@ impl Args {
         if self.output.is_some() || !kiste::storage::is_url(&self.file) {
             file::check_is_data(&self.file)?;
         }
-        if self.file.to_str().is_some_and(kiste::format::dataset::shards::is_manifest) {
+        if self.is_manifest() || (kiste::storage::is_url(&self.file) && self.is_in_pieces()?) {
             return self.shards(output);
         }
         match &self.output {
@@ -82,7 +82,16 @@ impl Args {
         }
     }
 
-    /// Of a dataset of many files: what a conversion has left that was cut short.
+    fn is_manifest(&self) -> bool {
+        self.file.to_str().is_some_and(kiste::format::dataset::shards::is_manifest)
+    }
+
+    /// Whether a conversion to this dataset was cut short while its samples were in pieces.
+    fn is_in_pieces(&self) -> Outcome<bool> {
+        Ok(kiste::convert::unfinished_shards(&self.file)?.is_some())
+    }
+
+    /// Of a dataset of many files, or in pieces: what a conversion has left that was cut short.
     fn shards(&self, output: &Output) -> Outcome<Exit> {
         let path = file::shown(&self.file);
         if self.output.is_some() || self.finish {
@@ -113,7 +122,11 @@ impl Args {
                 ("undone", found.shards.len() as u64)
             }
         };
-        let shards = units::counted(count, "shard");
+        let (noun, state) = match self.is_manifest() {
+            true => ("shard", "no manifest lists"),
+            false => ("piece", "are not joined"),
+        };
+        let shards = units::counted(count, noun);
         if let Some(found) = found.as_ref().filter(|_| !self.undo) {
             let (message, way) = match found.is_shuffle {
                 true => (
@@ -121,9 +134,7 @@ impl Args {
                     "its parts, run again, continue",
                 ),
                 false => (
-                    format!(
-                        "{path}: an unfinished conversion left {shards} that no manifest lists"
-                    ),
+                    format!("{path}: an unfinished conversion left {shards} that {state}"),
                     "the same conversion with --resume continues",
                 ),
             };
@@ -134,8 +145,9 @@ impl Args {
         if found.is_some() {
             output.note(format_args!("{path}: undone: {shards} removed"));
         }
+        // What is there may be of another program.
         let samples = match self.exists()? {
-            true => Some(DatasetReader::open(&self.file)?.len() as u64),
+            true => DatasetReader::open(&self.file).ok().map(|reader| reader.len() as u64),
             false => None,
         };
         if self.json {

@@ -1,4 +1,4 @@
-//! Journal of a conversion, and how they are joined.
+//! Parts of a conversion, and how they are joined.
 //!
 //! A conversion that splits is one part that is joined immediately.
 
@@ -9,31 +9,32 @@ use serde_json::Value as Json;
 
 use super::bad::{BadInput, Quarantine, Tally};
 use super::commit_end::remove_all_but_output;
-use super::compared::{Compared, Noted, not_noted};
+use super::compared::{Compared, Noted, not_noted, sizes};
 use super::conversion::Conversion;
 use super::export;
 use super::format::{Format, Output};
+use super::job::journal::name_of;
 use super::job::{Done, Made, at_once, no_units};
-use super::monitor::{self, Monitor, Notice, Phase, Progress, Total, check_cancelled, kept};
+use super::monitor::{Monitor, Notice, Phase, Progress, Total, check_cancelled, kept};
 use super::open::{Opened, Samples};
-use super::passing::{Passing, starts};
+use super::passing::Passing;
+use super::piece_home::Home;
 use super::place;
 use super::plan::{Plan, difference};
 use super::report::{Report, WrittenOutput};
 use super::reshape::{Unseen, check_unseen};
-use super::run::{
-    Beginning, Begun, Complete, Exporting, Filled, Peeked, Whole, check_unit, is_dataset,
-};
+use super::run::{Exporting, Peeked};
 use super::split::Assignment;
 use super::twins::Origins;
 use super::writer::SplitWriter;
-use super::{Chained, DatasetInput, InOrder, Input, Journal, Part, Place, Source};
+use super::{DatasetInput, InOrder, Journal, Part, Place, Source};
 use crate::dataset::DatasetReader;
 use crate::dataset::repair::{Leftover, Repair};
 use crate::dataset::staging;
 use crate::dataset::{Stats, Writer};
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::storage::{self, LocalStorage, Lock, Storage};
+use crate::format::dataset::shards::ShardEntry;
+use crate::storage::{self, LocalStorage, Storage};
 
 /// Samples between two looks at the monitor.
 const FEW: u64 = 1024;
@@ -43,8 +44,8 @@ impl Conversion {
     /// one that was interrupted is resumed. When all parts are finished, [`commit`] joins them; the
     /// bytes are those of one run.
     ///
-    /// Journal of a dataset of many files may go to a URL. There a part that runs again takes the place of
-    /// its earlier run, which may be dead; if it is not, it ends with [`Locked`](ErrorKind::Locked).
+    /// At a URL a part that runs again takes the place of its earlier run, which may be dead; if it is not, it
+    /// ends with [`Locked`](ErrorKind::Locked).
     ///
     /// # Errors
     ///
@@ -53,22 +54,9 @@ impl Conversion {
     /// process runs this part.
     pub fn run_part(&self, part: Part, monitor: &mut dyn Monitor) -> Result<Report> {
         self.check()?;
-        if storage::is_url(&self.output) && !self.is_sharded() {
-            let message = "parts of one file are written to a disk, and joined there";
-            let error = Error::new(ErrorKind::Unsupported, message);
-            return Err(error
-                .at(storage::shown(&self.output))
-                .advise("name a manifest as output, NAME.shards.json: its parts are shards"));
-        }
-        if self.options.append {
-            let message = "cannot be combined with parts";
-            let error = Error::new(ErrorKind::Invalid, message).with_option("append");
-            return Err(match self.is_sharded() {
-                true => {
-                    error.advise("append in one run: it adds its shards to those that are there")
-                }
-                false => error,
-            });
+        if self.options.append && !self.is_sharded() {
+            let message = "cannot be combined with parts of one file";
+            return Err(Error::new(ErrorKind::Invalid, message).with_option("append"));
         }
         let replaced = self.output_format().output();
         if self.options.overwrite && matches!(replaced, Output::Shards | Output::Directory) {
@@ -90,30 +78,41 @@ impl Conversion {
         if let Samples::Stream(_) = opened.samples {
             return Err(no_units());
         }
+        if self.options.append {
+            self.check_older_keys(&opened)?;
+        }
         let plan = self.plan_of(&opened, Some(part.of()))?;
         let parts = self.parts(&plan)?;
         // The parts of a result that is there are about to be removed, and must not be written again.
-        let report = match parts.is_published()? {
-            true => Ok(Report { was_complete: true, ..Report::default() }),
+        if parts.is_published()? {
+            return Ok(Report { was_complete: true, ..Report::default() });
+        }
+        let written = self.write_pieces(&parts, part, opened, monitor);
+        let written = written.map_err(|error| match self.is_sharded() {
             // Its shards stay where they are: a part that continues finds them.
-            false if self.is_sharded() => self.write_shards(&parts, part, opened, monitor),
-            false => self
-                .write_part(&parts, part, opened, false, monitor)
-                .map_err(|error| kept(error, &self.output, "nothing was written")),
-        };
-        Ok(report?.told(monitor))
+            true => error,
+            false => kept(error, &self.output, "nothing was written"),
+        });
+        Ok(written?.told(monitor))
     }
 
-    /// Runs a conversion that splits: as one part, which is then joined.
-    pub(super) fn run_split(&self, opened: Opened, monitor: &mut dyn Monitor) -> Result<Report> {
+    /// Runs a conversion whose samples are in pieces first: as one part, which is then joined. Several datasets
+    /// and other formats are resumed in this way, and in other formats keys that come twice are found.
+    pub(super) fn run_in_pieces(
+        &self,
+        opened: Opened,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Report> {
         let was_begun = Journal::open(&self.output).is_ok_and(|there| there.is_some());
         if self.how.resume && matches!(opened.samples, Samples::Stream(_)) {
             return Err(no_units().with_remedy(Remedy::ResumeFiles));
         }
-        if self.how.resume && !self.options.overwrite && Journal::open(&self.output)?.is_none() {
-            // Journal are removed last, so without them an earlier run may have come to its end.
+        let is_dataset = self.output_format() == Format::Dataset;
+        let begins = self.how.resume && !was_begun && Journal::open(&self.output)?.is_none();
+        if begins && is_dataset && !self.options.overwrite {
+            // Parts are removed last, so without them an earlier run may have come to its end.
             let targets = self.targets()?;
-            if targets.iter().all(|path| is_dataset(path)) {
+            if targets.iter().all(|path| super::run::is_dataset(path)) {
                 monitor.notice(Notice::Complete(self.output.clone()));
                 return self.report_present(&targets, opened.skipped_files);
             }
@@ -121,9 +120,9 @@ impl Conversion {
         let plan = self.plan_of(&opened, Some(1))?;
         let parts = self.parts(&plan)?;
         if !parts.is_published()? {
-            self.write_part(&parts, Part::whole(), opened, true, monitor)?;
+            self.write_pieces(&parts, Part::whole(), opened, monitor)?;
         }
-        let report = commit_with(&self.output, self.how.durable, monitor)?;
+        let report = commit_with(&self.output, self.how.durable, true, monitor)?;
         Ok(Report { resumed: was_begun, ..report })
     }
 
@@ -205,122 +204,6 @@ impl Conversion {
             _ => Ok(vec![self.output.clone()]),
         }
     }
-
-    /// Takes the lock of a part; if it was finished before, its report.
-    pub(super) fn take_part(
-        &self,
-        parts: &Journal,
-        part: Part,
-        skipped_files: u64,
-        monitor: &mut dyn Monitor,
-    ) -> Result<(Option<Lock>, Option<Report>)> {
-        // Two runs that were given the same part by mistake would mix their samples.
-        let lock = match parts.done(part)? {
-            None => parts.take(part)?,
-            Some(_) => None,
-        };
-        if parts.done(part)?.is_none() {
-            parts.check_current(part)?;
-            return Ok((lock, None));
-        }
-        monitor.notice(Notice::PartFinished { path: self.output.clone(), part });
-        let report = Report { was_complete: true, skipped_files, ..Report::default() };
-        Ok((lock, Some(report)))
-    }
-
-    fn write_part(
-        &self,
-        parts: &Journal,
-        part: Part,
-        opened: Opened,
-        is_whole: bool,
-        monitor: &mut dyn Monitor,
-    ) -> Result<Report> {
-        let start = Instant::now();
-        let keys = self.keys_of(opened.format);
-        let skipped_files = opened.skipped_files;
-        let (_lock, finished) = self.take_part(parts, part, skipped_files, monitor)?;
-        if let Some(report) = finished {
-            return Ok(report);
-        }
-        let report = |made: Complete, quarantine: Option<PathBuf>, resumed: bool| {
-            let Complete { samples, bytes, tally, .. } = made;
-            let output = WrittenOutput::dataset(parts.path(part), samples, bytes);
-            let duration = start.elapsed();
-            let outputs = vec![output];
-            Report { outputs, quarantine, skipped_files, duration, resumed, ..Report::of(tally) }
-        };
-        let begun = match self.begin_part(parts, part)? {
-            Beginning::Begun(begun) => *begun,
-            Beginning::Complete(complete) => {
-                let quarantine = parts.file(part, "quarantine.jsonl");
-                let bytes = Some(complete.tally.quarantined);
-                let quarantine = Quarantine::settle(quarantine, bytes)?;
-                finish_part(parts, part, &complete)?;
-                return Ok(report(complete, quarantine, true));
-            }
-            // Not reached: the samples of a part may be replaced.
-            Beginning::Done => return Ok(Report { was_complete: true, ..Report::default() }),
-        };
-        let (mut end, mut before, resumed) = (None, Vec::new(), begun.unit.is_some());
-        let source = match opened.samples {
-            Samples::Stream(source) => source,
-            Samples::Units(input) => {
-                let run = part.units(&*input);
-                end = Some(run.end);
-                check_unit(begun.unit.unwrap_or(run.start), run.clone(), &parts.path(part))?;
-                let rest = begun.unit.unwrap_or(run.start)..run.end;
-                before = starts(&*input, run);
-                Box::new(InOrder::of_units(input, rest))
-            }
-        };
-        let phase = if is_whole { Phase::Converting } else { Phase::Part(part) };
-        monitor.begin(phase, Total { input_bytes: before.last().copied(), ..Total::default() });
-        let whole = Whole {
-            units: end,
-            limit: self.limit_or_max(),
-            quarantine: parts.file(part, "quarantine.jsonl"),
-            starts: &before,
-            keys,
-            is_part: true,
-        };
-        let Filled { writer, tally, quarantine, crc32 } =
-            self.fill(begun, source, whole, monitor)?;
-        let stats = writer.finish().map_err(|error| match error.remedy() {
-            // The log continues after what was written.
-            Some(Remedy::Repair(_)) | None => error.advise("the same command continues"),
-            Some(_) => error,
-        })?;
-        // Before the part counts as finished: a crash in between would lose what is bad.
-        let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
-        let made = Complete { samples: stats.samples, bytes: stats.bytes, crc32, tally };
-        finish_part(parts, part, &made)?;
-        Ok(report(made, quarantine, resumed))
-    }
-
-    /// Resumes the part where it was interrupted, or begins it.
-    fn begin_part(&self, parts: &Journal, part: Part) -> Result<Beginning> {
-        // The commit writes the samples once more, and makes these files then.
-        let options = self.writer_options().digests(false).lookup(false).checksums(false);
-        let options = options.overwrite(true);
-        let (path, plan) = (parts.path(part), parts.digest());
-        match Begun::again(options.clone(), &path, plan) {
-            Ok(begun) => Ok(begun),
-            // A part that cannot be resumed is written again.
-            Err(error) => match error.kind() {
-                ErrorKind::Interrupted | ErrorKind::Invalid | ErrorKind::Damaged => {
-                    Ok(Begun::new(options, &path, Some(plan))?.into())
-                }
-                _ => Err(error),
-            },
-        }
-    }
-}
-
-/// Notes that a part is finished.
-fn finish_part(parts: &Journal, part: Part, made: &Complete) -> Result<()> {
-    let Complete { samples, bytes, crc32, ref tally } = *made;
-    parts.finish(part, &Done { samples, bytes, tally: tally.clone(), crc32, shards: None })
 }
 
 /// Joins the parts of a conversion to this output, which were written by
@@ -348,12 +231,14 @@ fn finish_part(parts: &Journal, part: Part, made: &Complete) -> Result<()> {
 /// [`Foreign`](ErrorKind::Foreign) or [`AlreadyExists`](ErrorKind::AlreadyExists) for what is in the
 /// place of the output.
 pub fn commit(output: impl AsRef<Path>, monitor: &mut dyn Monitor) -> Result<Report> {
-    Ok(commit_with(output.as_ref(), true, monitor)?.told(monitor))
+    Ok(commit_with(output.as_ref(), true, false, monitor)?.told(monitor))
 }
 
+/// The same for a run that has made the parts itself, if that is the case.
 pub(super) fn commit_with(
     output: &Path,
     durable: bool,
+    is_run: bool,
     monitor: &mut dyn Monitor,
 ) -> Result<Report> {
     let Some(parts) = Journal::open(output)? else {
@@ -376,7 +261,7 @@ pub(super) fn commit_with(
             | Remedy::ShardInKey
             | Remedy::PrefixKeys
             | Remedy::KeyField),
-        ) => error.with_remedy(Remedy::NewParts(Box::new(remedy), dir.clone())),
+        ) if !is_run => error.with_remedy(Remedy::NewParts(Box::new(remedy), dir.clone())),
         _ => error,
     };
     let joining = Joining::of(&parts, plan, durable).map_err(|error| match error.kind() {
@@ -422,9 +307,11 @@ struct Joining<'a> {
     parts: &'a Journal,
     plan: Plan,
     conversion: Conversion,
+    home: Home,
     all: Vec<Part>,
-    /// What each of them has noted at its end. In an object store it may be removed at any time.
-    states: Vec<Done>,
+    /// Their pieces, as they noted them at their ends. In an object store that may be removed at any time.
+    made: Vec<Made>,
+    pieces: Vec<Noted>,
     samples: u64,
     tally: Tally,
 }
@@ -432,25 +319,57 @@ struct Joining<'a> {
 impl<'a> Joining<'a> {
     fn of(parts: &'a Journal, plan: Plan, durable: bool) -> Result<Joining<'a>> {
         let all = parts.all()?;
-        let (mut samples, mut tally, mut missing) = (0u64, None::<Tally>, Vec::new());
-        let mut states = Vec::with_capacity(all.len());
-        for (&part, state) in all.iter().zip(at_once(&all, |part| parts.done(*part))?) {
-            let Some(state) = state else {
-                missing.push(part);
-                continue;
-            };
-            samples = samples.saturating_add(state.samples);
-            match &mut tally {
-                Some(tally) => tally.add(state.tally.clone()),
-                None => tally = Some(state.tally.clone()),
-            }
-            states.push(state);
-        }
         let conversion = plan.conversion.clone().durable(durable);
-        check_missing(&conversion.output, &missing, all.len())?;
-        let tally = tally.unwrap_or_default();
-        let start = Instant::now();
-        Ok(Joining { start, parts, plan, conversion, all, states, samples, tally })
+        let (home, start) = (conversion.piece_home(parts)?, Instant::now());
+        let (samples, tally, made, pieces) = (0, Tally::default(), Vec::new(), Vec::new());
+        let mut joining =
+            Joining { start, parts, plan, conversion, home, all, made, pieces, samples, tally };
+        let mut missing = Vec::new();
+        let states = at_once(&joining.all, |part| parts.done(*part))?;
+        for (part, state) in joining.all.clone().into_iter().zip(states) {
+            match state {
+                Some(done) => joining.add(part, done)?,
+                None => missing.push(part),
+            }
+        }
+        check_missing(&joining.conversion.output, &missing, joining.all.len())?;
+        Ok(joining)
+    }
+
+    /// Adds a part that is finished.
+    fn add(&mut self, part: Part, done: Done) -> Result<()> {
+        self.samples = self.samples.saturating_add(done.samples);
+        match part.number() {
+            1 => self.tally = done.tally,
+            _ => self.tally.add(done.tally),
+        }
+        let (noted, is_sharded) = ((done.samples, done.bytes), self.conversion.is_sharded());
+        let made = match done.shards {
+            Some(made) => made,
+            // As an earlier version wrote it.
+            None if !is_sharded => {
+                let ((samples, bytes), crc32) = (noted, done.crc32);
+                self.pieces.push(Noted { path: self.parts.path(part), samples, bytes, crc32 });
+                return Ok(());
+            }
+            None => Vec::new(),
+        };
+        let sum = |of: fn(&Made) -> u64| made.iter().map(of).fold(0, u64::saturating_add);
+        let found = (sum(|made| made.samples), sum(|made| made.bytes));
+        if found != noted {
+            return Err(not_noted(&self.parts.note_of(part), sizes(noted), sizes(found)));
+        }
+        for (number, made) in (0..).zip(&made) {
+            let expected = self.conversion.piece_name(part, number)?;
+            if !is_sharded && made.name != expected {
+                let what = format!("a piece {expected:?}");
+                return Err(not_noted(&self.parts.note_of(part), what, format!("{:?}", made.name)));
+            }
+            let (path, crc32) = (self.home.path(&made.name), made.crc32);
+            self.pieces.push(Noted { path, samples: made.samples, bytes: made.bytes, crc32 });
+        }
+        self.made.extend(made);
+        Ok(())
     }
 
     fn run(mut self, monitor: &mut dyn Monitor) -> Result<Report> {
@@ -468,8 +387,9 @@ impl<'a> Joining<'a> {
                 Format::Dataset => self.is_published()?,
                 format => export::clear_place(format, &output, self.parts)?,
             };
-            // What is there may be replaced: everything else was refused.
-            self.conversion.options.overwrite = true;
+            // What is there may be replaced: everything else was refused. In a store what is of this commit is
+            // known by the numbers of its writes.
+            self.conversion.options.overwrite |= !self.home.is_object_store();
         } else {
             self.conversion.check_places(&self.plan).map_err(|error| match error.kind() {
                 ErrorKind::AlreadyExists => {
@@ -477,7 +397,9 @@ impl<'a> Joining<'a> {
                 }
                 _ => error,
             })?;
-            self.parts.begin_commit(&self.conversion.targets()?)?;
+            let targets = self.conversion.targets()?;
+            let is_store = self.home.is_object_store();
+            self.parts.begin_commit(if is_store { &[] } else { &targets })?;
         }
         match format {
             _ if is_done => monitor.notice(Notice::Joined(output.clone())),
@@ -497,11 +419,7 @@ impl<'a> Joining<'a> {
     /// Writes the manifest: the shards are in their places.
     fn shards(&self, monitor: &mut dyn Monitor) -> Result<Report> {
         monitor.begin(Phase::Finishing, Total::default());
-        let mut made = Vec::new();
-        for (part, state) in self.all.iter().zip(&self.states) {
-            made.extend_from_slice(self.shards_of(*part, state)?);
-        }
-        let (output, was_complete) = self.conversion.publish_shards(self.parts, &made)?;
+        let (output, was_complete) = self.conversion.publish_shards(self.parts, &self.made)?;
         if was_complete {
             monitor.notice(Notice::Joined(self.conversion.output.clone()));
         }
@@ -509,37 +427,42 @@ impl<'a> Joining<'a> {
         Ok(Report { quarantine, was_complete, ..self.report(vec![output]) })
     }
 
-    /// The shards of a part, if they are what was noted of it.
-    fn shards_of<'b>(&self, part: Part, done: &'b Done) -> Result<&'b [Made]> {
-        let shards = done.shards.as_deref().unwrap_or_default();
-        let sum = |of: fn(&Made) -> u64| shards.iter().map(of).fold(0, u64::saturating_add);
-        let found = (sum(|made| made.samples), sum(|made| made.bytes));
-        match done.shards.is_some() && found == (done.samples, done.bytes) {
-            true => Ok(shards),
-            false => Err(not_noted(&self.parts.note_of(part), counted(done), sizes(found))),
-        }
+    /// The samples of all pieces in order, compared with what was noted of each.
+    fn source(&self) -> Result<Box<dyn Source>> {
+        at_once(&self.pieces, |piece| self.open(piece).map(drop))?;
+        let entry = |piece: &Noted| {
+            let name = piece.path.file_name().unwrap_or_default().to_string_lossy();
+            ShardEntry::new(name, piece.samples, piece.bytes)
+        };
+        let entries: Vec<ShardEntry> = self.pieces.iter().map(entry).collect();
+        let options = DatasetReader::options().storage(self.home.storage.clone());
+        let input = DatasetInput::new(options.open_entries(&self.home.manifest, &entries)?)?;
+        Ok(Box::new(Compared::new(Box::new(InOrder::new(input)), self.pieces.clone())))
     }
 
-    /// The samples of all parts in order, compared with what was noted of each.
-    fn source(&self) -> Result<Box<dyn Source>> {
-        let opened =
-            at_once(&self.all, |part| DatasetInput::new(open_part(&self.parts.path(*part))?))?;
-        let mut inputs: Vec<Box<dyn Input>> = Vec::with_capacity(self.all.len());
-        let mut noted = Vec::with_capacity(self.all.len());
-        for ((part, done), input) in self.all.iter().zip(&self.states).zip(opened) {
-            let path = self.parts.path(*part);
-            check_size(&path, done, input.size())?;
-            noted.push(Noted::new(path, done));
-            inputs.push(Box::new(input));
-        }
-        let source = Box::new(InOrder::new(Chained::new(inputs)?));
-        Ok(Box::new(Compared::new(source, noted)))
+    /// A piece, if it has as many samples and bytes as were noted.
+    fn open(&self, piece: &Noted) -> Result<DatasetReader> {
+        let reader = self.home.open(&piece.path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => not_noted(&piece.path, "its samples".into(), "none".into()),
+            _ => error,
+        })?;
+        piece.check_size((reader.len() as u64, reader.data_len()))?;
+        Ok(reader)
     }
 
     /// Whether all datasets are there that an earlier run was about to write; what is there is
     /// theirs, or was there before it.
     fn is_published(&self) -> Result<bool> {
         let mut all = true;
+        if self.home.is_object_store() {
+            let writes = self.parts.writes()?;
+            for path in self.conversion.targets()? {
+                let (_, path) = storage::of(&path)?;
+                let writes = writes.get(&name_of(&path)).map_or(&[][..], Vec::as_slice);
+                all &= self.home.is_written(&path, writes)?;
+            }
+            return Ok(all);
+        }
         for path in self.conversion.targets()? {
             // A dataset that had all its files when it was interrupted is finished, not rewritten, and of
             // one that is finished the rest is removed.
@@ -558,6 +481,11 @@ impl<'a> Joining<'a> {
 
     /// Publishes one of the datasets. The parts recognise it by its data file.
     fn publish(&self, mut writer: Writer, path: &Path) -> Result<Stats> {
+        let again =
+            |error: Error| error.advise("all parts are kept: the same command joins them again");
+        if self.home.is_object_store() {
+            return writer.finish_whole().map_err(again);
+        }
         let staged = staged(path);
         let noted = writer.flush().and_then(|()| {
             self.parts.will_publish(&staged, path)?;
@@ -573,9 +501,15 @@ impl<'a> Joining<'a> {
             let _ = writer.abort();
             return Err(error);
         }
-        let again =
-            |error: Error| error.advise("all parts are kept: the same command joins them again");
         writer.finish_whole().map_err(again)
+    }
+
+    /// Notes which files are about to be published, where they are known by their numbers.
+    fn are_begun(&self, paths: &[PathBuf]) -> Result<()> {
+        match self.home.is_object_store() {
+            true => Ok(()),
+            false => self.parts.are_begun(paths.iter().map(|path| (staged(path), path))),
+        }
     }
 
     /// Writes one dataset, or several.
@@ -601,10 +535,11 @@ impl<'a> Joining<'a> {
         if let Some((keys, first)) = assignment.unused() {
             monitor.notice(Notice::UnusedListKeys { keys, first: first.to_owned() });
         }
-        let output = |(path, stats): (PathBuf, Stats)| {
-            WrittenOutput::dataset(path, stats.samples, stats.bytes)
+        let output = |((path, stats), labels): ((&PathBuf, Stats), &Option<Vec<String>>)| {
+            WrittenOutput::written(path, stats.samples, stats.bytes, labels.is_some())
         };
-        let mut report = self.report(paths.into_iter().zip(stats).map(output).collect());
+        let outputs = paths.iter().zip(stats).zip(&labels).map(output).collect();
+        let mut report = self.report(outputs);
         report.quarantine = quarantine;
         report.skipped_duplicates += skipped;
         report.different_duplicates += different;
@@ -614,13 +549,13 @@ impl<'a> Joining<'a> {
     /// Copies the parts behind one another to one dataset, which is about to be published. `None` if samples have
     /// to be looked at: two have the same key, or only the first ones are wanted.
     fn concatenate(&self, path: &PathBuf, monitor: &mut dyn Monitor) -> Result<Option<Writer>> {
-        let is_noted = self.states.iter().all(|done| done.crc32.is_some());
+        let is_noted = self.pieces.iter().all(|piece| piece.crc32.is_some());
         if self.samples > self.conversion.limit_or_max() || !is_noted {
             return Ok(None);
         }
         let mut writer = self.writer(path)?;
-        let noted = self.parts.are_begun([(staged(path), path)]);
-        let copied = noted.and_then(|()| self.copy_parts(&mut writer, monitor));
+        let noted = self.are_begun(std::slice::from_ref(path));
+        let copied = noted.and_then(|()| self.copy_pieces(&mut writer, monitor));
         match copied {
             Ok(()) => return Ok(Some(writer)),
             Err(error) if error.kind() == ErrorKind::DuplicateKey => writer.abort()?,
@@ -633,12 +568,10 @@ impl<'a> Joining<'a> {
         Ok(None)
     }
 
-    fn copy_parts(&self, writer: &mut Writer, monitor: &mut dyn Monitor) -> Result<()> {
+    fn copy_pieces(&self, writer: &mut Writer, monitor: &mut dyn Monitor) -> Result<()> {
         let mut far = Progress::default();
-        for (part, done) in self.all.iter().zip(&self.states) {
-            let path = self.parts.path(*part);
-            let reader = open_part(&path)?;
-            check_size(&path, done, (reader.len() as u64, reader.data_len()))?;
+        for piece in &self.pieces {
+            let reader = self.open(piece)?;
             let mut crc = crc32fast::Hasher::new();
             writer.write_dataset(&reader, |packed| {
                 if far.samples % FEW == 0 {
@@ -649,7 +582,7 @@ impl<'a> Joining<'a> {
                 (far.samples, far.bytes) = (far.samples + 1, far.bytes + packed.len() as u64);
                 Ok(())
             })?;
-            Noted::new(path, done).check(crc.finalize())?;
+            piece.check(crc.finalize())?;
         }
         check_cancelled(monitor)?;
         monitor.progress(far);
@@ -658,7 +591,13 @@ impl<'a> Joining<'a> {
 
     fn writer(&self, path: &Path) -> Result<Writer> {
         let options = self.conversion.writer_options();
-        options.overwrite(self.conversion.options.overwrite).create(path)
+        let options = options.overwrite(self.conversion.options.overwrite);
+        if !self.home.is_object_store() {
+            return options.create(path);
+        }
+        let (storage, path) = storage::of(path)?;
+        let (write, earlier) = self.parts.begin_write(&path)?;
+        options.storage(storage).write_number(write, earlier).create(path)
     }
 
     /// Writes each sample to the dataset that it belongs to. All of them are about to be published.
@@ -683,7 +622,7 @@ impl<'a> Joining<'a> {
         }
         let writers = paths.iter().map(|path| self.writer(path)).collect::<Result<Vec<_>>>()?;
         let mut writer = SplitWriter { assignment, writers };
-        let noted = self.parts.are_begun(paths.iter().map(|path| (staged(path), path)));
+        let noted = self.are_begun(paths);
         let mut source = match noted.and_then(|()| self.source()) {
             Ok(source) => source,
             Err(error) => {
@@ -799,30 +738,6 @@ fn check_missing(output: &Path, missing: &[Part], all: usize) -> Result<()> {
     Err(Error::new(ErrorKind::Interrupted, message)
         .at(output)
         .with_remedy(Remedy::MakePart { first: first.to_string(), missing: (missing.len(), all) }))
-}
-
-/// Samples and bytes as text.
-fn sizes((samples, bytes): (u64, u64)) -> String {
-    format!("{} in {bytes} bytes", monitor::counted(samples, "sample"))
-}
-
-fn open_part(path: &Path) -> Result<DatasetReader> {
-    DatasetReader::open(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => not_noted(path, "its samples".into(), "none".into()),
-        _ => error,
-    })
-}
-
-/// Fails if a part has other samples or bytes than were noted.
-fn check_size(path: &Path, done: &Done, found: (u64, u64)) -> Result<()> {
-    match found == (done.samples, done.bytes) {
-        true => Ok(()),
-        false => Err(not_noted(path, counted(done), sizes(found))),
-    }
-}
-
-fn counted(done: &Done) -> String {
-    sizes((done.samples, done.bytes))
 }
 
 /// Where the samples of a dataset are while it is written.

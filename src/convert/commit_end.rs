@@ -12,6 +12,7 @@ use super::format::Format;
 use super::monitor::{Monitor, Notice};
 use super::plan::Plan;
 use super::scattered::remove_scattered;
+use super::unfinished::remove_pieces;
 use crate::error::Result;
 use crate::format::dataset::shards::is_manifest;
 use crate::storage::{self, LocalStorage, Lock, Storage};
@@ -27,6 +28,9 @@ pub(super) fn remove_all_but_output(
     // Of the first pass of a shuffle, as far as this machine has it.
     if let Some(elsewhere) = remove_scattered(output)? {
         monitor.notice(Notice::ScatterElsewhere(elsewhere));
+    }
+    if parts.are_objects() && !output.to_str().is_some_and(is_manifest) {
+        remove_pieces(&parts)?;
     }
     if !parts.are_objects() {
         match format_of(&parts, output) {

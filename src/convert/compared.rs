@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use super::Source;
-use super::job::Done;
+use super::monitor::counted;
 use crate::array::ArrayTally;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -18,17 +18,25 @@ pub(super) struct Compared {
     samples: u64,
 }
 
-/// A part, and its note.
+/// A dataset of samples of a part, as its note says.
+#[derive(Debug, Clone)]
 pub(super) struct Noted {
-    path: PathBuf,
-    samples: u64,
+    /// Where it is.
+    pub(super) path: PathBuf,
+    pub(super) samples: u64,
+    pub(super) bytes: u64,
     /// Parts of builds before the first release have none.
-    crc32: Option<u32>,
+    pub(super) crc32: Option<u32>,
 }
 
 impl Noted {
-    pub(super) fn new(path: PathBuf, done: &Done) -> Noted {
-        Noted { path, samples: done.samples, crc32: done.crc32 }
+    /// Fails if it has other samples or bytes.
+    pub(super) fn check_size(&self, found: (u64, u64)) -> Result<()> {
+        let noted = (self.samples, self.bytes);
+        match found == noted {
+            true => Ok(()),
+            false => Err(not_noted(&self.path, sizes(noted), sizes(found))),
+        }
     }
 
     /// Fails unless this is the checksum of its samples.
@@ -41,6 +49,11 @@ impl Noted {
             _ => Ok(()),
         }
     }
+}
+
+/// Samples and bytes as text.
+pub(super) fn sizes((samples, bytes): (u64, u64)) -> String {
+    format!("{} in {bytes} bytes", counted(samples, "sample"))
 }
 
 /// The error for a part that differs from its note.

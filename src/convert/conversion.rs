@@ -488,6 +488,13 @@ impl Conversion {
         self
     }
 
+    /// For tests: the bytes after which a piece ends that is joined later.
+    #[doc(hidden)]
+    pub fn piece_bytes(mut self, bytes: u64) -> Self {
+        self.how.piece_bytes = bytes;
+        self
+    }
+
     /// The sources.
     pub fn sources(&self) -> &[PathBuf] {
         &self.sources
@@ -610,7 +617,6 @@ impl Conversion {
         }
         let option = match () {
             () if self.options.append && !self.is_sharded() => "append",
-            () if self.how.resume && !self.is_sharded() => "resume",
             () if self.options.bad == BadInput::Quarantine => "bad",
             () => return Ok(()),
         };
@@ -643,8 +649,6 @@ impl Conversion {
         }
         let option = match () {
             () if options.append => "append",
-            () if options.duplicates == Duplicates::Skip => "on_duplicates",
-            () if self.how.resume => "resume",
             () if options.no_digests => "digests",
             () if options.lookup == Some(true) => "lookup",
             () if options.checksums => "checksums",

@@ -86,8 +86,11 @@ mod run;
 mod scattered;
 mod commit_end;
 mod commit;
-mod shard_home;
+mod cut;
+mod piece_home;
+mod pieces;
 mod shards;
+mod unfinished;
 mod parted_shuffle;
 
 #[doc(hidden)]
@@ -149,9 +152,9 @@ pub use plan::{Plan, PlannedFile};
 #[doc(hidden)]
 pub use recode::Recode;
 pub use report::{BadSamples, Report, WrittenOutput};
-#[doc(hidden)]
-pub use shards::{UnfinishedShards, remove_unfinished_shards, unfinished_shards};
 pub use split::Split;
+#[doc(hidden)]
+pub use unfinished::{UnfinishedShards, remove_unfinished_shards, unfinished_shards};
 pub use writer::SampleWriter;
 
 pub(crate) use crate::natural::natural_order;

@@ -127,10 +127,18 @@ pub(super) struct How {
     pub(super) keep_cancelled: bool,
     pub(super) durable: bool,
     pub(super) mapped: bool,
+    /// Bytes of a piece that is joined later.
+    pub(super) piece_bytes: u64,
 }
 
 impl Default for How {
     fn default() -> How {
-        How { resume: false, keep_cancelled: false, durable: true, mapped: true }
+        How {
+            resume: false,
+            keep_cancelled: false,
+            durable: true,
+            mapped: true,
+            piece_bytes: 256 << 20,
+        }
     }
 }

@@ -62,8 +62,8 @@ pub(super) struct Passing<'a> {
     before: Option<Tally>,
     pub(super) quarantine: Option<Quarantine>,
     pub(super) log: Option<UnitLog>,
-    /// The CRC-32 of all samples, once all are passed, where there is a log.
-    pub(super) crc32: Option<u32>,
+    /// The CRC-32 of the samples that are written, where it is wanted.
+    pub(super) crc: Option<crc32fast::Hasher>,
     unseen: Unseen,
     origins: Origins,
     /// Bytes of input before each unit.
@@ -89,7 +89,7 @@ impl<'a> Passing<'a> {
             before: None,
             quarantine: None,
             log: None,
-            crc32: None,
+            crc: None,
             unseen: Unseen::default(),
             origins: Origins::default(),
             starts: &[],
@@ -162,6 +162,9 @@ impl<'a> Passing<'a> {
                     self.written = (self.written.0 + 1, self.written.1 + packed.len() as u64);
                     if let Some(log) = &mut self.log {
                         log.written(&packed);
+                    }
+                    if let Some(crc) = &mut self.crc {
+                        crc.update(&packed);
                     }
                     continue;
                 };
@@ -296,9 +299,7 @@ impl<'a> Passing<'a> {
     /// The conversion stops, and what was written is kept: how many samples are in whole units, after
     /// which a later run continues.
     pub(super) fn keep(&mut self, writer: &mut dyn SampleWriter) -> Result<u64> {
-        if let Some(quarantine) = &mut self.quarantine {
-            quarantine.sync(self.tally.quarantined)?;
-        }
+        self.sync_quarantine()?;
         writer.flush()?;
         self.log.as_mut().map_or(Ok(0), UnitLog::stop)
     }
@@ -309,16 +310,16 @@ impl<'a> Passing<'a> {
         units: Option<usize>,
         writer: &mut dyn SampleWriter,
     ) -> Result<()> {
-        if let Some(quarantine) = &mut self.quarantine {
-            quarantine.sync(self.tally.quarantined)?;
-        }
-        let Some(mut log) = self.log.take() else { return Ok(()) };
-        if let Some(units) = units {
-            writer.flush()?;
-            log.finish(units, self.written, &self.tally)?;
-        }
-        self.crc32 = Some(log.crc32());
-        Ok(())
+        self.sync_quarantine()?;
+        let (Some(mut log), Some(units)) = (self.log.take(), units) else { return Ok(()) };
+        writer.flush()?;
+        log.finish(units, self.written, &self.tally)
+    }
+
+    /// Makes what is bad durable, before it is noted how much there is.
+    pub(super) fn sync_quarantine(&mut self) -> Result<()> {
+        let Some(quarantine) = &mut self.quarantine else { return Ok(()) };
+        quarantine.sync(self.tally.quarantined)
     }
 }
 

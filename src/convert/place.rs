@@ -6,6 +6,7 @@ use crate::dataset::labels_path;
 pub use crate::dataset::{check_data_path, check_finished, is_same};
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular::open_regular;
+use crate::storage;
 
 /// Fails if a source is neither a file nor a directory. What has a name may be read more than once,
 /// and in parts; a pipe can be read once from its start, and opening one waits for its other end.
@@ -35,7 +36,8 @@ pub(super) fn check_is_other(sources: &[PathBuf], output: &Path) -> Result<()> {
 
 /// Fails if a dataset is there that must stay.
 pub(super) fn check_dataset(path: &Path, overwrite: bool) -> Result<()> {
-    match !overwrite && path.symlink_metadata().is_ok() {
+    let (storage, path) = storage::of(path)?;
+    match !overwrite && storage.lstat(&path)?.is_some() {
         true => Err(Error::new(ErrorKind::AlreadyExists, "the dataset exists already").at(path)),
         false => Ok(()),
     }

@@ -53,13 +53,19 @@ impl Conversion {
         }
         let run = match self.output_format() {
             Format::Dataset if self.is_sharded() => self.run_sharded(opened, monitor),
+            Format::Dataset if self.how.resume && storage::is_url(&self.output) => {
+                self.run_in_pieces(opened, monitor)
+            }
             Format::Dataset if self.options.split.is_split() => {
                 match storage::is_url(&self.output) {
                     true => self.run_split_to_url(opened, monitor),
-                    false => self.run_split(opened, monitor),
+                    false => self.run_in_pieces(opened, monitor),
                 }
             }
             Format::Dataset => self.run_dataset(opened, monitor),
+            _ if self.how.resume || self.options.duplicates == Duplicates::Skip => {
+                self.run_in_pieces(opened, monitor)
+            }
             format => self.run_export(format, opened, monitor),
         };
         let report = run.map_err(|error| kept(error, &self.output, "nothing was written"))?;
@@ -76,7 +82,7 @@ impl Conversion {
             Beginning::Complete(complete) => {
                 let bytes = Some(complete.tally.quarantined);
                 let quarantine = Quarantine::settle(Quarantine::path_of(dataset), bytes)?;
-                let Complete { samples, bytes, tally, .. } = complete;
+                let Complete { samples, bytes, tally } = complete;
                 let output = WrittenOutput::dataset(dataset.to_path_buf(), samples, bytes);
                 return Ok(Report {
                     outputs: vec![output],
@@ -119,8 +125,8 @@ impl Conversion {
         monitor.begin(Phase::Converting, total);
         let limit = limit.map_or(u64::MAX, |limit| before.saturating_add(limit));
         let quarantine = Quarantine::path_of(dataset);
-        let whole = Whole { units, limit, quarantine, starts: &starts, keys, is_part: false };
-        let Filled { writer, tally, quarantine, .. } = self.fill(begun, source, whole, monitor)?;
+        let whole = Whole { units, limit, quarantine, starts: &starts, keys };
+        let Filled { writer, tally, quarantine } = self.fill(begun, source, whole, monitor)?;
         monitor.begin(Phase::Finishing, Total::default());
         let stats = match self.finish_writer(writer, labels.as_deref()) {
             Ok(stats) => stats,
@@ -177,7 +183,7 @@ impl Conversion {
     }
 
     /// Writes all samples of a source; an error leaves what is there if it can be resumed.
-    pub(super) fn fill(
+    fn fill(
         &self,
         begun: Begun,
         source: Box<dyn Source>,
@@ -202,21 +208,18 @@ impl Conversion {
                 false => Quarantine::begin(whole.quarantine, bytes)?,
             });
         }
-        let passed = passing.pass(&mut *source, &mut writer).and_then(|()| match whole.is_part {
-            // Another part may have seen the field.
-            true => Ok(()),
-            false => check_unseen(&passing.tally.unseen),
-        });
+        let passed = passing.pass(&mut *source, &mut writer);
+        let passed = passed.and_then(|()| check_unseen(&passing.tally.unseen));
         match passed.and_then(|()| passing.finish(whole.units, &mut writer)) {
             Ok(()) => {
-                let Passing { tally, quarantine, crc32, .. } = passing;
-                Ok(Filled { writer, tally, quarantine, crc32 })
+                let Passing { tally, quarantine, .. } = passing;
+                Ok(Filled { writer, tally, quarantine })
             }
             Err(error) => {
-                let keeps = self.how.resume || whole.is_part;
+                let keeps = self.how.resume;
                 let (error, is_kept) = match error.kind() {
                     ErrorKind::Cancelled if keeps || self.how.keep_cancelled => {
-                        self.stopped(error, &mut passing, &mut writer, whole.is_part)?
+                        self.stopped(error, &mut passing, &mut writer)?
                     }
                     _ => (error, false),
                 };
@@ -241,7 +244,6 @@ impl Conversion {
         error: Error,
         passing: &mut Passing<'_>,
         writer: &mut Writer,
-        is_part: bool,
     ) -> Result<(Error, bool)> {
         if storage::is_url(&self.output) {
             return Ok((error, false));
@@ -252,11 +254,7 @@ impl Conversion {
         }
         let samples = counted(samples, "sample");
         let error = kept(error, &self.output, format_args!("kept {samples}"));
-        let error = match is_part {
-            true => error.advise("the same command continues"),
-            false => error.with_remedy(Remedy::Resume(self.output.clone())),
-        };
-        Ok((error, true))
+        Ok((error.with_remedy(Remedy::Resume(self.output.clone())), true))
     }
 
     /// The writer of a dataset that is written in one run.
@@ -483,25 +481,22 @@ fn publishing(parts: Option<&Journal>, from: &Path, place: &Path) -> Result<()> 
     }
 }
 
-/// What [`Conversion::fill`] needs to know about the whole of which it writes a part.
-pub(super) struct Whole<'a> {
+/// What [`Conversion::fill`] needs to know about the input.
+struct Whole<'a> {
     /// The unit after the last one; `None` for a stream.
-    pub(super) units: Option<usize>,
-    pub(super) limit: u64,
-    pub(super) quarantine: PathBuf,
+    units: Option<usize>,
+    limit: u64,
+    quarantine: PathBuf,
     /// Bytes of input before each unit.
-    pub(super) starts: &'a [u64],
-    pub(super) keys: KeysOf,
-    pub(super) is_part: bool,
+    starts: &'a [u64],
+    keys: KeysOf,
 }
 
 /// All samples, which are written but not published.
-pub(super) struct Filled {
-    pub(super) writer: Writer,
-    pub(super) tally: Tally,
-    pub(super) quarantine: Option<Quarantine>,
-    /// The CRC-32 of the samples, where there is a log.
-    pub(super) crc32: Option<u32>,
+struct Filled {
+    writer: Writer,
+    tally: Tally,
+    quarantine: Option<Quarantine>,
 }
 
 /// What [`Conversion::export`] continues with.
@@ -544,9 +539,8 @@ impl Begun {
                 },
                 begun => begun?.into(),
             },
-            Resumption::Complete { samples, bytes, crc32, state } => {
-                let (crc32, tally) = (Some(crc32), state.unwrap_or_default());
-                Beginning::Complete(Complete { samples, bytes, crc32, tally })
+            Resumption::Complete { samples, bytes, state } => {
+                Beginning::Complete(Complete { samples, bytes, tally: state.unwrap_or_default() })
             }
             Resumption::GoesOn(resumed) => {
                 let Resumed { writer, log, unit, state: tally } = *resumed;
@@ -585,7 +579,6 @@ impl From<Begun> for Beginning {
 pub(super) struct Complete {
     pub(super) samples: u64,
     pub(super) bytes: u64,
-    pub(super) crc32: Option<u32>,
     pub(super) tally: Tally,
 }
 

@@ -54,8 +54,6 @@ pub(super) struct UnitLog {
     path: PathBuf,
     file: File,
     crc: crc32fast::Hasher,
-    /// Of all before the last entry.
-    before: crc32fast::Hasher,
     /// The unit that is being written.
     current: Option<usize>,
     /// Where it began, if that is not noted.
@@ -80,8 +78,6 @@ pub(super) enum Resumption {
         samples: u64,
         /// Bytes of its data.
         bytes: u64,
-        /// Their CRC-32.
-        crc32: u32,
         /// The note of the [last](UnitLog::finish) unit.
         state: Option<Tally>,
     },
@@ -109,18 +105,12 @@ impl UnitLog {
         let mut file = create_anew(&path).map_err(at)?;
         let head = Head { version: VERSION, plan: plan.to_owned() };
         write_line(&mut file, &head).map_err(at)?;
-        Ok(UnitLog::new(path, file, 0, (0, 0), crc32fast::Hasher::new()))
+        Ok(UnitLog::new(path, file, 0, (0, 0)))
     }
 
-    fn new(
-        path: PathBuf,
-        file: File,
-        unit: usize,
-        (samples, bytes): (u64, u64),
-        before: crc32fast::Hasher,
-    ) -> UnitLog {
+    fn new(path: PathBuf, file: File, unit: usize, (samples, bytes): (u64, u64)) -> UnitLog {
         let (crc, time) = (crc32fast::Hasher::new(), Instant::now());
-        UnitLog { path, file, crc, before, current: None, begun: None, unit, samples, bytes, time }
+        UnitLog { path, file, crc, current: None, begun: None, unit, samples, bytes, time }
     }
 
     /// A sample was written.
@@ -173,7 +163,6 @@ impl UnitLog {
     ) -> Result<()> {
         // Of what came after the line before, so that resuming reads the data once.
         let crc = std::mem::take(&mut self.crc);
-        self.before.combine(&crc);
         let (crc32, state) = (crc.finalize(), Some(state.clone()));
         let entry = Entry { unit, samples, bytes, crc32, state, finished };
         write_line(&mut self.file, &entry).map_err(|error| Error::io(&self.path, error))?;
@@ -192,13 +181,6 @@ impl UnitLog {
         self.write(units, written, state, true)?;
         // Other lines need no sync: their checksums tell whether the data have reached the disk too.
         self.file.sync_all().map_err(|error| Error::io(&self.path, error))
-    }
-
-    /// The CRC-32 of all samples.
-    pub(super) fn crc32(&self) -> u32 {
-        let mut all = self.before.clone();
-        all.combine(&self.crc);
-        all.finalize()
     }
 }
 
@@ -301,25 +283,11 @@ fn is_unbegun(staging: &Staging, log: &Path) -> Result<bool> {
 fn complete(dataset: &Path, plan: &str, log: Option<(Head, Vec<Entry>)>) -> Result<Resumption> {
     let found = fs::metadata(dataset).map_err(|error| Error::io(dataset, error))?.len();
     let log = log.filter(|(head, _)| head.plan == plan);
-    let crc32 = log.as_ref().map_or(0, |(_, entries)| checksum(entries).finalize());
     let last = log.and_then(|(_, mut entries)| entries.pop());
     Ok(match last.filter(|entry| entry.finished && entry.bytes == found) {
-        Some(Entry { samples, bytes, state, .. }) => {
-            Resumption::Complete { samples, bytes, crc32, state }
-        }
+        Some(Entry { samples, bytes, state, .. }) => Resumption::Complete { samples, bytes, state },
         None => Resumption::Nothing,
     })
-}
-
-/// Of all data up to the last of these lines.
-fn checksum(entries: &[Entry]) -> crc32fast::Hasher {
-    let (mut all, mut start) = (crc32fast::Hasher::new(), 0);
-    for entry in entries {
-        let len = entry.bytes.saturating_sub(start);
-        all.combine(&crc32fast::Hasher::new_with_initial_len(entry.crc32, len));
-        start = entry.bytes;
-    }
-    all
 }
 
 /// The last line up to which all data are what they were.
@@ -370,6 +338,6 @@ impl UnitLog {
             (unit, samples) = (entry.unit, entry.samples);
         }
         fs::rename(&new, &path).map_err(at)?;
-        Ok(UnitLog::new(path, file, unit, (samples, bytes), checksum(&entries[..kept])))
+        Ok(UnitLog::new(path, file, unit, (samples, bytes)))
     }
 }

@@ -197,26 +197,30 @@ fn counts_that_a_server_sends_are_not_believed() {
         server.put("/d/d.shards.json", manifest(count, bytes).into_bytes());
         ask(&url("d.shards.json"), &format!("a manifest of {count}"));
     }
-    for side in SIDES {
+    let lie = |side: SideFile, count: u64| {
         let path = side.path(Path::new("/d/d.msgpack")).to_str().unwrap().to_owned();
-        for count in HOSTILE {
-            let server = Server::start();
-            server.upload(&data, "/d");
-            let whole = server.object(&path).map(|bytes| bytes.to_vec()).unwrap_or_default();
-            let Some((forged, len)) = claiming(side, count, &whole) else { continue };
-            match side {
-                SideFile::Offsets => server.put("/d/d.msgpack", Vec::new()),
-                SideFile::Index => server.remove("/d/d.msgpack.offsets"),
-                _ => {}
-            }
-            let last = (forged.len() as u64).saturating_sub(1);
-            server.put(&path, forged);
-            let path = path.clone();
-            server.fail(move |_, request| {
-                len.filter(|_| request.path == path).map(|len| Fault::Range(last, len))
-            });
-            let url = format!("{}/d/d.msgpack", server.url());
-            ask(&url, &format!("{} of {count}", side.suffix()));
+        let server = Server::start();
+        server.upload(&data, "/d");
+        let whole = server.object(&path).map(|bytes| bytes.to_vec()).unwrap_or_default();
+        let Some((forged, len)) = claiming(side, count, &whole) else { return };
+        match side {
+            SideFile::Offsets => server.put("/d/d.msgpack", Vec::new()),
+            SideFile::Index => server.remove("/d/d.msgpack.offsets"),
+            _ => {}
         }
-    }
+        let last = (forged.len() as u64).saturating_sub(1);
+        server.put(&path, forged);
+        server.fail(move |_, request| {
+            len.filter(|_| request.path == path).map(|len| Fault::Range(last, len))
+        });
+        let url = format!("{}/d/d.msgpack", server.url());
+        ask(&url, &format!("{} of {count}", side.suffix()));
+    };
+    // The command mostly waits between two tries.
+    std::thread::scope(|scope| {
+        for side in SIDES {
+            let lie = &lie;
+            scope.spawn(move || HOSTILE.into_iter().for_each(|count| lie(side, count)));
+        }
+    });
 }

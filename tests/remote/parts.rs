@@ -153,7 +153,7 @@ pub(super) fn local_files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     entries
-        .filter(|path| name(path).starts_with("set"))
+        .filter(|path| name(path).starts_with("set") || name(path).starts_with("one"))
         .map(|path| (format!("/d/{}", name(&path)), std::fs::read(&path).unwrap()))
         .collect()
 }
@@ -556,8 +556,8 @@ fn what_a_url_cannot_is_refused_before_any_work() {
     let (_dir, lines) = with_lines(2, 5, 50);
     let server = Server::start();
     for (options, expected) in [
-        (&["--part", "1/2"][..], "parts of one file are written to a disk"),
-        (&["--append"], "is not possible where the output is a URL"),
+        (&["--append"][..], "is not possible where the output is a URL"),
+        (&["--bad", "quarantine"], "is not possible where the output is a URL"),
     ] {
         let error = fails(&server, &args("convert", &lines, "s3://d/one.msgpack", options));
         assert!(error.contains(expected), "{error}");
@@ -659,4 +659,120 @@ fn what_an_earlier_version_left_is_finished_or_removed() {
             }
         }
     }
+}
+
+/// The URL of one file.
+const FILE: &str = "s3://d/one.msgpack";
+
+fn assert_one_as_local(server: &Server, dir: &Path) {
+    let local = local_files(dir).into_iter().filter(|(name, _)| name.starts_with("/d/one."));
+    let local: BTreeMap<String, Vec<u8>> = local.collect();
+    assert!(local.len() > 4);
+    assert_eq!(server.names(), local.keys().cloned().collect::<Vec<_>>());
+    for (name, bytes) in local {
+        assert!(*server.object(&name).unwrap() == bytes, "{name}");
+    }
+    assert_eq!(server.unfinished_uploads(), 0);
+}
+
+/// Killed at any request, a part or a commit is run again, or a repair removes all of it.
+#[test]
+fn parts_of_one_file_make_the_bytes_of_one_run_on_a_disk() {
+    let (dir, lines) = with_lines(4, 20, 50);
+    let out = dir.path().join("one.msgpack");
+    Conversion::new(&lines, &out).durable(false).run(&mut Silent).unwrap();
+    let part = |part: &'static str| args("convert", &lines, FILE, &["--part", part]);
+    let commit = ["commit", FILE];
+    for end in [
+        "plan.json",
+        "part-2-of-3.json",
+        "part-2-of-3.00000.msgpack.partial",
+        "part-2-of-3.00000.msgpack",
+        "part-2-of-3.00000.msgpack.offsets",
+        "one.msgpack.parts/commit",
+        "/one.msgpack.partial",
+        "/one.msgpack",
+        "/one.msgpack.keys",
+        "/one.msgpack.offsets",
+        "published",
+    ] {
+        for undo in [false, true] {
+            let server = Server::start();
+            let is_of_part = end.contains("part-2") || end == "plan.json";
+            if end != "plan.json" {
+                succeeds(&server, &part("1/3"));
+                succeeds(&server, &part("3/3"));
+            }
+            if !is_of_part {
+                succeeds(&server, &part("2/3"));
+            }
+            let killed = if is_of_part { part("2/3") } else { commit.to_vec() };
+            assert!(kill_at(&server, &killed, move |_, r| is_put(r, end)), "{end}");
+            if undo {
+                match server.names().is_empty() {
+                    true => drop(fails(&server, &["repair", FILE, "--undo"])),
+                    false => {
+                        let error = fails(&server, &["repair", FILE]);
+                        assert!(error.contains("are not joined"), "{end}: {error}");
+                        succeeds(&server, &["repair", FILE, "--undo"]);
+                    }
+                }
+                // What was complete stays.
+                match end {
+                    "published" => assert_one_as_local(&server, dir.path()),
+                    _ => assert_eq!(server.names(), [""; 0], "{end}"),
+                }
+                assert_eq!(server.unfinished_uploads(), 0, "{end}");
+                continue;
+            }
+            for number in ["1/3", "2/3", "3/3"] {
+                succeeds(&server, &part(number));
+            }
+            succeeds(&server, &commit);
+            assert_one_as_local(&server, dir.path());
+        }
+    }
+}
+
+/// What is not of the conversion is never replaced.
+#[test]
+fn one_file_at_a_url_is_resumed_and_published_once() {
+    let (dir, lines) = with_lines(4, 20, 50);
+    let out = dir.path().join("one.msgpack");
+    Conversion::new(&lines, &out).durable(false).run(&mut Silent).unwrap();
+    let server = Server::start();
+    let resume = args("convert", &lines, FILE, &["--resume"]);
+    for end in ["part-1-of-1.00000.msgpack.keys", "/one.msgpack.key_hashes", "published"] {
+        assert!(kill_at(&server, &resume, move |_, r| is_put(r, end)), "{end}");
+    }
+    succeeds(&server, &resume);
+    assert_one_as_local(&server, dir.path());
+    // It is there.
+    succeeds(&server, &resume);
+    fails(&server, &args("convert", &lines, FILE, &["--part", "1/2"]));
+    assert_one_as_local(&server, dir.path());
+
+    let in_two = || {
+        let server = Server::start();
+        for part in ["1/2", "2/2"] {
+            succeeds(&server, &args("convert", &lines, FILE, &["--part", part]));
+        }
+        server
+    };
+    let server = in_two();
+    let racing: Vec<Child> = (0..3).map(|_| spawn(&server, &["commit", FILE])).collect();
+    let ended = racing.into_iter().map(|child| child.wait_with_output().unwrap().status.success());
+    if ended.filter(|success| *success).count() == 0 {
+        succeeds(&server, &["commit", FILE]);
+    }
+    assert_one_as_local(&server, dir.path());
+
+    // Something else has come there.
+    let server = in_two();
+    server.put("/d/one.msgpack", b"mine".to_vec());
+    let error = fails(&server, &["commit", FILE]);
+    assert!(error.contains("exists already"), "{error}");
+    assert_eq!(*server.get("/d/one.msgpack"), b"mine");
+    succeeds(&server, &["repair", FILE, "--undo"]);
+    assert_eq!(server.names(), ["/d/one.msgpack"]);
 }

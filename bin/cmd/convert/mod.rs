@@ -58,8 +58,8 @@ use crate::rearrange::Writing;
 ///
 /// Nothing is published until everything is written, and an error leaves everything as it was. Only
 /// an error in the last step, such as a full disk, keeps the samples in DST.partial for "kiste
-/// repair". A kill or a power failure leaves DST.partial too: the same command with --resume
-/// continues from it.
+/// repair". A kill or a power failure leaves DST.partial or DST.parts: the same command with
+/// --resume continues from it.
 ///
 /// A large conversion can be divided: run the same command with --part 1/64 to 64/64, on any number of
 /// machines, in any order, as often as needed; then "kiste commit DST", whose help has examples. The result has
@@ -67,8 +67,8 @@ use crate::rearrange::Writing;
 ///
 /// DST may be a dataset of many files: NAME.shards.json, which lists its shards NAME-00000.msgpack and so on.
 /// The list is written last. Every command that reads a dataset takes its name. Parts write their shards next
-/// to it, so "kiste commit" only writes the list; --append adds shards. It may be a URL,
-/// s3://BUCKET/NAME.shards.json: then parts need no shared disk.
+/// to it, so "kiste commit" only writes the list; --append adds shards. DST may be a URL of an object store:
+/// then parts need no shared disk.
 #[derive(Debug, clap::Args)]
 #[command(aliases = ["import", "export"], after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {
@@ -83,7 +83,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     arrays: Arrays,
     /// Append to a dataset that exists
-    #[arg(long, conflicts_with_all = ["force", "part", "resume", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["force", "resume", "dry_run"])]
     append: bool,
     /// Replace a dataset or file that exists
     #[arg(long, short)]
@@ -132,8 +132,8 @@ pub(super) struct Running {
     /// "kiste commit DST" joins them
     #[arg(long, value_name = "I/N", conflicts_with = "resume")]
     pub(super) part: Option<Part>,
-    /// Continue where the same command was interrupted, or start it. After an error DST.partial stays for the
-    /// next run
+    /// Continue where the same command was interrupted, or start it. After an error DST.partial or DST.parts stays
+    /// for the next run
     #[arg(long)]
     pub(super) resume: bool,
     /// What to do with bad input: stop, skip it, or quarantine it: write it to DST.quarantine.jsonl with the

@@ -187,11 +187,11 @@ impl Journal {
         self.is_new
     }
 
-    pub(super) fn notes(&self) -> &Notes {
+    pub(in crate::convert) fn notes(&self) -> &Notes {
         &self.notes
     }
 
-    pub(super) fn commit_note(&self) -> PathBuf {
+    pub(in crate::convert) fn commit_note(&self) -> PathBuf {
         self.dir_file("commit")
     }
 
@@ -551,7 +551,7 @@ impl Journal {
                 let older = self.is_older.then(|| self.file(part, "shards"));
                 older.into_iter().chain([self.note_of(part)])
             });
-            self.notes.remove(&notes.collect::<Vec<_>>())?;
+            self.notes.remove(&notes.chain([self.commit_note()]).collect::<Vec<_>>())?;
             // By the plan the others are found.
             self.notes.remove(&[self.dir_file("plan.json")])?;
         }
@@ -659,7 +659,7 @@ fn without_plan(dir: &Path) -> Error {
     )
 }
 
-pub(super) fn name_of(path: &Path) -> String {
+pub(in crate::convert) fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 

@@ -1,6 +1,7 @@
 //! What is in the places of the outputs while parts are joined: a commit that was cut short replaces what was
 //! there before it and what is its own, and nothing that has come there since.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -8,10 +9,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
 use super::journal::{Journal, name_of};
+use super::notes::Lost;
 use super::part_note::{parse, render};
 use crate::error::{Error, ErrorKind, Result};
 use crate::note;
-use crate::storage::{FileId, Stamp};
+use crate::storage::{FileId, Stamp, random};
 
 /// The content of `commit`, by the names of the files and folders.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -28,6 +30,9 @@ struct Commit {
     /// have published one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     begun: BTreeMap<String, Vec<FileId>>,
+    /// In an object store: the numbers of the writes of each dataset, the last of which may be at work.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    writes: BTreeMap<String, Vec<u64>>,
 }
 
 /// A stamp, also one of an earlier version.
@@ -116,6 +121,28 @@ impl Journal {
         self.note_commit(&commit)
     }
 
+    /// In an object store: notes that a dataset is about to be written, and returns the number of this write and
+    /// those that it continues.
+    pub(in crate::convert) fn begin_write(&self, target: &Path) -> Result<(u64, Vec<u64>)> {
+        let (path, write) = (self.commit_note(), random());
+        let earlier = RefCell::new(Vec::new());
+        let taken = self.notes().take(&path, |text| {
+            let mut commit = self.commit_of(&text.unwrap_or_default())?;
+            let writes = commit.writes.entry(name_of(target)).or_default();
+            *earlier.borrow_mut() = writes.clone();
+            writes.push(write);
+            Ok(note::sealed(&render(&commit)))
+        })?;
+        let busy = |Lost| Error::new(ErrorKind::Locked, "another process joins these parts");
+        taken.map_err(|lost| busy(lost).at(self.dir()))?;
+        Ok((write, earlier.into_inner()))
+    }
+
+    /// In an object store: the writes of all datasets that a commit has begun, by their names.
+    pub(in crate::convert) fn writes(&self) -> Result<BTreeMap<String, Vec<u64>>> {
+        Ok(self.read_commit()?.writes)
+    }
+
     /// What is in the place of a file or folder that is made of the parts.
     pub(in crate::convert) fn place(&self, target: &Path) -> Result<Place> {
         let Some(stamp) = self.stamp(target)? else { return Ok(Place::Free) };
@@ -146,12 +173,16 @@ impl Journal {
 
     fn read_commit(&self) -> Result<Commit> {
         let path = self.commit_note();
-        let text = self.notes().read(&path)?.unwrap_or_default();
+        self.commit_of(&self.notes().read(&path)?.unwrap_or_default())
+    }
+
+    fn commit_of(&self, text: &[u8]) -> Result<Commit> {
+        let path = self.commit_note();
         // Earlier versions said nothing in it, so nothing is known.
         if text.is_empty() {
             return Ok(Commit::default());
         }
-        let commit: Commit = parse(&text, &path, "the note of a commit")?;
+        let commit: Commit = parse(text, &path, "the note of a commit")?;
         match &commit.plan {
             Some(plan) if plan != self.digest() => {
                 Err(Error::new(ErrorKind::Invalid, "the commit of another plan").at(&path))

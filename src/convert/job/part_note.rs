@@ -52,15 +52,15 @@ pub(in crate::convert) struct Done {
     pub(in crate::convert) samples: u64,
     pub(in crate::convert) bytes: u64,
     pub(in crate::convert) tally: Tally,
-    /// The CRC-32 of its samples, one behind the other, where it is no shards.
+    /// The CRC-32 of its samples, where an earlier version wrote them to one file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::convert) crc32: Option<u32>,
-    /// Its shards.
+    /// Its pieces; none of a part that an earlier version wrote to one file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::convert) shards: Option<Vec<Made>>,
 }
 
-/// A shard that is complete.
+/// A piece that is complete: a shard, or what is joined later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::convert) struct Made {
@@ -73,6 +73,9 @@ pub(in crate::convert) struct Made {
     pub(in crate::convert) keys: Option<(String, String)>,
     /// Identifies its data file.
     pub(in crate::convert) id: FileId,
+    /// The CRC-32 of its samples, where they are joined later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::convert) crc32: Option<u32>,
 }
 
 impl Made {

@@ -117,6 +117,18 @@ impl ReaderOptions {
         Ok(DatasetReader { shared: Arc::new(Shared::Many(shards)) })
     }
 
+    /// Datasets behind one another that no manifest lists, next to this path.
+    #[cfg(feature = "convert")]
+    pub(crate) fn open_entries(
+        self,
+        path: &Path,
+        entries: &[crate::format::dataset::shards::ShardEntry],
+    ) -> Result<DatasetReader> {
+        let storage = self.storage.clone().unwrap_or_else(|| Arc::new(LocalStorage::mapped()));
+        let shards = Shards::of_entries(storage, path, self, entries)?;
+        Ok(DatasetReader { shared: Arc::new(Shared::Many(shards)) })
+    }
+
     /// Opens a dataset of one file.
     fn open_one(self, path: &Path) -> Result<DatasetReader> {
         let storage = self.storage.unwrap_or_else(|| Arc::new(LocalStorage::mapped()));

@@ -56,11 +56,6 @@ impl DatasetInput {
         self
     }
 
-    /// Samples, and bytes of data.
-    pub(in crate::convert) fn size(&self) -> (u64, u64) {
-        (self.reader.len() as u64, self.reader.data_len())
-    }
-
     fn located(&self, index: usize, error: Error) -> Error {
         let error = match (error.key(), self.reader.key(index)) {
             (None, Ok(key)) => error.with_key(key),

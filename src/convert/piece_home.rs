@@ -1,4 +1,5 @@
-//! Where the shards of a conversion are: what differs between a disk and an object store.
+//! Where the pieces of a conversion are: what differs between a disk and an object store, and between the
+//! folder of a journal, where nothing else is, and the place of a manifest.
 //!
 //! A shard is identified by its data file: on a disk by the inode number, in an object store by the number of
 //! the write that made it.
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::job::Journal;
 use crate::dataset::names::shard_path;
 use crate::dataset::repair::{Leftover, Repair};
 use crate::dataset::{DatasetFile, DatasetReader, index, staging, writer};
@@ -15,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::note::required;
 use crate::storage::{self, FileId, Storage};
 
-/// A shard that is being written.
+/// A piece that is being written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Begun {
@@ -34,11 +36,14 @@ impl Begun {
     }
 }
 
-/// A manifest, and the storage that it and its shards are in.
+/// The storage of pieces, and their place in it.
 #[derive(Debug, Clone)]
 pub(super) struct Home {
     pub(super) storage: Arc<dyn Storage>,
+    /// What they are next to: the manifest that lists them, or the notes of their journal.
     pub(super) manifest: PathBuf,
+    /// Whether they are in the folder of a journal, until they are joined.
+    pub(super) is_own: bool,
 }
 
 impl Home {
@@ -48,14 +53,23 @@ impl Home {
             true => storage::of(manifest)?,
             false => (files, manifest.to_path_buf()),
         };
-        Ok(Home { storage, manifest })
+        Ok(Home { storage, manifest, is_own: false })
+    }
+
+    /// Of pieces that are joined later; `files` is where they are if they are on a disk.
+    pub(super) fn of_journal(journal: &Journal, files: Arc<dyn Storage>) -> Home {
+        let storage = match journal.are_objects() {
+            true => journal.notes().storage().clone(),
+            false => files,
+        };
+        Home { storage, manifest: journal.commit_note(), is_own: true }
     }
 
     pub(super) fn is_object_store(&self) -> bool {
         self.storage.is_object_store()
     }
 
-    /// The data file of a shard.
+    /// The data file of a piece.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         shard_path(&self.manifest, name)
     }
@@ -163,6 +177,16 @@ impl Home {
             // It was noted just before there was a file, so it never had its name.
             None => there.is_none() && Repair::of(&path).leftover()?.is_some(),
         })
+    }
+
+    /// In an object store: whether a dataset is complete, and of one of these writes.
+    pub(super) fn is_written(&self, path: &Path, writes: &[u64]) -> Result<bool> {
+        let is_claimed = self.storage.stat(&staging::dir_of(path))?.is_some();
+        Ok(!is_claimed
+            && match writer::write_of(&*self.storage, path)? {
+                writer::WrittenBy::One(write) => writes.contains(&write),
+                writer::WrittenBy::Nothing | writer::WrittenBy::Others => false,
+            })
     }
 
     /// Removes a shard, finished or not: in an object store, the objects of these writes.

@@ -81,8 +81,17 @@ fn open_with(path: &Path, at_once: usize) -> Result<Box<dyn Read + Send>> {
     })
 }
 
-/// Up to `len` bytes from the start of a file, decompressed if it is bzip2, gzip or Zstandard.
-pub(super) fn first_bytes(path: &Path, len: usize) -> Result<Vec<u8>> {
+/// Up to `len` bytes from the start of a file, decompressed if they are compressed.
+pub(super) fn head(path: &Path, len: usize) -> io::Result<Vec<u8>> {
+    if let Ok(head) = first_bytes(path, len) {
+        return Ok(head);
+    }
+    // What cannot be decompressed is reported by its reader.
+    let mut head = Vec::new();
+    open_regular(path)?.take(len as u64).read_to_end(&mut head).map(|_| head)
+}
+
+fn first_bytes(path: &Path, len: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // Behind a URL, these are there once it is open.
     let read = open_with(path, START)?.take(len as u64).read_to_end(&mut bytes);

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::Input;
 use super::bad::BadInput;
 use super::format::{self, Format};
-use super::formats::jsonl::KeyRule;
 use super::options::{Duplicates, How, Options};
 use super::split::{Split, is_default};
 use crate::dataset::{Writer, WriterOptions};
@@ -565,15 +564,6 @@ impl Conversion {
     pub(super) fn own_key(&self) -> Option<&str> {
         let key = self.options.key_field.as_deref();
         key.filter(|name| *name == crate::format::msgpack::sample::KEY)
-    }
-
-    /// What the keys of JSON lines are, given what happens to them afterwards.
-    pub(super) fn line_keys(&self) -> KeyRule {
-        match self.own_key() {
-            Some(key) => KeyRule::Field(key.to_owned()),
-            None if self.options.replaces_key() => KeyRule::Replaced,
-            None => KeyRule::Own,
-        }
     }
 
     /// Fails if the description makes no sense, before anything is opened.

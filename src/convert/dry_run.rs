@@ -379,10 +379,10 @@ impl Field {
     /// others, readers call it differently.
     fn found_in<'a>(&self, after: &'a After, format: Format) -> Option<&'a Field> {
         let name = match &self.name[..] {
-            sample::KEY if format.has_key_field() => OWN_KEY,
+            sample::KEY if format.def().key_field => OWN_KEY,
             name => name,
         };
-        let suffixes = format.suffixes().iter();
+        let suffixes = format.def().suffixes.iter();
         let places = suffixes.filter_map(|suffix| after.places.get(&format!("{name}{suffix}")));
         places.min().map(|at| &after.fields[*at])
     }

@@ -3,23 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-#[cfg(feature = "zip")]
-use super::NpzWriter;
-use super::carried::ChangedValues;
 use super::export_dir::ExportDir;
-use super::format::{Format, Output, ending};
+use super::format::{Format, Output};
+use super::formats::webdataset::prefix;
 use super::writer::SampleWriter;
-#[cfg(feature = "parquet")]
-use super::{ArrowIpcWriter, ParquetWriter};
-#[cfg(feature = "formats")]
-use super::{CsvWriter, TfRecordWriter};
-use super::{ImageFolderWriter, Journal, JsonLinesWriter, MdsWriter, Place, WebDatasetWriter};
+use super::{Journal, Place};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage::{LocalStorage, Storage};
-
-/// The field of the numbers whose names are in `NAME.labels`.
-#[cfg(feature = "parquet")]
-const LABEL: &str = "label";
 
 /// An output in a directory next to its place: it is moved there when it is complete, and removed if
 /// it never is.
@@ -45,7 +35,9 @@ impl Export {
     ) -> Result<Export> {
         check_place(format, path, overwrite)?;
         let (dir, path) = (ExportDir::begin(path)?, path.to_path_buf());
-        let writer = writer(format, dir.path(), &path, labels)?;
+        format.check_available()?;
+        let inner = dir.path().join(path.file_name().unwrap_or_default());
+        let writer = (format.def().create)(&inner, labels)?;
         Ok(Export { format, path, overwrite, writer, dir })
     }
 
@@ -92,94 +84,6 @@ impl Export {
     }
 }
 
-/// The writer of a format, whose files go to this directory under the name of this output.
-fn writer(
-    format: Format,
-    dir: &Path,
-    output: &Path,
-    labels: Option<&[String]>,
-) -> Result<Box<dyn SampleWriter>> {
-    format.check_available()?;
-    let inner = dir.join(output.file_name().unwrap_or_default());
-    Ok(match format {
-        Format::Webdataset => Box::new(WebDatasetWriter::create(dir.join(prefix(output)))?),
-        Format::Mds => Box::new(MdsWriter::create(inner)?),
-        Format::Images => {
-            let writer = ImageFolderWriter::create(inner)?;
-            Box::new(match labels {
-                Some(labels) => writer.labels(labels),
-                None => writer,
-            })
-        }
-        #[cfg(feature = "formats")]
-        Format::Tfrecord => Box::new(TfRecordWriter::create(inner)?),
-        #[cfg(feature = "formats")]
-        Format::Csv => Box::new(CsvWriter::create(inner)?),
-        #[cfg(feature = "zip")]
-        Format::Npz => Box::new(NpzWriter::create(inner)?),
-        #[cfg(feature = "parquet")]
-        Format::Parquet => {
-            Box::new(ParquetWriter::create(inner)?.labels(LABEL, labels.unwrap_or(&[])))
-        }
-        #[cfg(feature = "parquet")]
-        Format::Arrow => {
-            Box::new(ArrowIpcWriter::create(inner)?.labels(LABEL, labels.unwrap_or(&[])))
-        }
-        // For a trial, a dataset is as good as its samples in JSON lines.
-        Format::Jsonl | Format::Dataset => Box::new(JsonLinesWriter::create(inner)?),
-        format => {
-            let message = format!("{format} can be read, but not written");
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-    })
-}
-
-/// Writers of one file or directory, all of which have the same two methods.
-macro_rules! sample_writers {
-    ($($(#[$feature:meta])? $writer:ident: $path:ident),* $(,)?) => {$(
-        $(#[$feature])?
-        impl SampleWriter for $writer {
-            fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
-                $writer::write_packed(self, packed)
-            }
-
-            fn changes(&self) -> Vec<ChangedValues> {
-                $writer::changes(self)
-            }
-
-            fn finish(self: Box<Self>) -> Result<Vec<PathBuf>> {
-                let path = self.$path().to_path_buf();
-                $writer::finish(*self).map(|()| vec![path])
-            }
-        }
-    )*};
-}
-
-sample_writers! {
-    JsonLinesWriter: path,
-    ImageFolderWriter: path,
-    MdsWriter: path,
-    #[cfg(feature = "formats")] TfRecordWriter: path,
-    #[cfg(feature = "formats")] CsvWriter: path,
-    #[cfg(feature = "zip")] NpzWriter: path,
-    #[cfg(feature = "parquet")] ParquetWriter: path,
-    #[cfg(feature = "parquet")] ArrowIpcWriter: path,
-}
-
-impl SampleWriter for WebDatasetWriter {
-    fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
-        WebDatasetWriter::write_packed(self, packed)
-    }
-
-    fn changes(&self) -> Vec<ChangedValues> {
-        WebDatasetWriter::changes(self)
-    }
-
-    fn finish(self: Box<Self>) -> Result<Vec<PathBuf>> {
-        WebDatasetWriter::finish(*self)
-    }
-}
-
 fn publish(
     dir: &ExportDir,
     path: &Path,
@@ -197,12 +101,6 @@ fn publish(
     let parent = path.parent().unwrap_or(Path::new(""));
     LocalStorage::mapped().sync_dir(parent)?;
     Ok(pairs.into_iter().map(|(_, to)| to).collect())
-}
-
-/// What the names of shards begin with.
-fn prefix(path: &Path) -> PathBuf {
-    let plain = if ending(path) == "tar" { path.file_stem() } else { None };
-    PathBuf::from(plain.or(path.file_name()).unwrap_or_default())
 }
 
 /// Fails if something is there that must stay, before anything is read.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::format::{self, Format};
+use super::formats::image_folder::is_pattern;
 use super::names::{expand_braces, is_image};
 use crate::dataset::names_shards;
 use crate::error::{Error, ErrorKind, Result};
@@ -36,7 +37,7 @@ pub(super) fn expand(
 fn files_of(pattern: &str, from: Option<Format>, images: bool) -> Result<Option<Vec<String>>> {
     let path = Path::new(pattern);
     let of_shards = path.extension().is_some_and(|ending| ending == "msgpack");
-    let stays = !format::is_pattern(path)
+    let stays = !is_pattern(path)
         || images
         || from == Some(Format::Images)
         || (of_shards && names_shards(path) && from.is_none_or(|from| from == Format::Dataset));

@@ -58,6 +58,8 @@ mod writer;
 mod reshape;
 mod key_pattern;
 mod chained_streams;
+mod read_options;
+mod samples;
 mod format;
 mod carried;
 mod split;

@@ -121,6 +121,17 @@ fn without_ending(name: &str) -> &str {
     &name[..split(name, is_ending)]
 }
 
+/// The ending of a name, in lower case.
+pub(super) fn ending(path: &Path) -> String {
+    path.extension().unwrap_or_default().to_string_lossy().to_lowercase()
+}
+
+/// A name in lower case without the ending of its compression.
+pub(super) fn uncompressed(name: &str) -> &str {
+    let plain = COMPRESSED.iter().find_map(|ending| name.strip_suffix(ending)?.strip_suffix('.'));
+    plain.unwrap_or(name)
+}
+
 /// Letters and digits, but no number and no version: `v1.0-train` and `d.0` have no ending. Files of MNIST
 /// are named `images.idx3-ubyte`.
 pub(super) fn is_ending(ending: &str) -> bool {

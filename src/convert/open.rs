@@ -1,32 +1,16 @@
 //! Opens the sources of a conversion in their format.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::carried::LeftOut;
-use super::chained_streams::ChainedStreams;
 use super::conversion::{Conversion, OwnInput};
-use super::format::{self, Format};
-use super::formats::image_folder::{FolderOptions, ImageFolderReader};
-#[cfg(feature = "formats")]
-use super::formats::{csv, image_folder};
-use super::names::KeyNames;
-use super::options::ReadOptions;
+use super::format::{self, Format, Keys};
+use super::formats::def::Opening;
 use super::path_values::PathValues;
-#[cfg(feature = "parquet")]
-use super::{ArrowIpcReader, ParquetReader};
-use super::{
-    BadInput, Chained, CifarLabels, CifarReader, DatasetInput, InOrder, Input, JsonLinesReader,
-    JsonLinesStream, MdsReader, MnistOptions, MnistReader, Monitor, Notice, Source,
-    WebDatasetReader, matching, place, source_file,
-};
-#[cfg(feature = "formats")]
-use super::{CsvReader, TfRecordReader};
-#[cfg(feature = "zip")]
-use super::{NpzOptions, NpzReader};
-use crate::dataset::DatasetReader;
+use super::read_options::{ReadOptions, misplaced};
+pub(super) use super::samples::Samples;
+use super::{BadInput, Monitor, Notice, matching, place, source_file};
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::Labels;
 use crate::storage;
 
 /// At least this many units for each shard that is asked for, and at most this many bytes in one.
@@ -48,42 +32,6 @@ impl Opened {
     /// Tells the monitor what there is to know.
     pub(super) fn tell(&mut self, monitor: &mut dyn Monitor) {
         self.notices.drain(..).for_each(|notice| monitor.notice(notice));
-    }
-}
-
-/// Samples as they can be had.
-pub(super) enum Samples {
-    /// In units, each of which can be read without the others.
-    Units(Box<dyn Input>),
-    /// One after the other, and only once.
-    Stream(Box<dyn Source>),
-}
-
-impl Samples {
-    fn units(input: impl Input + 'static) -> Samples {
-        Samples::Units(Box::new(input))
-    }
-
-    /// All of them, in order.
-    pub(super) fn into_source(self) -> Box<dyn Source> {
-        match self {
-            Samples::Units(input) => Box::new(InOrder::new(input)),
-            Samples::Stream(source) => source,
-        }
-    }
-
-    pub(super) fn as_input(&self) -> Option<&dyn Input> {
-        match self {
-            Samples::Units(input) => Some(&**input),
-            Samples::Stream(_) => None,
-        }
-    }
-
-    pub(super) fn label_names(&self) -> Option<&[String]> {
-        match self {
-            Samples::Units(input) => input.label_names(),
-            Samples::Stream(source) => source.label_names(),
-        }
     }
 }
 
@@ -117,17 +65,35 @@ impl Conversion {
         options.check(format)?;
         format.check_available()?;
         check_images(options)?;
-        let mut notices = options.suspect(format, &paths)?;
-        if format.keys() == format::Keys::Own && self.options.replaces_key() {
+        let keeps = |name: &str| self.keeps_field(name);
+        let mut opening = self.opening(&paths, &keeps);
+        let mut notices = (format.def().notices)(&opening)?;
+        if format.def().keys == Keys::Own && opening.replaces_key {
             notices.push(Notice::KeysReplaced);
         }
-        let (samples, skipped_files) = self.open_as(format, &paths)?;
+        let samples = (format.def().open)(&mut opening)?;
+        let skipped_files = opening.skipped_files;
         let samples = with_remarks(samples, format, &paths);
         if format == Format::Dataset {
             place::check_is_other(&self.sources, &self.output)?;
         }
         let samples = with_images(samples, options)?;
         Ok(Opened { format: Some(format), samples, skipped_files, notices })
+    }
+
+    /// What the format is asked for.
+    fn opening<'a>(&'a self, paths: &'a [PathBuf], keeps: &'a dyn Fn(&str) -> bool) -> Opening<'a> {
+        Opening {
+            paths,
+            read: &self.options.read,
+            key: self.own_key(),
+            replaces_key: self.options.replaces_key(),
+            stops: self.options.bad == BadInput::Stop,
+            unit_bytes: self.unit_bytes(paths),
+            keeps,
+            storage: self.storage(),
+            skipped_files: 0,
+        }
     }
 
     /// Bytes of a unit where a number of shards is asked for: few enough that these are about as large as each
@@ -137,119 +103,6 @@ impl Conversion {
         let size = |path: &PathBuf| source_file::size_of(path).ok().flatten();
         let bytes = paths.iter().filter_map(size).fold(0, u64::saturating_add);
         Some((bytes / shards.saturating_mul(UNITS).max(1)).clamp(1, UNIT_BYTES))
-    }
-
-    fn open_as(&self, format: Format, paths: &[PathBuf]) -> Result<(Samples, u64)> {
-        let options = &self.options.read;
-        let (max, key, unit) = (options.max_bytes, self.own_key(), self.unit_bytes(paths));
-        let samples = match format {
-            Format::Images => {
-                let folder = options.open_folder(paths, !self.options.replaces_key())?;
-                return Ok((Samples::units(folder.0), folder.1));
-            }
-            Format::List => Samples::units(options.open_list(only(paths, "a list of files")?)?),
-            Format::Jsonl => each(paths, |path, names| self.lines(path, names, max, unit))?,
-            Format::Dataset => each(paths, |path, names| {
-                place::check_finished(path)?;
-                let reader = match storage::is_url(path) {
-                    true => DatasetReader::open(path)?,
-                    false => DatasetReader::options().storage(self.storage()).open(path)?,
-                };
-                Ok(Samples::units(DatasetInput::new(reader)?.called(names)))
-            })?,
-            Format::Mds => one_after_the_other(
-                (mds(paths)?.into_iter())
-                    .map(|mds| {
-                        let mds = within(mds, max, MdsReader::max_bytes);
-                        let mds = mds.allow_outside(options.allow_outside);
-                        let mds = mds.unless_dropped(|name| !self.keeps_field(name));
-                        Samples::units(with_key(mds, key, MdsReader::key))
-                    })
-                    .collect(),
-            )?,
-            Format::Mnist => Samples::units(mnist(paths, max)?),
-            Format::Webdataset => {
-                let shards = WebDatasetReader::open_all(paths)?;
-                let shards = shards.may_lack_end(self.options.bad != BadInput::Stop);
-                let shards = within(shards, unit, WebDatasetReader::unit_bytes);
-                Samples::units(within(shards, max, WebDatasetReader::max_bytes))
-            }
-            Format::Cifar10 => Samples::units(within(
-                CifarReader::open_all(paths, CifarLabels::Ten)?,
-                max,
-                CifarReader::max_bytes,
-            )),
-            Format::Cifar100 => Samples::units(within(
-                CifarReader::open_all(paths, CifarLabels::Hundred)?,
-                max,
-                CifarReader::max_bytes,
-            )),
-            #[cfg(feature = "zip")]
-            Format::Npz => each(paths, |path, names| {
-                let npz = within(NpzReader::options(), max, NpzOptions::max_bytes);
-                let npz = npz.open_without(path, &|name| !self.keeps_field(name))?;
-                Ok(Samples::units(with_key(npz.called(names), key, NpzReader::key)))
-            })?,
-            #[cfg(feature = "formats")]
-            Format::Tfrecord => {
-                let records = TfRecordReader::open_all(paths)?.texts(options.texts.clone());
-                let records = within(records, max, TfRecordReader::max_bytes);
-                let records = within(records, unit, TfRecordReader::unit_bytes);
-                Samples::units(with_key(records, key, TfRecordReader::key))
-            }
-            #[cfg(feature = "formats")]
-            Format::Csv | Format::Tsv => {
-                let table = CsvReader::open_all(paths)?;
-                let table = within(table, unit, CsvReader::unit_bytes);
-                let table = table.delimiter(options.delimiter_of(format, &paths[0])?);
-                let table = table.quotes(!options.plain_quotes);
-                let table = with_key(within(table, max, CsvReader::max_bytes), key, CsvReader::key);
-                Samples::units(if options.guess_types { table.guess_types()? } else { table })
-            }
-            #[cfg(feature = "parquet")]
-            Format::Parquet => {
-                let table = within(ParquetReader::open_all(paths)?, max, ParquetReader::max_bytes);
-                let table = table.own_keys(!self.options.replaces_key());
-                let table = table.allow_outside(options.allow_outside);
-                let table = table.unless_dropped(|name| !self.keeps_field(name));
-                Samples::units(with_key(table, key, ParquetReader::key))
-            }
-            #[cfg(feature = "parquet")]
-            Format::Arrow => {
-                let table = ArrowIpcReader::open_from(paths, options.allow_outside)?;
-                let table = within(table, max, ArrowIpcReader::max_bytes);
-                let table = within(table, unit, ArrowIpcReader::unit_bytes);
-                let table = table.own_keys(!self.options.replaces_key());
-                Samples::units(with_key(table, key, ArrowIpcReader::key))
-            }
-            // Reported above, by `check_available`.
-            #[allow(unreachable_patterns, reason = "reachable without some features")]
-            format => {
-                let message = format!("this build of kiste has no {format}");
-                return Err(Error::new(ErrorKind::Unsupported, message));
-            }
-        };
-        Ok((samples, 0))
-    }
-}
-
-impl Conversion {
-    fn lines(
-        &self,
-        path: &Path,
-        names: KeyNames,
-        max_bytes: Option<u64>,
-        unit: Option<u64>,
-    ) -> Result<Samples> {
-        let (keys, plain) = (self.line_keys(), self.options.read.plain_json);
-        if path == Path::new("-") {
-            let stream = JsonLinesStream::new(io::stdin(), "-").keys(keys).plain(plain);
-            let stream = within(stream, max_bytes, JsonLinesStream::max_bytes);
-            return Ok(Samples::Stream(Box::new(stream)));
-        }
-        let file = JsonLinesReader::open(path)?.called(names).keys(keys).plain(plain);
-        let file = within(file, unit, JsonLinesReader::unit_bytes);
-        Ok(Samples::units(within(file, max_bytes, JsonLinesReader::max_bytes)))
     }
 }
 
@@ -272,135 +125,7 @@ impl ReadOptions {
                 None => return Ok(()),
             },
         };
-        Err(misplaced(option, formats, format))
-    }
-
-    /// The delimiter that was given, or that tables of this format and name have.
-    #[cfg(feature = "formats")]
-    fn delimiter_of(&self, format: Format, path: &Path) -> Result<u8> {
-        match (self.delimiter, format) {
-            (Some(delimiter), _) => u8::try_from(delimiter).map_err(|_| {
-                let message = format!("expected a character of ASCII, found {delimiter:?}");
-                Error::new(ErrorKind::Invalid, message).with_option("delimiter")
-            }),
-            (None, Format::List) => Ok(image_folder::delimiter_of(path)),
-            (None, Format::Tsv) => Ok(b'\t'),
-            (None, _) => Ok(b','),
-        }
-    }
-
-    /// Says where a table seems to have another delimiter.
-    #[cfg(feature = "formats")]
-    fn suspect(&self, format: Format, paths: &[PathBuf]) -> Result<Vec<Notice>> {
-        let is_table = matches!(format, Format::Csv | Format::Tsv | Format::List);
-        let (true, Some(path)) = (is_table && self.delimiter.is_none(), paths.first()) else {
-            return Ok(Vec::new());
-        };
-        let found = csv::other_delimiter(path, self.delimiter_of(format, path)?)?;
-        let notice = |found| Notice::OneColumn { path: path.clone(), delimiter: found };
-        Ok(found.map(notice).into_iter().collect())
-    }
-
-    #[cfg(not(feature = "formats"))]
-    fn suspect(&self, _: Format, _: &[PathBuf]) -> Result<Vec<Notice>> {
-        Ok(Vec::new())
-    }
-
-    /// An option for images or lists that was given.
-    fn folder_option(&self) -> Option<&'static str> {
-        match () {
-            () if !self.pattern.is_empty() => Some("pattern"),
-            () if !self.include.is_empty() => Some("include"),
-            () if !self.exclude.is_empty() => Some("exclude"),
-            () if self.labels.is_some() => Some("labels"),
-            () if self.text_labels => Some("text_labels"),
-            () => self.list_option(),
-        }
-    }
-
-    /// Whether an option was given that only images have.
-    fn asks_for_images(&self) -> bool {
-        self.list_option().is_none() && self.folder_option().is_some()
-    }
-
-    fn list_option(&self) -> Option<&'static str> {
-        match () {
-            () if self.root.is_some() => Some("root"),
-            () if self.header.is_some() => Some("header"),
-            () => None,
-        }
-    }
-
-    /// Images of a folder, of patterns, or of an archive; and how many files were skipped.
-    fn open_folder(&self, paths: &[PathBuf], own_keys: bool) -> Result<(ImageFolderReader, u64)> {
-        if let Some(option) = self.list_option() {
-            return Err(misplaced(option, "list", Format::Images));
-        }
-        let options = self.folder_options().own_keys(own_keys);
-        let folder = if paths.iter().all(|path| format::is_pattern(path)) {
-            if let Some(pattern) = self.pattern.first() {
-                let message = format!("{pattern} was given, but the source is a pattern too");
-                return Err(Error::new(ErrorKind::Invalid, message)
-                    .with_option("pattern")
-                    .advise("give the folder as the source"));
-            }
-            options.patterns(paths.iter().filter_map(|path| path.to_str()))?
-        } else {
-            let [path] = paths else {
-                let expected = "expected a folder, an archive, or patterns alone";
-                let message = format!("{expected}, found {} names", paths.len());
-                return Err(Error::new(ErrorKind::Invalid, message));
-            };
-            match self.pattern.is_empty() {
-                _ if storage::is_url(path) => {
-                    options.zip(path, &self.pattern).map_err(|error| match error.kind() {
-                        ErrorKind::NotFound => error.advise(
-                            "folders behind URLs are not listed: read a table that lists the images, \
-                             as --from list does",
-                        ),
-                        _ => error,
-                    })?
-                }
-                _ if path.is_file() => options.zip(path, &self.pattern)?,
-                true => options.folder(path)?,
-                false => options.root(path).patterns(&self.pattern)?,
-            }
-        };
-        let skipped = folder.skipped();
-        Ok((folder, skipped))
-    }
-
-    /// Images of a list.
-    fn open_list(&self, list: &Path) -> Result<ImageFolderReader> {
-        if !self.pattern.is_empty() {
-            return Err(misplaced("pattern", "images", Format::List));
-        }
-        let mut options = self.folder_options();
-        if let Some(root) = &self.root {
-            options = options.root(root);
-        }
-        if let Some(header) = self.header {
-            options = options.header(header);
-        }
-        #[cfg(feature = "formats")]
-        {
-            options = options.delimiter(self.delimiter_of(Format::List, list)?);
-        }
-        options = options.guess_types(self.guess_types).quotes(!self.plain_quotes);
-        options.list(list)
-    }
-
-    fn folder_options(&self) -> FolderOptions {
-        let mut options = ImageFolderReader::options().text_labels(self.text_labels);
-        options = options.include(&self.include).exclude(&self.exclude);
-        options = options.allow_outside(self.allow_outside);
-        if let Some(labels) = &self.labels {
-            options = options.labels(Labels::file(labels));
-        }
-        match self.max_bytes {
-            Some(bytes) => options.max_bytes(bytes),
-            None => options,
-        }
+        Err(misplaced(option, formats, format.name()))
     }
 
     /// An option that says what happens to images.
@@ -429,11 +154,6 @@ impl ReadOptions {
 /// Whether this is a file, or is behind a URL, where there are no folders.
 fn is_file_or_url(path: &Path) -> bool {
     storage::is_url(path) || path.is_file()
-}
-
-fn misplaced(option: &'static str, formats: &str, format: Format) -> Error {
-    let message = format!("is for {formats}, but this is {format}");
-    Error::new(ErrorKind::Invalid, message).with_option(option)
 }
 
 /// Fails for options about images that would change nothing, or that this build does not have.
@@ -526,84 +246,4 @@ fn with_images(samples: Samples, options: &ReadOptions) -> Result<Samples> {
 #[cfg(not(feature = "images"))]
 fn with_images(samples: Samples, _: &ReadOptions) -> Result<Samples> {
     Ok(samples)
-}
-
-/// The input with the limit that was given.
-fn within<T>(input: T, max: Option<u64>, limit: fn(T, u64) -> T) -> T {
-    match max {
-        Some(max) => limit(input, max),
-        None => input,
-    }
-}
-
-/// The input whose keys are this field.
-fn with_key<'a, T>(input: T, key: Option<&'a str>, set: fn(T, &'a str) -> T) -> T {
-    match key {
-        Some(key) => set(input, key),
-        None => input,
-    }
-}
-
-/// One source after the other: in units, if all are.
-fn each(paths: &[PathBuf], open: impl Fn(&Path, KeyNames) -> Result<Samples>) -> Result<Samples> {
-    let names = KeyNames::of(paths);
-    let open = |(at, path): (usize, &PathBuf)| open(path, names.range(at..at + 1));
-    one_after_the_other(paths.iter().enumerate().map(open).collect::<Result<_>>()?)
-}
-
-fn one_after_the_other(mut all: Vec<Samples>) -> Result<Samples> {
-    if all.len() == 1 {
-        return Ok(all.remove(0));
-    }
-    if all.iter().any(|samples| matches!(samples, Samples::Stream(_))) {
-        let sources = all.into_iter().map(Samples::into_source).collect();
-        return Ok(Samples::Stream(Box::new(ChainedStreams::new(sources))));
-    }
-    let input = |samples| match samples {
-        Samples::Units(input) => Some(input),
-        Samples::Stream(_) => None,
-    };
-    Ok(Samples::units(Chained::new(all.into_iter().filter_map(input).collect())?))
-}
-
-/// Folders of MDS. Their shards have the same names in all of them.
-fn mds(paths: &[PathBuf]) -> Result<Vec<MdsReader>> {
-    let all = paths.iter().map(MdsReader::open).collect::<Result<Vec<_>>>()?;
-    let shards: Vec<PathBuf> = all.iter().flat_map(MdsReader::shard_paths).collect();
-    let (names, mut before) = (KeyNames::of(&shards), 0);
-    let called = all.into_iter().map(|mds| {
-        let shards = before..before + mds.units();
-        before = shards.end;
-        mds.called(names.range(shards))
-    });
-    Ok(called.collect())
-}
-
-fn only<'a>(paths: &'a [PathBuf], what: &str) -> Result<&'a Path> {
-    match paths {
-        [path] => Ok(path),
-        _ => {
-            let message = format!("expected {what} alone, found {} names", paths.len());
-            Err(Error::new(ErrorKind::Invalid, message))
-        }
-    }
-}
-
-/// Images and perhaps labels, in either order: labels have one dimension.
-fn mnist(paths: &[PathBuf], max_bytes: Option<u64>) -> Result<MnistReader> {
-    // The fourth byte of an idx file is its number of dimensions.
-    let is_labels = |path: &Path| format::head(path, 4).is_ok_and(|head| head.get(3) == Some(&1));
-    let options = within(MnistReader::options(), max_bytes, MnistOptions::max_bytes);
-    match paths {
-        [images] => options.open(images),
-        [labels, images] if is_labels(labels) && !is_labels(images) => {
-            options.labels(labels).open(images)
-        }
-        [images, labels] => options.labels(labels).open(images),
-        _ => {
-            let expected = "expected a file of images and one of labels";
-            let message = format!("{expected}, found {} names", paths.len());
-            Err(Error::new(ErrorKind::Invalid, message))
-        }
-    }
 }

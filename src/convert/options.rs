@@ -1,12 +1,11 @@
 //! The options of a [`Conversion`](super::Conversion), as they are stored in a plan: what is not set is
 //! left out.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use super::bad::BadInput;
 use super::format::Format;
+use super::read_options::ReadOptions;
 use super::split::{Split, is_default};
 
 /// What happens to a sample whose key was there before.
@@ -68,56 +67,6 @@ pub(super) struct Options {
     pub(super) lookup: Option<bool>,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) checksums: bool,
-}
-
-/// How sources are read.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct ReadOptions {
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) texts: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) guess_types: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) delimiter: Option<char>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) plain_quotes: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) plain_json: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) max_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) pattern: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) include: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) exclude: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) root: Option<PathBuf>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) allow_outside: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) header: Option<bool>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) labels: Option<PathBuf>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) text_labels: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) resize: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) upscale: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) image_format: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) quality: Option<u8>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) subsampling: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) verify_images: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) image_fields: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) max_pixels: Option<u64>,
 }
 
 /// What changes neither samples nor files, and so is no part of a plan.

@@ -59,6 +59,43 @@ pub trait SampleWriter: Send {
     fn finish(self: Box<Self>) -> Result<Vec<PathBuf>>;
 }
 
+/// Makes a [`SampleWriter`] of a writer with the same methods, whose output is one file or directory. Where its
+/// path is, and what was changed, are methods of a writer that are made here too.
+macro_rules! sample_writer {
+    ($writer:ident, |$this:ident| $path:expr, $changes:expr) => {
+        impl $writer {
+            /// Values that became something else so far, because the format has no exact form for them.
+            pub fn changes(&self) -> Vec<$crate::convert::ChangedValues> {
+                let $this = self;
+                $changes
+            }
+
+            /// The path of the output.
+            pub fn path(&self) -> &std::path::Path {
+                let $this = self;
+                $path
+            }
+        }
+
+        impl $crate::convert::SampleWriter for $writer {
+            fn write_packed(&mut self, packed: &[u8]) -> $crate::Result<()> {
+                $writer::write_packed(self, packed)
+            }
+
+            fn changes(&self) -> Vec<$crate::convert::ChangedValues> {
+                $writer::changes(self)
+            }
+
+            fn finish(self: Box<Self>) -> $crate::Result<Vec<std::path::PathBuf>> {
+                let path = self.path().to_path_buf();
+                $writer::finish(*self).map(|()| vec![path])
+            }
+        }
+    };
+}
+
+pub(super) use sample_writer;
+
 impl SampleWriter for Writer {
     fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         Writer::write_packed(self, packed)

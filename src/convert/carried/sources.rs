@@ -1,6 +1,6 @@
-//! What sources may hold that samples do not carry: one table for every format.
+//! What sources may hold that samples do not carry.
 //!
-//! [`Format::leaves_out`] is the table. A row is refused by an error, or counted as a [`Remark`] that
+//! [`Format::leaves_out`](crate::convert::Format::leaves_out) is the table of each format. A row is refused by an error, or counted as a [`Remark`] that
 //! the run reports at its end: nothing is left out or changed in silence. `docs/formats.md` prints
 //! the table, and a test has an input for each row.
 //!
@@ -13,10 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use Handling::{Refused, Remarked, RemarkedIfSkipped};
 use LeftOut as L;
 
-use super::super::format::Format;
 use super::super::monitor::counted_as;
 
 /// What a source may hold that its samples do not carry, or carry as something else.
@@ -279,151 +277,6 @@ impl fmt::Display for LeftOut {
         f.pad(self.words()[1])
     }
 }
-
-impl Format {
-    /// What a source of this format may hold that its samples do not carry, and what happens to it.
-    ///
-    /// Not in here: what describes files and not samples, such as times and owners of files, compression,
-    /// dictionaries of values, the number of bytes that an integer takes, and the order of columns.
-    ///
-    /// ```
-    /// use kiste::convert::{Format, Handling, LeftOut};
-    ///
-    /// let row = (LeftOut::AfterEnd, Handling::Remarked);
-    /// assert!(Format::Webdataset.leaves_out().contains(&row));
-    /// ```
-    pub fn leaves_out(self) -> &'static [(LeftOut, Handling)] {
-        match self {
-            Format::Images => IMAGES,
-            Format::List => LISTS,
-            Format::Jsonl => &[
-                (L::SameName, Refused),
-                (L::OtherEncoding, Refused),
-                (L::ReservedName, Refused),
-                (L::LargeNumber, Refused),
-                (L::PathValue, Remarked),
-            ],
-            Format::Csv => &[
-                (L::SameName, Refused),
-                (L::TextAfterQuote, Remarked),
-                (L::JoinedRows, Refused),
-                (L::OtherLength, Refused),
-                (L::OtherEncoding, Refused),
-                (L::PathValue, Remarked),
-            ],
-            Format::Tsv => &[
-                (L::SameName, Refused),
-                (L::TextAfterQuote, Remarked),
-                (L::LinesInQuotes, Remarked),
-                (L::JoinedRows, Refused),
-                (L::OtherLength, Refused),
-                (L::OtherEncoding, Refused),
-                (L::PathValue, Remarked),
-            ],
-            Format::Webdataset => &[
-                (L::PathValue, Remarked),
-                (L::AfterEnd, Remarked),
-                (L::NoEndMark, RemarkedIfSkipped),
-                (L::OutsideSamples, Remarked),
-                (L::SpecialFile, Refused),
-                (L::OtherShard, Refused),
-                (L::EmptyFile, Remarked),
-                (L::NoImage, Remarked),
-                (L::CutImage, Remarked),
-            ],
-            Format::Tfrecord => &[
-                (L::PathValue, Remarked),
-                (L::UnknownField, Remarked),
-                (L::ReplacedValue, Remarked),
-                (L::OtherRecord, Refused),
-                (L::AfterEnd, Refused),
-            ],
-            Format::Mds => &[
-                (L::RawImage, Remarked),
-                (L::Decimal, Remarked),
-                (L::Pickle, Refused),
-                (L::OtherType, Refused),
-                (L::UnlistedFile, Remarked),
-                (L::AfterEnd, Refused),
-                (L::EmptyFile, Remarked),
-                (L::NoImage, Remarked),
-                (L::CutImage, Remarked),
-            ],
-            Format::Mnist => &[(L::AfterEnd, Refused)],
-            Format::Cifar10 => &[(L::AfterEnd, Remarked), (L::PickleEntry, Remarked)],
-            Format::Cifar100 => {
-                &[(L::AfterEnd, Remarked), (L::PickleEntry, Remarked), (L::LabelNames, Remarked)]
-            }
-            Format::Npz => {
-                &[(L::Pickle, Refused), (L::OtherMember, Remarked), (L::AfterEnd, Refused)]
-            }
-            Format::Parquet => TABLES,
-            Format::Arrow => ARROW,
-            _ => &[],
-        }
-    }
-}
-
-/// What folders and archives of images may hold.
-const IMAGES: &[(LeftOut, Handling)] = &[
-    (L::EmptyFile, Remarked),
-    (L::NoImage, Remarked),
-    (L::CutImage, Remarked),
-    (L::SplitLabel, Remarked),
-    (L::EmptyLabel, Remarked),
-    (L::NumberLabel, Remarked),
-    (L::AlikeLabel, Remarked),
-    (L::BackslashName, Remarked),
-];
-const LISTS: &[(LeftOut, Handling)] = &[
-    (L::SameName, Refused),
-    (L::TextAfterQuote, Remarked),
-    (L::LinesInQuotes, Remarked),
-    (L::JoinedRows, Refused),
-    (L::OtherLength, Refused),
-    (L::OtherEncoding, Refused),
-    (L::EmptyFile, Remarked),
-    (L::NoImage, Remarked),
-    (L::CutImage, Remarked),
-    (L::NumberLabel, Remarked),
-    (L::AlikeLabel, Remarked),
-];
-
-/// What tables with typed columns may hold.
-const TABLES: &[(LeftOut, Handling)] = &[
-    (L::Decimal, Remarked),
-    (L::TimeZone, Remarked),
-    (L::TimeOfDay, Remarked),
-    (L::ExtensionType, Remarked),
-    (L::LabelNames, Remarked),
-    (L::NoLabel, Remarked),
-    (L::Metadata, Remarked),
-    (L::SameName, Refused),
-    (L::OtherType, Refused),
-    (L::EmptyFile, Remarked),
-    (L::NoImage, Remarked),
-    (L::CutImage, Remarked),
-    (L::PathValue, Remarked),
-];
-/// The same of Arrow, whose files are streams and come in folders.
-const ARROW: &[(LeftOut, Handling)] = &[
-    TABLES[0],
-    TABLES[1],
-    TABLES[2],
-    TABLES[3],
-    TABLES[4],
-    TABLES[5],
-    TABLES[6],
-    TABLES[7],
-    TABLES[8],
-    TABLES[9],
-    TABLES[10],
-    TABLES[11],
-    (L::AfterEnd, Remarked),
-    (L::UnlistedFile, Remarked),
-    (L::Indices, Refused),
-    (L::PathValue, Remarked),
-];
 
 /// What a conversion left out or changed while it read, counted by kind and field.
 ///

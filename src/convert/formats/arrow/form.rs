@@ -6,10 +6,14 @@ use arrow_schema::{DataType, Field, Schema};
 use serde_json::{Map, Value as Json, json};
 
 use super::lacks::{self, Lacks};
-use super::{FEATURES, NOTE};
 use crate::convert::carried::LeftOut;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::sample::KEY;
+
+/// The key of the note about the forms of columns, in the metadata of a schema.
+pub(super) const NOTE: &str = "kiste";
+/// Where Hugging Face `datasets` keeps its features.
+pub(super) const FEATURES: &str = "huggingface";
 
 /// The name of the key in WebDataset and others.
 const OTHER_KEY: &str = "__key__";

@@ -9,17 +9,18 @@ use arrow_ipc::MessageHeader;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::DataType;
 
+use super::decoder::{Flaw, guarded};
 use super::folder::expand_folders;
 use super::form::Plan;
 use super::lacks::{Lacks, note_batch};
-use super::limits::{MAX_BYTES, MAX_METADATA, check_message};
+use super::limits::{MAX_METADATA, check_message};
 use super::parquet_read::emit_batch;
 use super::rows::{Files, Flaws, Rows};
-use super::{Flaw, guarded};
-use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
-use crate::convert::formats::ranges::{Begin, Ranges, end_of_walk};
+use crate::convert::carried::{LeftOut, RemarkLog};
+use crate::convert::formats::files::{InputFiles, MAX_BYTES, options_of_files, units_are_ranges};
+use crate::convert::formats::ranges::{Begin, end_of_walk};
 use crate::convert::input::{Emit, Input};
-use crate::convert::names::{self, KeyNames};
+use crate::convert::names;
 use crate::convert::source_file::{SourceFile, open_regular};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
@@ -60,26 +61,28 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 #[derive(Debug, Clone)]
 pub struct ArrowIpcReader {
     labels: Option<Vec<String>>,
-    key: Option<String>,
-    own_keys: bool,
-    max_bytes: u64,
-    outside: bool,
-    ranges: Ranges,
-    remarks: RemarkLog,
-    names: KeyNames,
+    files: InputFiles,
 }
 
 impl ArrowIpcReader {
-    /// Opens a file, all that a name with braces such as `{000..123}` stands for, or
-    /// the files of a folder whose names end in `.arrow`, in natural order. Their schemas are read.
-    ///
-    /// # Errors
-    ///
-    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist, and
-    /// [`Invalid`](ErrorKind::Invalid) if they differ in labels, or if `state.json` names a file that is not
-    /// in its folder.
-    pub fn open(path: impl AsRef<Path>) -> Result<ArrowIpcReader> {
-        ArrowIpcReader::open_all([path])
+    options_of_files! {
+        /// Opens a file, all that a name with braces such as `{000..123}` stands for, or the files of a folder whose
+        /// names end in `.arrow`, in natural order. Their schemas are read.
+        ///
+        /// # Errors
+        ///
+        /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist, and
+        /// [`Invalid`](ErrorKind::Invalid) if they differ in labels, or if `state.json` names a file that is not
+        /// in its folder.
+        open,
+        /// Takes keys from this field: strings, bytes in UTF-8, or integers.
+        key,
+        /// Refuses batches with more bytes than this once they are decompressed. Default: 1 GiB.
+        max_bytes,
+        /// Whether an image that a row has only the path of may be outside of the folder. Default: no.
+        allow_outside,
+        /// The size of a unit in bytes. Default: 4 MiB.
+        unit_bytes,
     }
 
     /// Opens several files or folders, which are read in this order.
@@ -114,66 +117,31 @@ impl ArrowIpcReader {
             }
         }
         let labels = first.and_then(|plan| plan.labels);
-        let (names, ranges) = (KeyNames::of(&files), Ranges::new(files));
-        let (key, own_keys, max_bytes) = (None, true, MAX_BYTES);
-        Ok(ArrowIpcReader { labels, key, own_keys, max_bytes, outside, ranges, remarks, names })
-    }
-
-    /// Whether a column `key` or `__key__` has the keys. Else it is a field like others. Default: yes.
-    pub(in crate::convert) fn own_keys(mut self, yes: bool) -> Self {
-        self.own_keys = yes;
-        self
-    }
-
-    /// Takes keys from this field: strings, bytes in UTF-8, or integers.
-    pub fn key(mut self, name: impl Into<String>) -> Self {
-        self.key = Some(name.into());
-        self
-    }
-
-    /// Refuses batches with more bytes than this once they are decompressed. Default: 1 GiB.
-    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
-        self.max_bytes = max_bytes;
-        self
-    }
-
-    /// Whether an image that a row has only the path of may be outside of the folder. Default: no.
-    pub fn allow_outside(mut self, yes: bool) -> Self {
-        self.outside = yes;
-        self.ranges.forget();
-        self
-    }
-
-    /// The size of a unit in bytes. Default: 4 MiB.
-    pub fn unit_bytes(mut self, bytes: u64) -> Self {
-        self.ranges.set_unit(bytes);
-        self
+        Ok(ArrowIpcReader { labels, files: InputFiles::of(files, remarks) }.allow_outside(outside))
     }
 }
 
 impl Input for ArrowIpcReader {
-    fn units(&self) -> usize {
-        self.ranges.len()
-    }
+    units_are_ranges!();
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let walk =
-            |file: usize, from, to| walk(&self.ranges.paths()[file], self.max_bytes, from, to);
-        let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
-        let path = &self.ranges.paths()[range.file];
-        let mut batches = Batches::open(path, self.max_bytes)?;
+            |file: usize, from, to| walk(self.files.path(file), self.files.max_bytes, from, to);
+        let Some(range) = self.files.ranges.range(unit, walk)? else { return Ok(()) };
+        let path = self.files.path(range.file);
+        let mut batches = Batches::open(path, self.files.max_bytes)?;
         batches.go_to(range.begin)?;
         batches.will_read(range.end);
         let mut plan = batches.plan.clone();
-        plan.key = plan.key.filter(|_| self.own_keys);
-        let stem = self.names.name(range.file, path)?;
-        let files = Files::next_to(path, self.outside, self.max_bytes);
-        let flaws = Flaws { table: path, unit, remarks: &self.remarks };
-        let key = self.key.as_deref();
+        plan.key = plan.key.filter(|_| self.files.own_keys);
+        let stem = self.files.name(range.file)?;
+        let files = Files::next_to(path, self.files.outside, self.files.max_bytes);
+        let flaws = Flaws { table: path, unit, remarks: &self.files.remarks };
+        let key = self.files.key.as_deref();
         let rows = Rows { plan: &plan, key, unread: &[], stem, files, flaws };
         let mut number = range.begin.number;
         let mut note = |kind, name: &str, count, place: &dyn Fn() -> String| {
-            self.remarks.note(unit, kind, Some(name), count, place);
+            self.files.remarks.note(unit, kind, Some(name), count, place);
         };
         while let Some(batch) = batches.next(range.end)? {
             note_batch(path, &plan.columns, &batch, number, &mut note);
@@ -182,24 +150,8 @@ impl Input for ArrowIpcReader {
         }
         let (rest, at) = (batches.rest()?, batches.position);
         let place = || format!("{}, byte {at}", path.display());
-        self.remarks.note(unit, LeftOut::AfterEnd, None, rest, place);
+        self.files.remarks.note(unit, LeftOut::AfterEnd, None, rest, place);
         Ok(())
-    }
-
-    fn path(&self, unit: usize) -> Option<&Path> {
-        self.ranges.path(unit)
-    }
-
-    fn shard(&self, unit: usize) -> Option<&str> {
-        self.names.get(self.ranges.file(unit))
-    }
-
-    fn bytes(&self, unit: usize) -> Option<u64> {
-        self.ranges.bytes(unit)
-    }
-
-    fn remarks(&self, unit: usize) -> Remarks {
-        self.remarks.take(unit)
     }
 
     fn label_names(&self) -> Option<&[String]> {

@@ -6,8 +6,8 @@ use arrow_ipc::writer::FileWriter;
 use arrow_schema::ArrowError;
 
 use super::table::Table;
-use crate::convert::carried::ChangedValues;
 use crate::convert::formats::new_file::NewFile;
+use crate::convert::writer::sample_writer;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Writes samples to a file of Arrow IPC, which is also Feather, version 2. Feature `parquet`.
@@ -53,16 +53,6 @@ impl ArrowIpcWriter {
         }
     }
 
-    /// Values that became something else so far, because the format has no exact form for them.
-    pub fn changes(&self) -> Vec<ChangedValues> {
-        self.table.changes()
-    }
-
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Makes the file durable and gives it its name.
     pub fn finish(mut self) -> Result<()> {
         self.write_batch()?;
@@ -84,6 +74,8 @@ impl ArrowIpcWriter {
         }
     }
 }
+
+sample_writer!(ArrowIpcWriter, |writer| &writer.path, writer.table.changes());
 
 fn blame(path: &Path, error: ArrowError) -> Error {
     match error {

@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, Schema};
 use serde_json::Value as Json;
 
 use super::form::{ARRAY_TYPE, Column, EXTENSION, EXTENSION_DETAIL, Form, array_shape};
-use super::{FEATURES, NOTE};
+use super::form::{FEATURES, NOTE};
 use crate::convert::carried::{LeftOut, RemarkLog};
 use crate::convert::sample::stored_name;
 

@@ -13,9 +13,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::parquet::{TAIL, check_footer, parse_page_header, parse_tail};
 
-/// Default for the decompressed bytes of a Parquet page or an Arrow batch.
-pub(super) const MAX_BYTES: u64 = 1 << 30;
-
 /// The most bytes of a Parquet footer, or of the metadata of an Arrow batch.
 pub(super) const MAX_METADATA: u64 = 256 << 20;
 

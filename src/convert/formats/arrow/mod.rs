@@ -16,71 +16,156 @@
 //! ever fetched: an image that a row has only the path of is read if it is below the folder of the
 //! table, and an error otherwise.
 
+#[cfg(feature = "parquet")]
+mod decoder;
+#[cfg(feature = "parquet")]
 mod folder;
+#[cfg(feature = "parquet")]
 mod form;
+#[cfg(feature = "parquet")]
 mod lacks;
+#[cfg(feature = "parquet")]
 mod limits;
+#[cfg(feature = "parquet")]
 mod rows;
+#[cfg(feature = "parquet")]
 mod kinds;
+#[cfg(feature = "parquet")]
 mod columns;
+#[cfg(feature = "parquet")]
 mod table;
+#[cfg(feature = "parquet")]
 mod parquet_read;
+#[cfg(feature = "parquet")]
 mod parquet_write;
+#[cfg(feature = "parquet")]
 mod ipc_read;
+#[cfg(feature = "parquet")]
 mod ipc_write;
 
-use std::path::Path;
+#[cfg(feature = "parquet")]
+pub use {
+    ipc_read::ArrowIpcReader, ipc_write::ArrowIpcWriter, parquet_read::ParquetReader,
+    parquet_write::ParquetWriter,
+};
 
-use arrow_schema::ArrowError;
+use crate::convert::carried::{
+    Carried, Handling as H, LeftOut as L, NumberKind as N, ValueKind as V, ValuePlace,
+};
+use crate::convert::formats::def::{FormatDef, Keys, Output, READ};
+#[cfg(feature = "parquet")]
+use crate::convert::samples::Samples;
 
-pub use ipc_read::ArrowIpcReader;
-pub use ipc_write::ArrowIpcWriter;
-pub use parquet_read::ParquetReader;
-pub use parquet_write::ParquetWriter;
+/// The field of the numbers whose names are in `NAME.labels`.
+#[cfg(feature = "parquet")]
+const LABEL: &str = "label";
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::guard;
+pub(in crate::convert) static PARQUET: FormatDef = FormatDef {
+    name: "parquet",
+    title: "Parquet",
+    begins: |file| file.head.starts_with(b"PAR1"),
+    never_empty: &[".parquet"],
+    shard: Some("parquet"),
+    leaves_out: TABLES,
+    #[cfg(feature = "parquet")]
+    open: |sources| {
+        let table = ParquetReader::open_all(sources.paths)?.asked(sources);
+        Ok(Samples::units(table.unless_dropped(|name| !(sources.keeps)(name))))
+    },
+    endings: &["parquet"],
+    not_endings: &[("pq", "the name of Parquet ends in .parquet")],
+    #[cfg(feature = "parquet")]
+    create: |path, labels| {
+        Ok(Box::new(ParquetWriter::create(path)?.labels(LABEL, labels.unwrap_or_default())))
+    },
+    ..TABLE
+};
 
-/// The key of the note about the forms of columns, in the metadata of a schema.
-const NOTE: &str = "kiste";
-/// Where Hugging Face `datasets` keeps its features.
-const FEATURES: &str = "huggingface";
+pub(in crate::convert) static ARROW: FormatDef = FormatDef {
+    name: "arrow",
+    title: "Arrow IPC",
+    // A stream has no magic: it starts with a continuation marker and the length of its schema.
+    begins: |file| {
+        let is_stream = || file.name.ends_with(".arrow") && file.head.starts_with(&[0xff; 4]);
+        file.head.starts_with(b"ARROW1") || is_stream()
+    },
+    never_empty: &[".arrow", ".feather"],
+    shard: Some("arrow"),
+    leaves_out: STREAMS,
+    #[cfg(feature = "parquet")]
+    open: |sources| {
+        let outside = sources.read.allow_outside;
+        let table = ArrowIpcReader::open_from(sources.paths, outside)?.asked(sources);
+        Ok(Samples::units(table))
+    },
+    endings: &["arrow", "feather"],
+    #[cfg(feature = "parquet")]
+    create: |path, labels| {
+        Ok(Box::new(ArrowIpcWriter::create(path)?.labels(LABEL, labels.unwrap_or_default())))
+    },
+    ..TABLE
+};
 
-/// Runs a third-party decoder on untrusted bytes. What it worked on must not be used again if it
-/// panics.
-fn guarded<T, E: Into<Flaw>>(path: &Path, run: impl FnOnce() -> Result<T, E>) -> Result<T> {
-    match guard::guarded(run) {
-        Some(result) => result.map_err(|flaw| flaw.into().at(path)),
-        None => {
-            let message = "its parts contradict each other, and the decoder gave up";
-            Err(Error::new(ErrorKind::Damaged, message).at(path))
-        }
-    }
-}
+/// What both have in common.
+const TABLE: FormatDef = FormatDef {
+    feature: Some("parquet"),
+    keys: Keys::Column,
+    output: Output::File,
+    keeps_labels: true,
+    carries,
+    ..READ
+};
 
-/// The error of a decoder.
-struct Flaw {
-    unsupported: bool,
-    message: String,
-}
+/// What tables with typed columns may hold.
+const TABLES: &[(L, H)] = &[
+    (L::Decimal, H::Remarked),
+    (L::TimeZone, H::Remarked),
+    (L::TimeOfDay, H::Remarked),
+    (L::ExtensionType, H::Remarked),
+    (L::LabelNames, H::Remarked),
+    (L::NoLabel, H::Remarked),
+    (L::Metadata, H::Remarked),
+    (L::SameName, H::Refused),
+    (L::OtherType, H::Refused),
+    (L::EmptyFile, H::Remarked),
+    (L::NoImage, H::Remarked),
+    (L::CutImage, H::Remarked),
+    (L::PathValue, H::Remarked),
+];
+/// The same of Arrow, whose files are streams and come in folders.
+const STREAMS: &[(L, H)] = &[
+    TABLES[0],
+    TABLES[1],
+    TABLES[2],
+    TABLES[3],
+    TABLES[4],
+    TABLES[5],
+    TABLES[6],
+    TABLES[7],
+    TABLES[8],
+    TABLES[9],
+    TABLES[10],
+    TABLES[11],
+    (L::AfterEnd, H::Remarked),
+    (L::UnlistedFile, H::Remarked),
+    (L::Indices, H::Refused),
+    (L::PathValue, H::Remarked),
+];
 
-impl Flaw {
-    fn at(self, path: &Path) -> Error {
-        let kind = if self.unsupported { ErrorKind::Unsupported } else { ErrorKind::Damaged };
-        Error::new(kind, self.message).at(path)
-    }
-}
-
-impl From<ArrowError> for Flaw {
-    fn from(error: ArrowError) -> Flaw {
-        let unsupported = matches!(error, ArrowError::NotYetImplemented(_));
-        Flaw { unsupported, message: error.to_string() }
-    }
-}
-
-impl From<::parquet::errors::ParquetError> for Flaw {
-    fn from(error: ::parquet::errors::ParquetError) -> Flaw {
-        let unsupported = matches!(error, ::parquet::errors::ParquetError::NYI(_));
-        Flaw { unsupported, message: error.to_string() }
+pub(super) fn carries(kind: V, _: ValuePlace) -> Carried {
+    match kind {
+        V::Complex => Carried::Refused("numbers without an imaginary part"),
+        V::Timestamp | V::Extension => Carried::Refused("a value that a column can have"),
+        V::MixedList => Carried::Refused("a list of values of one type"),
+        V::MapOfOtherKeys => Carried::Refused("maps whose keys are strings"),
+        V::Scalar(number) | V::Array(number, _) => match number {
+            N::Bool | N::Int | N::Int64 | N::LargeInt => Carried::Exact,
+            N::Half | N::Single | N::Double | N::HugeDouble | N::Time | N::Date => Carried::Exact,
+            _ => Carried::Refused(
+                "numbers in little-endian order, or times in days, seconds or thousandths, \
+                 millionths or billionths of seconds",
+            ),
+        },
+        _ => Carried::Exact,
     }
 }

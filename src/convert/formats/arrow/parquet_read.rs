@@ -11,15 +11,16 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 
+use super::decoder::{Flaw, guarded};
 use super::folder::expand_folders;
 use super::form::Plan;
 use super::lacks::{Lacks, note_batch};
-use super::limits::{MAX_BYTES, check_pages, check_parquet, chunk_range, footer_range};
+use super::limits::{check_pages, check_parquet, chunk_range, footer_range};
 use super::rows::{Files, Flaws, Rows, path_field};
-use super::{Flaw, guarded};
 use crate::convert::carried::{RemarkLog, Remarks};
+use crate::convert::formats::files::{InputFiles, options_of_files};
 use crate::convert::input::{Emit, Input};
-use crate::convert::names::{self, KeyNames};
+use crate::convert::names;
 use crate::convert::partial::Partial;
 use crate::convert::sample::stored_name;
 use crate::error::{Error, ErrorKind, Result};
@@ -72,18 +73,14 @@ const ROWS: usize = 256;
 #[must_use]
 #[derive(Debug, Clone)]
 pub struct ParquetReader {
-    files: Vec<Table>,
-    names: KeyNames,
+    files: InputFiles,
+    tables: Vec<Table>,
     /// The row groups of all files: which file, which group in it, and the number of its first row.
     groups: Vec<(usize, usize, u64)>,
     labels: Option<Vec<String>>,
     without: Vec<String>,
     /// Columns that the conversion drops anyway: their fields are nil.
     unread: Vec<String>,
-    key: Option<String>,
-    max_bytes: u64,
-    remarks: RemarkLog,
-    outside: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -94,16 +91,21 @@ struct Table {
 }
 
 impl ParquetReader {
-    /// Opens a file, all that a name with braces such as `{000..123}` stands for, or
-    /// the files of a folder whose names end in `.parquet`, in natural order. Their footers are
-    /// read.
-    ///
-    /// # Errors
-    ///
-    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist, and
-    /// [`Invalid`](ErrorKind::Invalid) if they differ in labels.
-    pub fn open(path: impl AsRef<Path>) -> Result<ParquetReader> {
-        ParquetReader::open_all([path])
+    options_of_files! {
+        /// Opens a file, all that a name with braces such as `{000..123}` stands for, or the files of a folder whose
+        /// names end in `.parquet`, in natural order. Their footers are read.
+        ///
+        /// # Errors
+        ///
+        /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist, and
+        /// [`Invalid`](ErrorKind::Invalid) if they differ in labels.
+        open,
+        /// Takes keys from this field: strings, bytes in UTF-8, or integers.
+        key,
+        /// Refuses pages with more bytes than this once they are decompressed. Default: 1 GiB.
+        max_bytes,
+        /// Whether an image that a row has only the path of may be outside of the folder. Default: no.
+        allow_outside,
     }
 
     /// Opens several files or folders, which are read in this order.
@@ -130,19 +132,9 @@ impl ParquetReader {
             }
         }
         let labels = tables.iter().find_map(|table| table.plan.labels.clone());
-        let paths: Vec<&Path> = tables.iter().map(|table| &*table.path).collect();
-        Ok(ParquetReader {
-            names: KeyNames::of(&paths),
-            files: tables,
-            groups,
-            labels,
-            without: Vec::new(),
-            unread: Vec::new(),
-            key: None,
-            max_bytes: MAX_BYTES,
-            remarks,
-            outside: false,
-        })
+        let paths = tables.iter().map(|table| table.path.clone()).collect();
+        let (files, without, unread) = (InputFiles::of(paths, remarks), Vec::new(), Vec::new());
+        Ok(ParquetReader { files, tables, groups, labels, without, unread })
     }
 
     /// Leaves these columns out; they are not even read.
@@ -154,7 +146,7 @@ impl ParquetReader {
     /// Does not read columns that the conversion drops anyway: their fields are nil.
     pub(in crate::convert) fn unless_dropped(mut self, drops: impl Fn(&str) -> bool) -> Self {
         let mut unread = Vec::new();
-        for column in self.files.iter().flat_map(|table| &table.plan.columns) {
+        for column in self.tables.iter().flat_map(|table| &table.plan.columns) {
             let has_path = column.slot.form.is_file();
             let keeps_path = || has_path && !drops(&path_field(&column.name));
             if drops(stored_name(&column.name)) && !keeps_path() {
@@ -167,9 +159,14 @@ impl ParquetReader {
         self
     }
 
+    /// The column that has the keys.
+    fn key_of(&self, plan: &Plan) -> Option<usize> {
+        plan.key.filter(|_| self.files.own_keys)
+    }
+
     /// Whether a column of a file is not read.
     fn is_unread(&self, plan: &Plan, at: usize) -> bool {
-        plan.key != Some(at) && self.unread.binary_search(&plan.columns[at].name).is_ok()
+        self.key_of(plan) != Some(at) && self.unread.binary_search(&plan.columns[at].name).is_ok()
     }
 
     /// The fields of the columns that are not read.
@@ -189,31 +186,6 @@ impl ParquetReader {
         fields
     }
 
-    /// Whether a column `key` or `__key__` has the keys. Else it is a field like others. Default: yes.
-    pub(in crate::convert) fn own_keys(mut self, yes: bool) -> Self {
-        let others = self.files.iter_mut().filter(|_| !yes);
-        others.for_each(|table| table.plan.key = None);
-        self
-    }
-
-    /// Takes keys from this field: strings, bytes in UTF-8, or integers.
-    pub fn key(mut self, name: impl Into<String>) -> Self {
-        self.key = Some(name.into());
-        self
-    }
-
-    /// Refuses pages with more bytes than this once they are decompressed. Default: 1 GiB.
-    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
-        self.max_bytes = max_bytes;
-        self
-    }
-
-    /// Whether an image that a row has only the path of may be outside of the folder. Default: no.
-    pub fn allow_outside(mut self, yes: bool) -> Self {
-        self.outside = yes;
-        self
-    }
-
     /// The plan without the columns that are left out, and the indices of the others.
     fn chosen(&self, plan: &Plan) -> (Plan, Vec<usize>) {
         let kept = |at: &usize| {
@@ -221,7 +193,7 @@ impl ParquetReader {
         };
         let indices: Vec<usize> = (0..plan.columns.len()).filter(kept).collect();
         let columns = indices.iter().map(|&at| plan.columns[at].clone()).collect();
-        let key = plan.key.and_then(|key| indices.iter().position(|&at| at == key));
+        let key = self.key_of(plan).and_then(|key| indices.iter().position(|&at| at == key));
         (Plan { columns, key, labels: None, lacks: Lacks::default() }, indices)
     }
 
@@ -239,7 +211,7 @@ impl ParquetReader {
         let ranges: Vec<_> = chunks.iter().map(|(_, range)| range.clone()).collect();
         file.fetch(&ranges)?;
         for (chunk, range) in chunks {
-            check_pages(path, file.file(), chunk, range, self.max_bytes)?;
+            check_pages(path, file.file(), chunk, range, self.files.max_bytes)?;
         }
         Ok(file)
     }
@@ -305,7 +277,7 @@ impl Input for ParquetReader {
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let (number, group, first) = self.groups[unit];
-        let table = &self.files[number];
+        let table = &self.tables[number];
         let path = &table.path;
         let expected = table.metadata.metadata().row_group(group).num_rows();
         // Some writers leave out the pages of an empty row group, but not their positions.
@@ -314,13 +286,13 @@ impl Input for ParquetReader {
         }
         let (plan, indices) = self.chosen(&table.plan);
         let (file, _scratch) = self.open_group(table, group, &indices)?.into_file();
-        let stem = self.names.name(number, path)?;
-        let files = Files::next_to(path, self.outside, self.max_bytes);
-        let (key, unread) = (self.key.as_deref(), &self.unread_fields(&table.plan)[..]);
-        let flaws = Flaws { table: path, unit, remarks: &self.remarks };
+        let stem = self.files.name(number)?;
+        let files = Files::next_to(path, self.files.outside, self.files.max_bytes);
+        let (key, unread) = (self.files.key.as_deref(), &self.unread_fields(&table.plan)[..]);
+        let flaws = Flaws { table: path, unit, remarks: &self.files.remarks };
         let rows = Rows { plan: &plan, key, unread, stem, files, flaws };
         let mut note = |kind, name: &str, count, place: &dyn Fn() -> String| {
-            self.remarks.note(unit, kind, Some(name), count, place);
+            self.files.remarks.note(unit, kind, Some(name), count, place);
         };
         let mut batches = guarded(path, || {
             let builder =
@@ -345,28 +317,28 @@ impl Input for ParquetReader {
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
-        self.groups.get(unit).map(|&(file, _, _)| self.files[file].path.as_path())
+        self.groups.get(unit).map(|&(file, _, _)| self.tables[file].path.as_path())
     }
 
     fn shard(&self, unit: usize) -> Option<&str> {
-        self.groups.get(unit).and_then(|&(file, _, _)| self.names.get(file))
+        self.groups.get(unit).and_then(|&(file, _, _)| self.files.names.get(file))
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {
         let &(file, group, _) = self.groups.get(unit)?;
-        let group = self.files[file].metadata.metadata().row_group(group);
+        let group = self.tables[file].metadata.metadata().row_group(group);
         u64::try_from(group.compressed_size()).ok()
     }
 
     fn remarks(&self, unit: usize) -> Remarks {
-        self.remarks.take(unit)
+        self.files.remarks.take(unit)
     }
 
     fn len_hint(&self) -> Option<u64> {
         let rows = |table: &Table| {
             u64::try_from(table.metadata.metadata().file_metadata().num_rows()).ok()
         };
-        self.files.iter().try_fold(0u64, |sum, table| sum.checked_add(rows(table)?))
+        self.tables.iter().try_fold(0u64, |sum, table| sum.checked_add(rows(table)?))
     }
 
     fn label_names(&self) -> Option<&[String]> {

@@ -13,8 +13,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::schema::types::ColumnPath;
 
 use super::table::Table;
-use crate::convert::carried::ChangedValues;
 use crate::convert::formats::new_file::NewFile;
+use crate::convert::writer::sample_writer;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Default for the compressed bytes of a row group.
@@ -99,16 +99,6 @@ impl ParquetWriter {
         }
     }
 
-    /// Values that became something else so far, because the format has no exact form for them.
-    pub fn changes(&self) -> Vec<ChangedValues> {
-        self.table.changes()
-    }
-
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Makes the file durable and gives it its name.
     pub fn finish(mut self) -> Result<()> {
         self.write_batch()?;
@@ -133,6 +123,8 @@ impl ParquetWriter {
         Ok(())
     }
 }
+
+sample_writer!(ParquetWriter, |writer| &writer.path, writer.table.changes());
 
 fn properties(schema: &Arc<Schema>, table: &Table) -> Result<WriterProperties, ParquetError> {
     // For readers that ignore the Arrow schema.

@@ -664,7 +664,7 @@ mod tests {
     use arrow_schema::{Field as Column, Schema};
 
     use super::*;
-    use crate::convert::formats::arrow::FEATURES;
+    use crate::convert::formats::arrow::form::FEATURES;
     use crate::convert::formats::arrow::kinds::file_fields;
     use crate::format::msgpack;
 

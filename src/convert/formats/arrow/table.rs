@@ -6,12 +6,11 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, Field, Schema};
 use serde_json::json;
 
+use super::carries;
 use super::columns::{Column, NullMeanings, append_map};
-use super::form::note;
+use super::form::{FEATURES, NOTE, note};
 use super::kinds::{Entry, Type, merge_entries};
-use super::{FEATURES, NOTE};
 use crate::convert::carried::{self, ChangedValues, Changes, ValueKind};
-use crate::convert::format::Format;
 use crate::convert::formats::find::{Distinct, Finder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, sample};
@@ -62,8 +61,7 @@ impl Table {
             return Err(Error::new(ErrorKind::Limit, message).with_key(key));
         }
         let found = entries_of(packed)?.map_err(at)?;
-        // Parquet and Arrow carry the same values.
-        let changes = carried::check(Format::Parquet, packed)?;
+        let changes = carried::check(carries, packed)?;
         match (&self.entries, &self.schema) {
             (None, _) => self.entries = Some(found),
             (Some(known), None) => match merge_entries(known, &found) {

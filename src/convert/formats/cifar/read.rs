@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
+use crate::convert::formats::files::{InputFiles, options_of_files};
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input, file_size};
-use crate::convert::names::{self, KeyNames};
+use crate::convert::names;
 use crate::convert::sample::{Field, Fields, pack};
 use crate::convert::source_file::{forget_versions, size_of};
 use crate::error::{Error, ErrorKind, Result};
@@ -19,9 +20,6 @@ use crate::value::{DType, NdArray};
 const SHAPE: [usize; 3] = [3, 32, 32];
 /// Bytes of an image: 32 rows of 32 columns of red, then green, then blue.
 pub(crate) const IMAGE: usize = 3 * 32 * 32;
-
-/// Default for the bytes of a file. The largest real one has 155 MB.
-const MAX_BYTES: u64 = 1 << 30;
 
 /// What the names of the coarse labels are called, for which a dataset has no place.
 const COARSE_NAMES: &str = "coarse_label_names";
@@ -76,17 +74,19 @@ impl CifarLabels {
 #[must_use]
 #[derive(Debug, Clone)]
 pub struct CifarReader {
-    files: Vec<PathBuf>,
-    key_names: KeyNames,
+    files: InputFiles,
     /// The labels of an image: their names in pickles and in samples, in the order of the bytes.
     labels: &'static [(&'static str, &'static str)],
     /// The names of the labels, if they are next to the first file.
     names: Option<Vec<String>>,
-    max_bytes: u64,
-    remarks: RemarkLog,
 }
 
 impl CifarReader {
+    options_of_files! {
+        /// Refuses files with more bytes than this once they are decompressed. Default: 1 GiB.
+        max_bytes,
+    }
+
     /// Opens a file of either version, or all that a name with
     /// braces such as `{000..123}` stands for: `data_batch_{1..5}`, `test_batch.bin`.
     ///
@@ -128,19 +128,13 @@ impl CifarReader {
                 Err(error) => return Err(Error::io(path, error)),
             }
         }
-        let (key_names, labels) = (KeyNames::of(&files), labels.fields());
-        Ok(CifarReader { files, key_names, labels, names, max_bytes: MAX_BYTES, remarks })
-    }
-
-    /// Refuses files with more bytes than this once they are decompressed. Default: 1 GiB.
-    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
-        self.max_bytes = max_bytes;
-        self
+        let files = InputFiles::of(files, remarks);
+        Ok(CifarReader { files, labels: labels.fields(), names })
     }
 
     fn pickled(&self, unit: usize, bytes: &[u8], emit: &mut Emit<'_>) -> Result<()> {
-        let (path, pickle) = (&self.files[unit], Pickle::parse(bytes)?);
-        let stem = self.key_names.name(unit, path)?;
+        let pickle = Pickle::parse(bytes)?;
+        let stem = self.files.name(unit)?;
         let pickled: Vec<&str> = self.labels.iter().map(|(pickled, _)| *pickled).collect();
         let batch = Batch::of(&pickle, &pickled)?;
         self.remark_on(unit, &pickle, bytes.len());
@@ -159,10 +153,10 @@ impl CifarReader {
 
     /// Notes what a pickle has beyond images, labels and names of files.
     fn remark_on(&self, unit: usize, pickle: &Pickle<'_>, len: usize) {
-        let path = self.files[unit].display();
+        let path = self.files.path(unit).display();
         let rest = (len - pickle.end()) as u64;
         let place = || format!("{path}, byte {}", pickle.end());
-        self.remarks.note(unit, LeftOut::AfterEnd, None, rest, place);
+        self.files.remarks.note(unit, LeftOut::AfterEnd, None, rest, place);
         // What the file is called is in all files of the data set.
         let known = ["data", "filenames", "batch_label"];
         let is_known = |name: &Option<&str>| {
@@ -171,7 +165,7 @@ impl CifarReader {
         };
         for name in pickle.root().names().filter(|name| !is_known(name)) {
             let place = || format!("{path}, {:?}", name.unwrap_or("another key"));
-            self.remarks.note(unit, LeftOut::PickleEntry, None, 1, place);
+            self.files.remarks.note(unit, LeftOut::PickleEntry, None, 1, place);
         }
     }
 
@@ -268,13 +262,13 @@ fn image_fields(image: &[u8]) -> Result<Fields<'_>> {
 
 impl Input for CifarReader {
     fn units(&self) -> usize {
-        self.files.len()
+        self.files.ranges.paths().len()
     }
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        let path = &self.files[unit];
-        let stem = self.key_names.name(unit, path)?;
-        let bytes = rows::read_file(path, self.max_bytes)?;
+        let path = self.files.path(unit);
+        let stem = self.files.name(unit)?;
+        let bytes = rows::read_file(path, self.files.max_bytes)?;
         // A pickle begins with its protocol, and no label is as large as its first byte.
         let result = match bytes[..] {
             [0x80, 2..=5, ..] => self.pickled(unit, &bytes, emit),
@@ -284,11 +278,11 @@ impl Input for CifarReader {
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
-        self.files.get(unit).map(PathBuf::as_path)
+        self.files.ranges.paths().get(unit).map(PathBuf::as_path)
     }
 
     fn shard(&self, unit: usize) -> Option<&str> {
-        self.key_names.get(unit)
+        self.files.names.get(unit)
     }
 
     fn label_names(&self) -> Option<&[String]> {
@@ -296,7 +290,7 @@ impl Input for CifarReader {
     }
 
     fn remarks(&self, unit: usize) -> Remarks {
-        self.remarks.take(unit)
+        self.files.remarks.take(unit)
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {

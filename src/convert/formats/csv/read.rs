@@ -6,17 +6,14 @@ use std::path::Path;
 use super::bounded::Bounded;
 use super::table::{Dialect, Table, note};
 use crate::Value;
-use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
+use crate::convert::carried::LeftOut;
 use crate::convert::compressed;
-use crate::convert::formats::ranges::{Begin, Range, Ranges, end_of_walk};
+use crate::convert::formats::files::{InputFiles, options_of_files, units_are_ranges};
+use crate::convert::formats::ranges::{Begin, Range, end_of_walk};
 use crate::convert::input::{Emit, Input};
-use crate::convert::names::{self, KeyNames};
 use crate::convert::sample::{Field, Fields, key_from, pack};
 use crate::convert::source_file::{open_regular, size_of};
 use crate::error::{Error, ErrorKind, Result};
-
-/// Default for the bytes of a row.
-pub(in crate::convert) const MAX_BYTES: u64 = 1 << 30;
 
 /// Bytes of a row that is looked at for another delimiter.
 const SUSPECTED_ROW: u64 = 1 << 16;
@@ -68,22 +65,23 @@ pub struct CsvReader {
     delimiter: u8,
     quoting: bool,
     types: BTreeMap<String, CsvType>,
-    key: Option<String>,
-    max_bytes: u64,
-    ranges: Ranges,
-    names: KeyNames,
-    remarks: RemarkLog,
+    files: InputFiles,
 }
 
 impl CsvReader {
-    /// Opens a table, or all that a name with
-    /// braces such as `{000..123}` stands for. Nothing is read yet.
-    ///
-    /// # Errors
-    ///
-    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist.
-    pub fn open(path: impl AsRef<Path>) -> Result<CsvReader> {
-        CsvReader::open_all([path])
+    options_of_files! {
+        /// Opens a table, or all that a name with braces such as `{000..123}` stands for. Nothing is read yet.
+        ///
+        /// # Errors
+        ///
+        /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist.
+        open,
+        /// Refuses rows with more bytes than this, and does not read beyond one. Default: 1 GiB.
+        max_bytes,
+        /// The size of a unit in bytes. Default: 4 MiB.
+        unit_bytes,
+        /// Takes keys from this column.
+        key,
     }
 
     /// Opens several tables of the same columns, which are read in this order.
@@ -92,17 +90,14 @@ impl CsvReader {
     ///
     /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
     pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<CsvReader> {
-        let files = names::files(files)?;
-        let (names, ranges) = (KeyNames::of(&files), Ranges::new(files));
-        let (delimiter, types, max_bytes) = (b',', BTreeMap::new(), MAX_BYTES);
-        let (key, remarks) = (None, RemarkLog::default());
-        Ok(CsvReader { delimiter, quoting: true, types, key, max_bytes, ranges, names, remarks })
+        let (files, types) = (InputFiles::open(files)?, BTreeMap::new());
+        Ok(CsvReader { delimiter: b',', quoting: true, types, files })
     }
 
     /// The byte between values, such as a tab. Default: a comma.
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.delimiter = delimiter;
-        self.ranges.forget();
+        self.files.ranges.forget();
         self
     }
 
@@ -110,26 +105,7 @@ impl CsvReader {
     /// ends in it. Without, a quote is a character like others, and each line is a row. Default: yes.
     pub fn quotes(mut self, yes: bool) -> Self {
         self.quoting = yes;
-        self.ranges.forget();
-        self
-    }
-
-    /// Refuses rows with more bytes than this, and does not read beyond one. Default: 1 GiB.
-    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
-        self.max_bytes = max_bytes;
-        self.ranges.forget();
-        self
-    }
-
-    /// The size of a unit in bytes. Default: 4 MiB.
-    pub fn unit_bytes(mut self, bytes: u64) -> Self {
-        self.ranges.set_unit(bytes);
-        self
-    }
-
-    /// Takes keys from this column.
-    pub fn key(mut self, name: impl Into<String>) -> Self {
-        self.key = Some(name.into());
+        self.files.ranges.forget();
         self
     }
 
@@ -145,7 +121,7 @@ impl CsvReader {
     /// more likely names. So are integers that would lose digits next to floats.
     pub fn guess_types(mut self) -> Result<CsvReader> {
         let mut guesses: BTreeMap<String, Guess> = BTreeMap::new();
-        for file in 0..self.ranges.paths().len() {
+        for file in 0..self.files.ranges.paths().len() {
             let all = Range { file, begin: Begin::FRONT, end: u64::MAX, size: None };
             self.rows(all, |names, _, record| {
                 // A bad row is reported when it is read as a sample.
@@ -210,7 +186,7 @@ impl CsvReader {
 
     /// Adds the place of a row, and the row itself, to an error.
     fn located(&self, file: usize, record: &::csv::StringRecord, error: Error) -> Error {
-        let error = error.within(line_of(record)).at(&self.ranges.paths()[file]);
+        let error = error.within(line_of(record)).at(self.files.path(file));
         let mut text = ::csv::WriterBuilder::new().delimiter(self.delimiter).from_writer(vec![]);
         match text.write_record(record).ok().and_then(|()| text.into_inner().ok()) {
             Some(row) => error.with_raw(row.trim_ascii_end()),
@@ -229,7 +205,7 @@ impl CsvReader {
         for (name, text) in names.iter().zip(record) {
             fields.push((name.into(), self.field(name, text)?));
         }
-        match &self.key {
+        match &self.files.key {
             Some(name) => pack(&key_from(&fields, name)?, &fields),
             None => pack(&format!("{stem}/{number:09}"), &fields),
         }
@@ -242,11 +218,11 @@ impl CsvReader {
         begin: Begin,
         plain: bool,
     ) -> Result<(Table, ::csv::StringRecord)> {
-        let path = &self.ranges.paths()[file];
+        let path = self.files.path(file);
         let mut table = self.table(path, plain)?;
         let names = table.names()?;
         if file > 0 {
-            let first = &self.ranges.paths()[0];
+            let first = self.files.path(0);
             if self.table(first, false)?.names()? != names {
                 let message = format!("expected the columns of {}, found others", first.display());
                 return Err(Error::new(ErrorKind::Invalid, message).at(path));
@@ -265,9 +241,9 @@ impl CsvReader {
         let input = match plain {
             true => {
                 let file = open_regular(path).map_err(|error| Error::io(path, error))?;
-                Bounded::file(file, self.max_bytes)
+                Bounded::file(file, self.files.max_bytes)
             }
-            false => Bounded::new(compressed::open(path)?, self.max_bytes),
+            false => Bounded::new(compressed::open(path)?, self.files.max_bytes),
         };
         let dialect = Dialect { delimiter: self.delimiter, quoting: self.quoting };
         Ok(Table::with_names(path, input, dialect))
@@ -391,38 +367,20 @@ impl Guess {
 }
 
 impl Input for CsvReader {
-    fn units(&self) -> usize {
-        self.ranges.len()
-    }
+    units_are_ranges!();
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let walk = |file, from, to| self.walk(file, from, to);
-        let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
+        let Some(range) = self.files.ranges.range(unit, walk)? else { return Ok(()) };
         let file = range.file;
-        let stem = self.names.name(file, &self.ranges.paths()[file])?;
+        let stem = self.files.name(file)?;
         self.rows(range, |names, number, row| {
             emit(row.and_then(|Row { values, odd }| {
-                note(&self.remarks, unit, &self.ranges.paths()[file], values, odd);
+                note(&self.files.remarks, unit, self.files.path(file), values, odd);
                 let packed = self.pack(stem, names, number, values);
                 packed.map_err(|error| self.located(file, values, error))
             }))
         })
-    }
-
-    fn path(&self, unit: usize) -> Option<&Path> {
-        self.ranges.path(unit)
-    }
-
-    fn shard(&self, unit: usize) -> Option<&str> {
-        self.names.get(self.ranges.file(unit))
-    }
-
-    fn remarks(&self, unit: usize) -> Remarks {
-        self.remarks.take(unit)
-    }
-
-    fn bytes(&self, unit: usize) -> Option<u64> {
-        self.ranges.bytes(unit)
     }
 }
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::carries;
 use super::read::{CsvType, type_of};
 use crate::Value;
 use crate::convert::carried::{self, ChangedValues, Changes, ValueKind};
-use crate::convert::format::Format;
 use crate::convert::formats::find::{Distinct, Finder};
 use crate::convert::formats::new_file::NewFile;
 use crate::convert::formats::rows;
+use crate::convert::writer::sample_writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::{Special, recognise};
 use crate::format::msgpack::{self, sample::KEY};
@@ -131,7 +132,7 @@ impl CsvWriter {
     /// none of the first 1000 samples has.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
-        let changes = carried::check(Format::Csv, packed)?;
+        let changes = carried::check(carries, packed)?;
         let (row, texts) = row(key, packed).map_err(|error| error.with_key(key))?;
         for ((name, text), is_text) in row.fields.iter().zip(texts) {
             match self.kinds.get_mut(name) {
@@ -156,8 +157,7 @@ impl CsvWriter {
         Ok(())
     }
 
-    /// Values that became something else so far, because the format has no exact form for them.
-    pub fn changes(&self) -> Vec<ChangedValues> {
+    fn all_changes(&self) -> Vec<ChangedValues> {
         let mixed = self.kinds.iter().flat_map(|(name, kinds)| {
             let changes = kinds.changes().into_iter().filter(|(.., values)| *values > 0);
             changes.map(|(kind, became, values)| ChangedValues {
@@ -206,11 +206,6 @@ impl CsvWriter {
         self.file.append(&line)
     }
 
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        self.file.path()
-    }
-
     /// Makes the file durable and gives it its name. Without samples it has only a header.
     pub fn finish(mut self) -> Result<()> {
         if self.columns.is_none() {
@@ -219,6 +214,8 @@ impl CsvWriter {
         self.file.finish()
     }
 }
+
+sample_writer!(CsvWriter, |writer| writer.file.path(), writer.all_changes());
 
 /// A sample as strings, and which of them were strings before.
 fn row(key: &str, packed: &[u8]) -> Result<(Row, Vec<bool>)> {

@@ -3,3 +3,41 @@
 mod read;
 
 pub use read::DatasetInput;
+
+use crate::convert::carried::Carried;
+use crate::convert::formats::def::{FormatDef, Keys, Output, READ};
+use crate::convert::formats::jsonl::JsonLinesWriter;
+use crate::convert::samples::Samples;
+use crate::dataset::{DatasetReader, check_finished, names_shards};
+use crate::format::dataset::shards::is_manifest;
+use crate::storage;
+
+pub(in crate::convert) static DATASET: FormatDef = FormatDef {
+    name: "dataset",
+    title: "a dataset of kiste or datadings",
+    // A manifest, or a pattern of data files.
+    is_called: |path| {
+        let is_of_data = || path.extension().is_some_and(|ending| ending == "msgpack");
+        path.to_str().is_some_and(is_manifest) || (names_shards(path) && is_of_data())
+    },
+    is_named: |file| file.name.ends_with(".msgpack"),
+    shard: Some("msgpack"),
+    keys: Keys::Own,
+    open: |sources| {
+        Samples::of_each(sources.paths, |path, names| {
+            check_finished(path)?;
+            let reader = match storage::is_url(path) {
+                true => DatasetReader::open(path)?,
+                false => DatasetReader::options().storage(sources.storage.clone()).open(path)?,
+            };
+            Ok(Samples::units(DatasetInput::new(reader)?.called(names)))
+        })
+    },
+    output: Output::File,
+    endings: &["msgpack"],
+    keeps_labels: true,
+    carries: |_, _| Carried::Exact,
+    // For a trial, a dataset is as good as its samples in JSON lines.
+    create: |path, _| Ok(Box::new(JsonLinesWriter::create(path)?)),
+    ..READ
+};

@@ -11,6 +11,8 @@ use super::read::ImageFolderReader;
 use crate::convert::carried::RemarkLog;
 use crate::convert::compressed;
 use crate::convert::formats::csv::{self, CsvType};
+use crate::convert::formats::files::MAX_BYTES;
+use crate::convert::names::uncompressed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack;
 use crate::reader::Labels;
@@ -105,7 +107,7 @@ impl FolderOptions {
 
     fn read_list(&self, list: &Path) -> Result<(Columns, Vec<Found>, RemarkLog)> {
         let delimiter = self.delimiter.unwrap_or_else(|| delimiter_of(list));
-        let input = csv::Bounded::new(compressed::open(list)?, csv::MAX_BYTES.min(self.max_bytes));
+        let input = csv::Bounded::new(compressed::open(list)?, MAX_BYTES.min(self.max_bytes));
         let dialect = csv::Dialect { delimiter, quoting: self.quoting };
         let mut table = csv::Table::new(list, input, dialect);
         let mut record = ::csv::StringRecord::new();
@@ -180,11 +182,9 @@ fn numbered(first: &::csv::StringRecord) -> Columns {
 }
 
 /// The delimiter of a list of this name.
-pub(in crate::convert) fn delimiter_of(list: &Path) -> u8 {
+pub(super) fn delimiter_of(list: &Path) -> u8 {
     let name = list.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    let endings = [".bz2", ".gz", ".zst"];
-    let plain = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
-    if plain.ends_with(".csv") { b',' } else { b'\t' }
+    if uncompressed(&name).ends_with(".csv") { b',' } else { b'\t' }
 }
 
 /// A file that is listed twice would otherwise fail only when it is written, perhaps after hours.

@@ -15,8 +15,159 @@ mod options;
 mod read;
 mod write;
 
-#[cfg(feature = "formats")]
-pub(in crate::convert) use list::delimiter_of;
+use std::path::Path;
+
 pub use options::FolderOptions;
 pub use read::ImageFolderReader;
 pub use write::ImageFolderWriter;
+
+use crate::convert::carried::{Carried, Handling as H, LeftOut as L, ValueKind as V, ValuePlace};
+#[cfg(feature = "formats")]
+use crate::convert::formats::csv;
+use crate::convert::formats::def::{FormatDef, Keys, Opening, Output, READ, given};
+use crate::convert::names::is_image;
+use crate::convert::read_options::{ReadOptions, misplaced};
+use crate::convert::samples::Samples;
+use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::reader::Labels;
+use crate::storage;
+
+pub(in crate::convert) static IMAGES: FormatDef = FormatDef {
+    name: "images",
+    title: "a folder, a zip archive or patterns of images",
+    is_called: is_pattern,
+    begins: |file| file.is_zip(".zip"),
+    misnamed: |file| {
+        let hint = (
+            "this is one image, which is no set of samples",
+            Remedy::Advice(
+                "images are read from the folder that they are in, a zip archive, a pattern such as \
+                 'photos/{LABEL}/**' or a table that lists them",
+            ),
+        );
+        is_image(file.plain).then_some(hint)
+    },
+    never_empty: &[".zip"],
+    keys: Keys::Own,
+    leaves_out: &[
+        (L::EmptyFile, H::Remarked),
+        (L::NoImage, H::Remarked),
+        (L::CutImage, H::Remarked),
+        (L::SplitLabel, H::Remarked),
+        (L::EmptyLabel, H::Remarked),
+        (L::NumberLabel, H::Remarked),
+        (L::AlikeLabel, H::Remarked),
+        (L::BackslashName, H::Remarked),
+    ],
+    open: |sources| {
+        let folder = open_folder(sources)?;
+        sources.skipped_files = folder.skipped();
+        Ok(Samples::units(folder))
+    },
+    output: Output::Directory,
+    keeps_labels: true,
+    carries,
+    create: |path, labels| {
+        let writer = ImageFolderWriter::create(path)?;
+        Ok(Box::new(given(writer, labels, ImageFolderWriter::labels)))
+    },
+    ..READ
+};
+
+pub(in crate::convert) static LIST: FormatDef = FormatDef {
+    name: "list",
+    title: "a table that lists images",
+    keys: Keys::Own,
+    leaves_out: &[
+        (L::SameName, H::Refused),
+        (L::TextAfterQuote, H::Remarked),
+        (L::LinesInQuotes, H::Remarked),
+        (L::JoinedRows, H::Refused),
+        (L::OtherLength, H::Refused),
+        (L::OtherEncoding, H::Refused),
+        (L::EmptyFile, H::Remarked),
+        (L::NoImage, H::Remarked),
+        (L::CutImage, H::Remarked),
+        (L::NumberLabel, H::Remarked),
+        (L::AlikeLabel, H::Remarked),
+    ],
+    #[cfg(feature = "formats")]
+    notices: |sources| csv::notices(sources, list::delimiter_of),
+    open: |sources| {
+        let list = sources.only("a list of files")?;
+        Ok(Samples::units(open_list(sources.read, list)?))
+    },
+    ..READ
+};
+
+/// All but the image and its label are fields of lines in the notation.
+pub(super) fn carries(kind: V, _: ValuePlace) -> Carried {
+    Carried::in_notation(kind)
+}
+
+/// Whether this is no file but a pattern of some.
+pub(in crate::convert) fn is_pattern(path: &Path) -> bool {
+    let is_name = |_: &&str| !storage::is_url(path) && path.symlink_metadata().is_err();
+    let pattern = path.to_str().filter(is_name);
+    pattern.is_some_and(|pattern| pattern.contains("{LABEL}") || pattern.contains(['*', '?', '[']))
+}
+
+/// Images of a folder, of patterns, or of an archive.
+fn open_folder(sources: &Opening<'_>) -> Result<ImageFolderReader> {
+    let read = sources.read;
+    if let Some(option) = read.list_option() {
+        return Err(misplaced(option, "list", "images"));
+    }
+    let options = folder_options(read).own_keys(!sources.replaces_key);
+    if sources.paths.iter().all(|path| is_pattern(path)) {
+        if let Some(pattern) = read.pattern.first() {
+            let message = format!("{pattern} was given, but the source is a pattern too");
+            return Err(Error::new(ErrorKind::Invalid, message)
+                .with_option("pattern")
+                .advise("give the folder as the source"));
+        }
+        return options.patterns(sources.paths.iter().filter_map(|path| path.to_str()));
+    }
+    let [path] = sources.paths else {
+        let expected = "expected a folder, an archive, or patterns alone";
+        let message = format!("{expected}, found {} names", sources.paths.len());
+        return Err(Error::new(ErrorKind::Invalid, message));
+    };
+    match read.pattern.is_empty() {
+        _ if storage::is_url(path) => {
+            options.zip(path, &read.pattern).map_err(|error| match error.kind() {
+                ErrorKind::NotFound => error.advise(
+                    "folders behind URLs are not listed: read a table that lists the images, \
+                     as --from list does",
+                ),
+                _ => error,
+            })
+        }
+        _ if path.is_file() => options.zip(path, &read.pattern),
+        true => options.folder(path),
+        false => options.root(path).patterns(&read.pattern),
+    }
+}
+
+/// Images of a list.
+fn open_list(read: &ReadOptions, list: &Path) -> Result<ImageFolderReader> {
+    if !read.pattern.is_empty() {
+        return Err(misplaced("pattern", "images", "list"));
+    }
+    let options = folder_options(read).guess_types(read.guess_types).quotes(!read.plain_quotes);
+    let options = given(options, read.root.as_ref(), FolderOptions::root);
+    let options = given(options, read.header, FolderOptions::header);
+    #[cfg(feature = "formats")]
+    let options = options.delimiter(csv::delimiter(read, list::delimiter_of(list))?);
+    options.list(list)
+}
+
+fn folder_options(read: &ReadOptions) -> FolderOptions {
+    let options = ImageFolderReader::options()
+        .text_labels(read.text_labels)
+        .include(&read.include)
+        .exclude(&read.exclude)
+        .allow_outside(read.allow_outside);
+    let options = given(options, read.labels.as_ref().map(Labels::file), FolderOptions::labels);
+    given(options, read.max_bytes, FolderOptions::max_bytes)
+}

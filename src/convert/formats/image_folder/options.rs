@@ -10,15 +10,13 @@ use super::files::{Found, ImageFile, Place, is_metadata};
 use super::read::ImageFolderReader;
 use crate::Value;
 use crate::convert::carried::RemarkLog;
+use crate::convert::formats::files::MAX_BYTES;
 use crate::convert::names::is_image;
 use crate::convert::natural_order;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::reader::labels::LabelMap;
 use crate::reader::links::Links;
 use crate::reader::{DirectoryReader, FileEntry, Filter, Labels, NamePattern};
-
-/// Default for the bytes of a file.
-const MAX_BYTES: u64 = 1 << 30;
 
 /// Where the images of an [`ImageFolderReader`] come from, and which of them are read.
 ///

@@ -5,12 +5,13 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use super::carries;
 use super::metadata::{FILE_NAME, image_in};
 use crate::Value;
-use crate::convert::carried::{self, ChangedValues, Changes};
-use crate::convert::format::Format;
+use crate::convert::carried::{self, Changes};
 use crate::convert::formats::image_bytes::endings;
 use crate::convert::names::is_image;
+use crate::convert::writer::sample_writer;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::jsonl;
 use crate::format::msgpack::{self, Cursor, Kind, sample};
@@ -109,7 +110,7 @@ impl ImageFolderWriter {
     /// sample is not written then.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
-        let changes = carried::check(Format::Images, packed)?;
+        let changes = carried::check(carries, packed)?;
         let at = |error: Error| error.with_key(key);
         let parts = self.parts(key, packed).map_err(at)?;
         let name = parts.name().map_err(at)?;
@@ -124,11 +125,6 @@ impl ImageFolderWriter {
         written.map_err(|error| Error::io(self.root.join(METADATA), error))?;
         self.changes.add(changes);
         Ok(())
-    }
-
-    /// Values that became something else so far, because the format has no exact form for them.
-    pub fn changes(&self) -> Vec<ChangedValues> {
-        self.changes.list()
     }
 
     fn parts<'a>(&self, key: &'a str, packed: &'a [u8]) -> Result<Parts<'a>> {
@@ -250,11 +246,6 @@ impl ImageFolderWriter {
         Ok(())
     }
 
-    /// The path of the folder.
-    pub fn path(&self) -> &Path {
-        &self.root
-    }
-
     /// Completes the folder. Removes `metadata.jsonl` if the paths say everything.
     pub fn finish(mut self) -> Result<()> {
         let path = self.root.join(METADATA);
@@ -268,6 +259,8 @@ impl ImageFolderWriter {
         }
     }
 }
+
+sample_writer!(ImageFolderWriter, |writer| &writer.root, writer.changes.list());
 
 /// The field of the image: `image`, or else the only field of bytes that begins like one.
 fn image_field(packed: &[u8]) -> Result<&str> {

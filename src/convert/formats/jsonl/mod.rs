@@ -4,7 +4,87 @@ mod keys;
 mod read;
 mod write;
 
-pub(in crate::convert) use keys::KeyRule;
+use std::io;
+use std::path::Path;
+
 pub(super) use read::read_line;
 pub use read::{JsonLinesReader, JsonLinesStream};
 pub use write::JsonLinesWriter;
+
+use self::keys::KeyRule;
+use crate::Value;
+use crate::convert::carried::{Carried, Handling as H, LeftOut as L, ValueKind as V, ValuePlace};
+use crate::convert::compressed;
+use crate::convert::formats::def::{FormatDef, Keys, Opening, Output, READ, given};
+use crate::convert::samples::Samples;
+use crate::error::{Remedy, Result};
+use crate::format::jsonl;
+
+/// Bytes of a first line that is looked at.
+const FIRST_LINE: usize = 1 << 20;
+
+pub(in crate::convert) static JSONL: FormatDef = FormatDef {
+    name: "jsonl",
+    title: "JSON lines",
+    is_called: |path| path == Path::new("-"),
+    is_named: |file| {
+        let is_lines = file.ends(".jsonl") || file.ends(".ndjson");
+        // Many programs call JSON lines so.
+        is_lines || (file.ends(".json") && begins_with_object(file.path))
+    },
+    misnamed: |file| {
+        let hint = (
+            "named like JSON, but its first line is no object",
+            Remedy::Advice(
+                "JSON is read as lines of one object each, as jq -c makes of it: '.[]' of an array, \
+                 '.' of objects",
+            ),
+        );
+        file.ends(".json").then_some(hint)
+    },
+    keys: Keys::Column,
+    leaves_out: &[
+        (L::SameName, H::Refused),
+        (L::OtherEncoding, H::Refused),
+        (L::ReservedName, H::Refused),
+        (L::LargeNumber, H::Refused),
+        (L::PathValue, H::Remarked),
+    ],
+    open: |sources| open(sources),
+    output: Output::File,
+    endings: &["jsonl", "ndjson"],
+    not_endings: &[("json", "JSON can only be written as JSON lines, whose names end in .jsonl")],
+    carries,
+    create: |path, _| Ok(Box::new(JsonLinesWriter::create(path)?)),
+    ..READ
+};
+
+pub(super) fn carries(kind: V, _: ValuePlace) -> Carried {
+    Carried::in_notation(kind)
+}
+
+fn open(sources: &Opening<'_>) -> Result<Samples> {
+    let keys = match sources.key {
+        Some(key) => KeyRule::Field(key.to_owned()),
+        None if sources.replaces_key => KeyRule::Replaced,
+        None => KeyRule::Own,
+    };
+    let plain = sources.read.plain_json;
+    Samples::of_each(sources.paths, |path, names| {
+        if path == Path::new("-") {
+            let stream = JsonLinesStream::new(io::stdin(), "-").keys(keys.clone()).plain(plain);
+            let stream = sources.within(stream, JsonLinesStream::max_bytes);
+            return Ok(Samples::Stream(Box::new(stream)));
+        }
+        let file = JsonLinesReader::open(path)?.called(names).keys(keys.clone()).plain(plain);
+        let file = given(file, sources.unit_bytes, JsonLinesReader::unit_bytes);
+        Ok(Samples::units(sources.within(file, JsonLinesReader::max_bytes)))
+    })
+}
+
+/// Whether the first line is an object.
+fn begins_with_object(path: &Path) -> bool {
+    let head = compressed::head(path, FIRST_LINE).unwrap_or_default();
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    matches!(jsonl::parse(line), Ok(Value::Map(_)))
+}

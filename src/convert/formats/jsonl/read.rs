@@ -7,6 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rayon::prelude::*;
 
 use super::keys::{KeyRule, has_key};
+use crate::convert::formats::files::MAX_BYTES;
 use crate::convert::input::{Emit, Input};
 use crate::convert::names::KeyNames;
 use crate::convert::source_file::{open_regular, size_of};
@@ -15,9 +16,6 @@ use crate::error::{Error, Result};
 
 /// The most bytes of lines that are parsed at a time.
 const BATCH: usize = 4 << 20;
-
-/// Default for the bytes of a line.
-const MAX_BYTES: u64 = 1 << 30;
 
 /// Bytes of a unit: no more than [`InOrder`](crate::convert::InOrder) reads ahead.
 const UNIT: u64 = 2 << 20;

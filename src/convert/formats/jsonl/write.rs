@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use crate::convert::carried::{self, ChangedValues, Changes};
-use crate::convert::format::Format;
+use super::carries;
+use crate::convert::carried::{self, Changes};
 use crate::convert::formats::new_file::NewFile;
+use crate::convert::writer::sample_writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{jsonl, msgpack};
 
@@ -46,7 +47,7 @@ impl JsonLinesWriter {
     /// [`Invalid`](ErrorKind::Invalid) for a sample without a key.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
-        let changes = carried::check(Format::Jsonl, packed)?;
+        let changes = carried::check(carries, packed)?;
         self.line.clear();
         jsonl::write(&msgpack::decode(packed)?, &mut self.line)
             .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()).with_key(key))?;
@@ -56,18 +57,10 @@ impl JsonLinesWriter {
         Ok(())
     }
 
-    /// Values that became something else so far, because the format has no exact form for them.
-    pub fn changes(&self) -> Vec<ChangedValues> {
-        self.changes.list()
-    }
-
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        self.file.path()
-    }
-
     /// Makes the file durable and gives it its name.
     pub fn finish(self) -> Result<()> {
         self.file.finish()
     }
 }
+
+sample_writer!(JsonLinesWriter, |writer| writer.file.path(), writer.changes.list());

@@ -28,7 +28,7 @@ const COMPRESSIONS: &str = match (cfg!(feature = "parquet"), cfg!(feature = "for
     (false, false) => "gz, snappy or zstd",
 };
 /// The file that lists the shards.
-const INDEX: &str = "index.json";
+pub(super) const INDEX: &str = "index.json";
 /// The most bytes of an index: enough for some hundred thousand shards.
 const MAX_INDEX: u64 = 256 << 20;
 

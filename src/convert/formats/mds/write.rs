@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::MAX_SHARD;
+use super::carries;
 use super::digest::digest;
-use crate::convert::carried::{self, ChangedValues, Changes};
-use crate::convert::format::Format;
+use crate::convert::carried::{self, Changes};
 use crate::convert::formats::new_file::NewFile;
+use crate::convert::writer::sample_writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::mds::{
     Column, Decoded, Encoding, FileInfo, Index, ShardInfo, encode_sample, encode_shard, scalar,
@@ -93,7 +94,7 @@ impl MdsWriter {
     /// arrays that MDS cannot hold. The sample is not written then, not even in part.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
-        let changes = carried::check(Format::Mds, packed)?;
+        let changes = carried::check(carries, packed)?;
         let invalid = |message: &str| Error::new(ErrorKind::Invalid, message).with_key(key);
         let mut fields = BTreeMap::new();
         for field in sample::fields(packed)? {
@@ -157,16 +158,6 @@ impl MdsWriter {
         Ok(())
     }
 
-    /// Values that became something else so far, because the format has no exact form for them.
-    pub fn changes(&self) -> Vec<ChangedValues> {
-        self.changes.list()
-    }
-
-    /// The path of the folder.
-    pub fn path(&self) -> &Path {
-        &self.root
-    }
-
     /// Writes the last shard and the index.
     pub fn finish(mut self) -> Result<()> {
         if !self.samples.is_empty() {
@@ -207,6 +198,8 @@ impl MdsWriter {
         Ok(())
     }
 }
+
+sample_writer!(MdsWriter, |writer| &writer.root, writer.changes.list());
 
 /// The first column that has another encoding, and both.
 fn other_kind<'a>(

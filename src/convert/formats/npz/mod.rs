@@ -1,7 +1,80 @@
 //! npz: the arrays of NumPy in a zip archive.
 
+#[cfg(feature = "zip")]
 mod read;
+#[cfg(feature = "zip")]
 mod write;
 
-pub use read::{NpzOptions, NpzReader};
-pub use write::NpzWriter;
+#[cfg(feature = "zip")]
+pub use {
+    read::{NpzOptions, NpzReader},
+    write::NpzWriter,
+};
+
+use crate::convert::carried::{
+    Carried, Extent, Handling as H, LeftOut as L, NumberKind as N, ValueKind as V, ValuePlace,
+};
+use crate::convert::formats::def::{FormatDef, Output, READ};
+#[cfg(feature = "zip")]
+use crate::convert::samples::Samples;
+use crate::error::Remedy;
+
+pub(in crate::convert) static NPZ: FormatDef = FormatDef {
+    name: "npz",
+    title: "an archive of NumPy arrays",
+    feature: Some("zip"),
+    begins: |file| file.is_zip(".npz"),
+    misnamed: |file| {
+        let flaw = "named like npz, but it is no zip archive";
+        file.ends(".npz").then_some((flaw, Remedy::ReadAs("npz")))
+    },
+    never_empty: &[".npz"],
+    leaves_out: &[
+        (L::Pickle, H::Refused),
+        (L::OtherMember, H::Remarked),
+        (L::AfterEnd, H::Refused),
+    ],
+    #[cfg(feature = "zip")]
+    open: |sources| {
+        Samples::of_each(sources.paths, |path, names| {
+            let options = sources.within(NpzReader::options(), NpzOptions::max_bytes);
+            let npz = options.open_without(path, &|name| !(sources.keeps)(name))?.called(names);
+            Ok(Samples::units(sources.with_key(npz, NpzReader::key)))
+        })
+    },
+    output: Output::File,
+    endings: &["npz"],
+    carries,
+    key_field: true,
+    #[cfg(feature = "zip")]
+    create: |path, _| Ok(Box::new(NpzWriter::create(path)?)),
+    ..READ
+};
+
+pub(super) fn carries(kind: V, _: ValuePlace) -> Carried {
+    match kind {
+        V::Bool | V::Int | V::Float | V::HugeFloat | V::NotFinite | V::OddNan | V::Text => {
+            Carried::Exact
+        }
+        V::Float32 => Carried::WIDER,
+        V::LargeInt => Carried::Refused("an integer from -2^63 to 2^63-1"),
+        V::TextEndingInZero => Carried::Refused("a string that does not end in a zero character"),
+        V::Scalar(number) => match number {
+            N::Bool => Carried::Changed("plain booleans"),
+            N::Int | N::Int64 | N::LargeInt | N::BigEndianInt => Carried::PLAIN_INT,
+            N::Double | N::HugeDouble => Carried::PLAIN_FLOAT,
+            N::BigEndianHuge => Carried::Changed("plain integers or floats"),
+            // A double in another byte order is a plain float as well.
+            N::BigEndianFloat => Carried::Changed("plain floats, if they have 64 bits"),
+            N::Text | N::Struct | N::Object => Carried::Refused("a number, an array or a string"),
+            _ => Carried::Exact,
+        },
+        V::Array(N::Object, _) => Carried::Refused("an array whose elements are no Python objects"),
+        V::Array(_, Extent::Empty) => Carried::Refused("an array with elements"),
+        // Strings without axes would come back as plain strings.
+        V::Array(N::Text | N::Struct, Extent::Point) => Carried::Refused("an array with axes"),
+        V::Array(_, Extent::Point) => Carried::Changed("numbers"),
+        V::Array(..) => Carried::Exact,
+        _ => Carried::Refused("a number, an array or a string"),
+    }
+}

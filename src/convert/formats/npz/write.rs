@@ -8,11 +8,12 @@ use ::zip::result::ZipError;
 use ::zip::write::{SimpleFileOptions, ZipWriter};
 use ::zip::{CompressionMethod, DateTime};
 
+use super::carries;
 use crate::array::ZipSink;
-use crate::convert::carried::{self, ChangedValues, Changes};
-use crate::convert::format::Format;
+use crate::convert::carried::{self, Changes};
 use crate::convert::formats::new_file::NewFile;
 use crate::convert::names;
+use crate::convert::writer::sample_writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, numpy, sample};
 use crate::format::numpy::npy;
@@ -75,7 +76,7 @@ impl NpzWriter {
     /// sample. The sample is not kept then, not even in part.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
-        let changes = carried::check(Format::Npz, packed)?;
+        let changes = carried::check(carries, packed)?;
         let invalid = |name: &str, message: &str| {
             Error::new(ErrorKind::Invalid, message).with_key(key).with_field(name)
         };
@@ -122,22 +123,14 @@ impl NpzWriter {
         Ok(())
     }
 
-    /// Values that became something else so far, because the format has no exact form for them.
-    pub fn changes(&self) -> Vec<ChangedValues> {
-        self.changes.list()
-    }
-
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        self.file.path()
-    }
-
     /// Writes the file, makes it durable and gives it its name.
     pub fn finish(mut self) -> Result<()> {
         write(&mut self.file, &self.columns, self.rows).map_err(|e| e.at(self.file.path()))?;
         self.file.finish()
     }
 }
+
+sample_writer!(NpzWriter, |writer| writer.file.path(), writer.changes.list());
 
 fn write(file: &mut NewFile, columns: &[(String, Column)], rows: usize) -> Result<()> {
     let path = file.path().to_path_buf();

@@ -4,11 +4,11 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::Value;
-use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
+use crate::convert::carried::LeftOut;
 use crate::convert::compressed;
-use crate::convert::formats::ranges::{Begin, Ranges, STEP, end_of_walk};
+use crate::convert::formats::files::{InputFiles, options_of_files, units_are_ranges};
+use crate::convert::formats::ranges::{Begin, STEP, end_of_walk};
 use crate::convert::input::{Emit, Input};
-use crate::convert::names::{self, KeyNames};
 use crate::convert::sample::{Field, Fields, key_from, pack};
 use crate::convert::source_file::open_regular;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,9 +20,6 @@ use crate::value::{Element, NdArray};
 
 /// How much of a record its sample lacks, by kind.
 type Lacks = [(LeftOut, u64); 2];
-
-/// Default for the bytes of a record.
-const MAX_BYTES: u64 = 1 << 30;
 
 /// Reads TFRecord files of `tf.train.Example` and `tf.train.SequenceExample`. Feature `formats`.
 ///
@@ -53,22 +50,23 @@ const MAX_BYTES: u64 = 1 << 30;
 pub struct TfRecordReader {
     texts: Vec<String>,
     lists: Vec<String>,
-    key: Option<String>,
-    max_bytes: u64,
-    ranges: Ranges,
-    remarks: RemarkLog,
-    names: KeyNames,
+    files: InputFiles,
 }
 
 impl TfRecordReader {
-    /// Opens a file, or all that a name with
-    /// braces such as `{000..123}` stands for. Nothing is read yet.
-    ///
-    /// # Errors
-    ///
-    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist.
-    pub fn open(path: impl AsRef<Path>) -> Result<TfRecordReader> {
-        TfRecordReader::open_all([path])
+    options_of_files! {
+        /// Opens a file, or all that a name with braces such as `{000..123}` stands for. Nothing is read yet.
+        ///
+        /// # Errors
+        ///
+        /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist.
+        open,
+        /// Refuses records with more bytes than this. Default: 1 GiB.
+        max_bytes,
+        /// The size of a unit in bytes. Default: 4 MiB.
+        unit_bytes,
+        /// Takes keys from this feature: a byte string in UTF-8, or an integer.
+        key,
     }
 
     /// Opens several files, which are read in this order.
@@ -77,11 +75,8 @@ impl TfRecordReader {
     ///
     /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
     pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<TfRecordReader> {
-        let files = names::files(files)?;
-        let (names, ranges) = (KeyNames::of(&files), Ranges::new(files));
-        let remarks = RemarkLog::default();
-        let (texts, lists, max_bytes) = (Vec::new(), Vec::new(), MAX_BYTES);
-        Ok(TfRecordReader { texts, lists, key: None, max_bytes, ranges, remarks, names })
+        let (texts, lists) = (Vec::new(), Vec::new());
+        Ok(TfRecordReader { texts, lists, files: InputFiles::open(files)? })
     }
 
     /// Features whose byte strings are UTF-8 and become strings.
@@ -94,25 +89,6 @@ impl TfRecordReader {
     /// should.
     pub fn lists<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.lists = names.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Takes keys from this feature: a byte string in UTF-8, or an integer.
-    pub fn key(mut self, name: impl Into<String>) -> Self {
-        self.key = Some(name.into());
-        self
-    }
-
-    /// Refuses records with more bytes than this. Default: 1 GiB.
-    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
-        self.max_bytes = max_bytes;
-        self.ranges.forget();
-        self
-    }
-
-    /// The size of a unit in bytes. Default: 4 MiB.
-    pub fn unit_bytes(mut self, bytes: u64) -> Self {
-        self.ranges.set_unit(bytes);
         self
     }
 
@@ -129,7 +105,7 @@ impl TfRecordReader {
             fields.push((name.into(), self.steps(name, steps)?));
         }
         fields.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let key = match &self.key {
+        let key = match &self.files.key {
             Some(name) => key_from(&fields, name)?,
             None => format!("{}/{:012}", key.stem, key.number),
         };
@@ -254,17 +230,15 @@ fn array<T: Element>(numbers: &[T]) -> NdArray<'static> {
 }
 
 impl Input for TfRecordReader {
-    fn units(&self) -> usize {
-        self.ranges.len()
-    }
+    units_are_ranges!();
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let walk =
-            |file: usize, from, to| walk(&self.ranges.paths()[file], self.max_bytes, from, to);
-        let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
-        let path = &self.ranges.paths()[range.file];
-        let stem = self.names.name(range.file, path)?;
-        let mut records = Records::open(path, self.max_bytes, range.begin.position)?;
+            |file: usize, from, to| walk(self.files.path(file), self.files.max_bytes, from, to);
+        let Some(range) = self.files.ranges.range(unit, walk)? else { return Ok(()) };
+        let path = self.files.path(range.file);
+        let stem = self.files.name(range.file)?;
+        let mut records = Records::open(path, self.files.max_bytes, range.begin.position)?;
         for number in range.begin.number.. {
             let start = records.position;
             if start >= range.end {
@@ -279,7 +253,7 @@ impl Input for TfRecordReader {
                     Ok((packed, lacks)) => {
                         let place = || format!("{}, record {number}", path.display());
                         let note =
-                            |(kind, count)| self.remarks.note(unit, kind, None, count, place);
+                            |(kind, count)| self.files.remarks.note(unit, kind, None, count, place);
                         lacks.into_iter().for_each(note);
                         Ok(packed)
                     }
@@ -289,22 +263,6 @@ impl Input for TfRecordReader {
             emit(packed)?;
         }
         Ok(())
-    }
-
-    fn path(&self, unit: usize) -> Option<&Path> {
-        self.ranges.path(unit)
-    }
-
-    fn shard(&self, unit: usize) -> Option<&str> {
-        self.names.get(self.ranges.file(unit))
-    }
-
-    fn bytes(&self, unit: usize) -> Option<u64> {
-        self.ranges.bytes(unit)
-    }
-
-    fn remarks(&self, unit: usize) -> Remarks {
-        self.remarks.take(unit)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use crate::convert::carried::{self, ChangedValues, Changes};
-use crate::convert::format::Format;
+use super::carries;
+use crate::convert::carried::{self, Changes};
 use crate::convert::formats::find::Distinct;
 use crate::convert::formats::new_file::NewFile;
+use crate::convert::writer::sample_writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 use crate::format::tfrecord::encode;
@@ -62,7 +63,7 @@ impl TfRecordWriter {
     /// written then, not even in part.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
-        let changes = carried::check(Format::Tfrecord, packed)?;
+        let changes = carried::check(carries, packed)?;
         let (mut features, mut names) = (Vec::new(), Distinct::default());
         for field in sample::fields(packed)? {
             let (name, value) = field?;
@@ -84,21 +85,13 @@ impl TfRecordWriter {
         Ok(())
     }
 
-    /// Values that became something else so far, because the format has no exact form for them.
-    pub fn changes(&self) -> Vec<ChangedValues> {
-        self.changes.list()
-    }
-
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        self.file.path()
-    }
-
     /// Makes the file durable and gives it its name.
     pub fn finish(self) -> Result<()> {
         self.file.finish()
     }
 }
+
+sample_writer!(TfRecordWriter, |writer| writer.file.path(), writer.changes.list());
 
 /// The feature of a packed value, if one can hold it.
 fn feature_of(packed: &[u8]) -> Result<Option<Feature<'_>>> {

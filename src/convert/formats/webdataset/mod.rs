@@ -8,8 +8,73 @@ mod meaning;
 mod read;
 mod write;
 
+use std::path::{Path, PathBuf};
+
 pub use read::WebDatasetReader;
 pub use write::WebDatasetWriter;
+
+use crate::convert::carried::{
+    Carried, Handling as H, LeftOut as L, NumberKind as N, ValueKind as V, ValuePlace,
+};
+use crate::convert::formats::def::{FormatDef, Keys, Output, READ};
+use crate::convert::names::{ending, uncompressed};
+use crate::convert::samples::Samples;
+
+pub(in crate::convert) static WEBDATASET: FormatDef = FormatDef {
+    name: "webdataset",
+    title: "tar archives of WebDataset",
+    is_named: |file| is_tar(file.name),
+    never_empty: &[".tar", ".tgz"],
+    shard: Some("tar"),
+    keys: Keys::Own,
+    leaves_out: &[
+        (L::PathValue, H::Remarked),
+        (L::AfterEnd, H::Remarked),
+        (L::NoEndMark, H::RemarkedIfSkipped),
+        (L::OutsideSamples, H::Remarked),
+        (L::SpecialFile, H::Refused),
+        (L::OtherShard, H::Refused),
+        (L::EmptyFile, H::Remarked),
+        (L::NoImage, H::Remarked),
+        (L::CutImage, H::Remarked),
+    ],
+    open: |sources| {
+        let shards = WebDatasetReader::open_all(sources.paths)?.asked(sources);
+        Ok(Samples::units(shards.may_lack_end(!sources.stops)))
+    },
+    output: Output::Shards,
+    endings: &["tar"],
+    carries,
+    suffixes: &["", ".txt", ".cls", ".npy", ".json", ".bin"],
+    create: |path, _| Ok(Box::new(WebDatasetWriter::create(path.with_file_name(prefix(path)))?)),
+    ..READ
+};
+
+/// Values in lists and maps are in the notation of JSON lines.
+pub(super) fn carries(kind: V, place: ValuePlace) -> Carried {
+    match (place, kind) {
+        (ValuePlace::Field, V::Array(N::Object, _)) => {
+            Carried::Refused("an array whose elements are no Python objects")
+        }
+        _ => Carried::in_notation(kind),
+    }
+}
+
+/// What the names of shards begin with.
+pub(in crate::convert) fn prefix(path: &Path) -> PathBuf {
+    let plain = if ending(path) == "tar" { path.file_stem() } else { None };
+    PathBuf::from(plain.or(path.file_name()).unwrap_or_default())
+}
+
+/// Whether this name, in lower case, is the name of a tar archive.
+fn is_tar(name: &str) -> bool {
+    uncompressed(name).ends_with(".tar") || name.ends_with(".tgz")
+}
+
+/// Whether a file is read as a tar archive because of its name.
+pub(in crate::convert) fn is_named_tar(path: &Path) -> bool {
+    is_tar(&path.file_name().unwrap_or_default().to_string_lossy().to_lowercase())
+}
 
 /// Whether the first part is like `__this__`.
 fn is_meta(name: &str) -> bool {

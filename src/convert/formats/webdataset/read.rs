@@ -8,19 +8,18 @@ use super::meaning::{self, Form, Meaning, Note};
 use super::{Content, is_meta};
 use crate::Value;
 use crate::convert::archive::{Archive, Ending};
-use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
+use crate::convert::carried::LeftOut;
+use crate::convert::formats::files::{InputFiles, options_of_files, units_are_ranges};
 use crate::convert::formats::image_bytes::flaw;
-use crate::convert::formats::ranges::{Begin, Range, Ranges, STEP, end_of_walk};
+use crate::convert::formats::ranges::{Begin, Range, STEP, end_of_walk};
 use crate::convert::input::{Emit, Input};
-use crate::convert::names::{self, KeyNames, is_image_extension};
+use crate::convert::names::is_image_extension;
 use crate::convert::sample::{Field, pack, stored_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl;
 use crate::format::numpy::npy;
 use crate::format::tar::BLOCK;
 
-/// Default for the bytes of a sample: somewhat less than the `bin` of msgpack can hold.
-const MAX_BYTES: u64 = 1 << 30;
 /// Bytes read from the disk at a time.
 const AT_ONCE: usize = 1 << 17;
 
@@ -73,21 +72,22 @@ pub struct WebDatasetReader {
     decode: bool,
     shard_in_key: bool,
     may_lack_end: bool,
-    max_bytes: u64,
-    ranges: Ranges,
-    remarks: RemarkLog,
-    names: KeyNames,
+    files: InputFiles,
 }
 
 impl WebDatasetReader {
-    /// Opens a shard, or all that a name with
-    /// braces such as `{000..123}` stands for. Nothing is read yet.
-    ///
-    /// # Errors
-    ///
-    /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist.
-    pub fn open(path: impl AsRef<Path>) -> Result<WebDatasetReader> {
-        WebDatasetReader::open_all([path])
+    options_of_files! {
+        /// Opens a shard, or all that a name with braces such as `{000..123}` stands for. Nothing is read yet.
+        ///
+        /// # Errors
+        ///
+        /// [`NotFound`](ErrorKind::NotFound) if one of them does not exist.
+        open,
+        /// Refuses files with more bytes than this, and samples whose files and their headers have more
+        /// bytes together. Default: 1 GiB.
+        max_bytes,
+        /// The size of a unit in bytes. Default: 4 MiB.
+        unit_bytes,
     }
 
     /// Opens several shards, which are read in this order.
@@ -98,16 +98,9 @@ impl WebDatasetReader {
     pub fn open_all<P: AsRef<Path>>(
         shards: impl IntoIterator<Item = P>,
     ) -> Result<WebDatasetReader> {
-        let shards = names::files(shards)?;
-        Ok(WebDatasetReader {
-            decode: true,
-            shard_in_key: false,
-            may_lack_end: false,
-            max_bytes: MAX_BYTES,
-            names: KeyNames::of(&shards),
-            ranges: Ranges::new(shards),
-            remarks: RemarkLog::default(),
-        })
+        let (decode, shard_in_key, may_lack_end) = (true, false, false);
+        let files = InputFiles::open(shards)?;
+        Ok(WebDatasetReader { decode, shard_in_key, may_lack_end, files })
     }
 
     /// Whether fields are decoded by their names. If not, all are bytes. Default: yes.
@@ -130,24 +123,10 @@ impl WebDatasetReader {
         self
     }
 
-    /// Refuses files with more bytes than this, and samples whose files and their headers have more
-    /// bytes together. Default: 1 GiB.
-    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
-        self.max_bytes = max_bytes;
-        self.ranges.forget();
-        self
-    }
-
-    /// The size of a unit in bytes. Default: 4 MiB.
-    pub fn unit_bytes(mut self, bytes: u64) -> Self {
-        self.ranges.set_unit(bytes);
-        self
-    }
-
     /// The first file that begins a sample, at this byte of a shard or after it.
     fn walk(&self, shard: usize, from: Begin, to: u64) -> Result<Option<Begin>> {
-        let path = &self.ranges.paths()[shard];
-        let mut archive = Archive::open_at(path, from.position, STEP, self.max_bytes)?;
+        let path = self.files.path(shard);
+        let mut archive = Archive::open_at(path, from.position, STEP, self.files.max_bytes)?;
         let mut last: Option<String> = None;
         let mut refused: Option<(String, u64)> = None;
         loop {
@@ -191,8 +170,8 @@ impl WebDatasetReader {
     }
 
     fn pack(&self, unit: usize, note: Option<&Note>, group: Group) -> Result<Vec<u8>> {
-        let number = self.ranges.file(unit);
-        let shard = &self.ranges.paths()[number];
+        let number = self.files.ranges.file(unit);
+        let shard = self.files.path(number);
         let key = match note {
             Some(_) => meaning::unescape(&group.key),
             None => group.key,
@@ -201,7 +180,7 @@ impl WebDatasetReader {
             return Err(flaw.at(shard).with_key(key));
         }
         let key = match self.shard_in_key {
-            true => format!("{}/{key}", self.names.name(number, shard)?),
+            true => format!("{}/{key}", self.files.name(number)?),
             false => key,
         };
         let mut fields = Vec::with_capacity(group.files.len());
@@ -224,7 +203,7 @@ impl WebDatasetReader {
             let is_image = is_image_extension(name.rsplit('.').next().unwrap_or_default());
             if let Some(flaw) = Some(data).filter(|_| is_image).and_then(|data| flaw(data)) {
                 let place = || format!("{}, sample {key:?}", shard.display());
-                self.remarks.note(unit, flaw, Some(stored_name(field)), 1, place);
+                self.files.remarks.note(unit, flaw, Some(stored_name(field)), 1, place);
             }
         }
         Ok(packed)
@@ -238,12 +217,12 @@ impl WebDatasetReader {
             Ending::Foreign { position, bytes } => (LeftOut::AfterEnd, bytes, position),
         };
         let shard = archive.path().display();
-        self.remarks.note(unit, kind, None, count, || format!("{shard}, byte {position}"));
+        self.files.remarks.note(unit, kind, None, count, || format!("{shard}, byte {position}"));
     }
 
     /// What the shard says about its files, if kiste wrote it: what is at its front.
     fn note(&self, shard: &Path) -> Result<Option<Note>> {
-        let mut front = Archive::open(shard, self.max_bytes)?;
+        let mut front = Archive::open(shard, self.files.max_bytes)?;
         // An error is reported by the unit that reads this far.
         drop(front.next_or_refused());
         match &front.global {
@@ -330,18 +309,16 @@ impl Refused {
 }
 
 impl Input for WebDatasetReader {
-    fn units(&self) -> usize {
-        self.ranges.len()
-    }
+    units_are_ranges!();
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let walk = |shard, from, to| self.walk(shard, from, to);
-        let Some(range) = self.ranges.range(unit, walk)? else { return Ok(()) };
+        let Some(range) = self.files.ranges.range(unit, walk)? else { return Ok(()) };
         let Range { begin, end, .. } = range;
-        let shard = &self.ranges.paths()[range.file];
+        let shard = self.files.path(range.file);
         let archive = match range.size.is_some() {
-            true => Archive::open_at(shard, begin.position, AT_ONCE, self.max_bytes)?,
-            false => Archive::open(shard, self.max_bytes)?,
+            true => Archive::open_at(shard, begin.position, AT_ONCE, self.files.max_bytes)?,
+            false => Archive::open(shard, self.files.max_bytes)?,
         };
         let mut archive = archive.open_end(self.may_lack_end);
         let note = self.note(shard)?;
@@ -380,7 +357,7 @@ impl Input for WebDatasetReader {
                     Some(flaw) => emit(Err(flaw))?,
                     None => {
                         let place = || format!("{}, file {:?}", shard.display(), entry.name);
-                        self.remarks.note(unit, LeftOut::OutsideSamples, None, 1, place);
+                        self.files.remarks.note(unit, LeftOut::OutsideSamples, None, 1, place);
                         archive.skip(entry.size)?;
                     }
                 }
@@ -410,7 +387,7 @@ impl Input for WebDatasetReader {
             let noted: usize =
                 entry.records.iter().map(|(name, value)| name.len() + value.len()).sum();
             let size = entry.size.saturating_add(noted as u64);
-            match group.wants(&suffix, size, self.max_bytes) {
+            match group.wants(&suffix, size, self.files.max_bytes) {
                 true => {
                     let data = archive.read(entry.size)?;
                     match meaning::of_file(&entry.records) {
@@ -426,22 +403,6 @@ impl Input for WebDatasetReader {
             Some(group) => emit(self.pack(unit, note, group)),
             None => Ok(()),
         }
-    }
-
-    fn path(&self, unit: usize) -> Option<&Path> {
-        self.ranges.path(unit)
-    }
-
-    fn shard(&self, unit: usize) -> Option<&str> {
-        self.names.get(self.ranges.file(unit))
-    }
-
-    fn bytes(&self, unit: usize) -> Option<u64> {
-        self.ranges.bytes(unit)
-    }
-
-    fn remarks(&self, unit: usize) -> Remarks {
-        self.remarks.take(unit)
     }
 }
 

@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::Content;
+use super::carries;
 use super::meaning::{self, Form, Meaning, Note};
 use crate::Value;
 use crate::convert::carried::{self, ChangedValues, Changes};
-use crate::convert::format::Format;
 use crate::convert::formats::new_file::NewFile;
 use crate::convert::formats::rows;
+use crate::convert::writer::SampleWriter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl;
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
@@ -109,7 +110,7 @@ impl WebDatasetWriter {
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
         let at = |error: Error| error.with_key(key);
-        let changes = carried::check(Format::Webdataset, packed)?;
+        let changes = carried::check(carries, packed)?;
         check_key(key).map_err(at)?;
         let files = files(packed).map_err(at)?;
         let (most, limit) = (self.shard_samples, self.shard_bytes);
@@ -172,6 +173,20 @@ impl WebDatasetWriter {
             self.finished.push(last.finish()?);
         }
         Ok(self.finished)
+    }
+}
+
+impl SampleWriter for WebDatasetWriter {
+    fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
+        WebDatasetWriter::write_packed(self, packed)
+    }
+
+    fn changes(&self) -> Vec<ChangedValues> {
+        WebDatasetWriter::changes(self)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Vec<PathBuf>> {
+        WebDatasetWriter::finish(*self)
     }
 }
 

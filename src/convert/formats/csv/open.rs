@@ -1,0 +1,40 @@
+//! Opens tables as a conversion asks.
+
+use std::path::Path;
+
+use super::read::{CsvReader, other_delimiter};
+use crate::convert::formats::def::Opening;
+use crate::convert::monitor::Notice;
+use crate::convert::read_options::ReadOptions;
+use crate::convert::samples::Samples;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The delimiter that was given, or the usual one.
+pub(in crate::convert::formats) fn delimiter(read: &ReadOptions, usual: u8) -> Result<u8> {
+    let Some(delimiter) = read.delimiter else { return Ok(usual) };
+    u8::try_from(delimiter).map_err(|_| {
+        let message = format!("expected a character of ASCII, found {delimiter:?}");
+        Error::new(ErrorKind::Invalid, message).with_option("delimiter")
+    })
+}
+
+/// Says where a table seems to have another delimiter than the usual one of its name.
+pub(in crate::convert::formats) fn notices(
+    sources: &Opening<'_>,
+    usual: fn(&Path) -> u8,
+) -> Result<Vec<Notice>> {
+    let (None, Some(path)) = (sources.read.delimiter, sources.paths.first()) else {
+        return Ok(Vec::new());
+    };
+    let found = other_delimiter(path, usual(path))?;
+    let notice = |delimiter| Notice::OneColumn { path: path.clone(), delimiter };
+    Ok(found.map(notice).into_iter().collect())
+}
+
+pub(super) fn open(sources: &Opening<'_>, usual: u8) -> Result<Samples> {
+    let table = CsvReader::open_all(sources.paths)?
+        .asked(sources)
+        .delimiter(delimiter(sources.read, usual)?)
+        .quotes(!sources.read.plain_quotes);
+    Ok(Samples::units(if sources.read.guess_types { table.guess_types()? } else { table }))
+}

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use kiste::convert::{BadInput, Conversion, Duplicates, Format, Part, Report};
+use kiste::convert::{Conversion, Duplicates, Part, Report, Split};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList};
+use serde_json::Value;
 
 use crate::errors::{invalid, raise, wrong_type};
 use crate::watch::watched;
@@ -61,76 +62,51 @@ fn with_option(
     name: &str,
     value: &Bound<'_, PyAny>,
 ) -> PyResult<Conversion> {
-    let parsed = |error: kiste::Error| raise(error);
-    let text = || value.extract::<String>();
     let yes = || value.extract::<bool>();
-    let several = || match value.cast::<PyString>() {
-        Ok(one) => Ok(vec![one.to_string()]),
-        Err(_) => value.extract::<Vec<String>>(),
-    };
     Ok(match name {
-        "from_format" => conversion.from(text()?.parse::<Format>().map_err(parsed)?),
-        "to_format" => conversion.to(text()?.parse::<Format>().map_err(parsed)?),
-        "texts" => conversion.texts(several()?),
-        "guess_types" => conversion.guess_types(yes()?),
         "quotes" => conversion.quotes(yes()?),
-        "plain_json" => conversion.plain_json(yes()?),
-        "max_bytes" => conversion.max_bytes(value.extract()?),
-        "pattern" => conversion.pattern(several()?),
-        "include" => conversion.include(several()?),
-        "exclude" => conversion.exclude(several()?),
-        "root" => conversion.root(value.extract::<PathBuf>()?),
-        "allow_outside" => conversion.allow_outside(yes()?),
-        "delimiter" => match text()?.as_bytes() {
-            [one] => conversion.delimiter(*one),
-            other => {
-                let message =
-                    format!("expected one character of ASCII, found {} bytes", other.len());
-                return Err(invalid(message));
-            }
-        },
-        "header" => conversion.header(yes()?),
-        "labels" => conversion.labels(value.extract::<PathBuf>()?),
-        "text_labels" => conversion.text_labels(yes()?),
-        "fields" => conversion.fields(several()?),
-        "drop" => conversion.drop_fields(several()?),
+        "digests" => conversion.digests(yes()?),
+        "resume" => conversion.resume(yes()?),
+        "durable" => conversion.durable(yes()?),
+        "untrusted" => conversion.memory_map(!yes()?),
+        "skip_duplicates" if yes()? => conversion.on_duplicates(Duplicates::Skip),
+        "skip_duplicates" => conversion.on_duplicates(Duplicates::Refuse),
         "rename" => {
             let mut names = value.cast::<PyDict>()?.iter();
             names.try_fold(conversion, |conversion, (old, new)| {
                 PyResult::Ok(conversion.rename(old.extract::<String>()?, new.extract::<String>()?))
             })?
         }
-        "key_field" => conversion.key_field(text()?),
-        "key" => conversion.key(text()?),
-        "limit" => conversion.limit(value.extract()?),
-        "arrays" => conversion.arrays(text()?),
-        "arrays_min" => conversion.arrays_min(value.extract()?),
-        "arrays_fields" => conversion.arrays_fields(several()?),
-        "bad" => conversion.on_bad_input(match &text()?[..] {
-            "stop" => BadInput::Stop,
-            "skip" => BadInput::Skip,
-            "quarantine" => BadInput::Quarantine,
-            other => {
-                let message = format!("expected 'stop', 'skip' or 'quarantine', found {other:?}");
-                return Err(invalid(message));
-            }
-        }),
-        "skip_duplicates" => conversion.on_duplicates(match yes()? {
-            true => Duplicates::Skip,
-            false => Duplicates::Refuse,
-        }),
-        "append" => conversion.append(yes()?),
-        "overwrite" => conversion.overwrite(yes()?),
-        "digests" => conversion.digests(yes()?),
-        "lookup" => conversion.lookup(value.extract::<Option<bool>>()?),
-        "checksums" => conversion.checksums(yes()?),
-        "resume" => conversion.resume(yes()?),
-        "durable" => conversion.durable(yes()?),
-        "untrusted" => conversion.memory_map(!yes()?),
-        other => {
-            let message = format!("convert() got an unexpected keyword argument '{other}'");
-            return Err(wrong_type(message));
+        "split" => {
+            let mut shares = value.cast::<PyDict>()?.iter();
+            conversion.split(shares.try_fold(Split::new(), |split, (name, share)| {
+                PyResult::Ok(split.ratio(name.extract::<String>()?, share.extract()?))
+            })?)
         }
+        other => {
+            let planned =
+                other.strip_suffix("_format").filter(|name| ["from", "to"].contains(name));
+            let set = conversion.set(planned.unwrap_or(other), json(value)?).map_err(raise)?;
+            set.ok_or_else(|| {
+                wrong_type(format!("convert() got an unexpected keyword argument '{other}'"))
+            })?
+        }
+    })
+}
+
+/// A value as a plan has it: a boolean, a number, text or a path, or a list of them.
+fn json(value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    Ok(if let Ok(yes) = value.extract::<bool>() {
+        yes.into()
+    } else if let Ok(number) = value.extract::<u64>() {
+        number.into()
+    } else if let Ok(negative) = value.extract::<i64>() {
+        negative.into()
+    } else if let Ok(path) = value.extract::<PathBuf>() {
+        path.to_str().ok_or_else(|| invalid("expected a name in UTF-8"))?.into()
+    } else {
+        let items = value.try_iter()?.map(|item| json(&item?));
+        Value::Array(items.collect::<PyResult<_>>()?)
     })
 }
 

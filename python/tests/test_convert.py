@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 
 import pykiste as ki
@@ -66,6 +67,20 @@ def test_errors_and_bad_input(tmp_path, lines):
     assert report["skipped_duplicates"] == 1
     with pytest.raises(FileExistsError):
         ki.convert(lines, tmp_path / "x.msgpack")
+
+
+def test_options_are_those_of_the_command(tmp_path, lines):
+    ki.convert(lines, tmp_path / "many.shards.json", shards=np.int64(2), fields="n")
+    assert len(list(tmp_path.glob("many-*.msgpack"))) == 2
+    halves = ki.convert(lines, tmp_path / "x.msgpack", split={"a": 0.5, "b": 0.5}, limit=100)
+    assert sum(half["samples"] for half in halves["outputs"]) == 100
+    ki.convert(lines, tmp_path / "y.msgpack", rename={"n": "count"}, limit=1, bad="skip", root=None)
+    assert ki.open(tmp_path / "y.msgpack")[0]["count"] == 0
+    for wrong in ({"limit": "ten"}, {"guess_types": 1}, {"max_bytes": -1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            ki.convert(lines, tmp_path / "z.msgpack", **wrong)
+    with pytest.raises(ValueError, match="changes nothing"):
+        ki.convert(lines, tmp_path / "z.msgpack", quality=80)
 
 
 def test_an_exception_in_the_callback_stops_it(tmp_path, lines):

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::Input;
 use super::bad::BadInput;
 use super::format::{self, Format};
-use super::options::{Duplicates, How, Options};
+use super::option_list;
+use super::options::{self, Duplicates, How, Options};
+use super::read_options::{self, ReadOptions};
 use super::split::{Split, is_default};
 use crate::dataset::{Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -87,10 +89,6 @@ impl PartialEq for OwnInput {
     }
 }
 
-fn strings<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Vec<String> {
-    names.into_iter().map(Into::into).collect()
-}
-
 impl Conversion {
     /// Converts these sources, in this order, to this output.
     ///
@@ -154,26 +152,8 @@ impl Conversion {
         Conversion { input: Some(OwnInput(Arc::new(input))), ..conversion }
     }
 
-    // What is read.
-
-    /// The format of the sources. Default: what each certainly is, by its name or its first bytes.
-    pub fn from(mut self, format: Format) -> Self {
-        self.options.from = Some(format);
-        self
-    }
-
-    /// The features of TFRecord that are strings. Default: none; byte strings stay bytes.
-    pub fn texts<S: Into<String>>(mut self, features: impl IntoIterator<Item = S>) -> Self {
-        self.options.read.texts = strings(features);
-        self
-    }
-
-    /// Whether columns of CSV, TSV and lists that hold numbers become numbers, for which tables are
-    /// read twice. Default: no; they are strings.
-    pub fn guess_types(mut self, yes: bool) -> Self {
-        self.options.read.guess_types = yes;
-        self
-    }
+    options::common_options!(builders);
+    read_options::read_options!(builders);
 
     /// The byte between the values of a row in CSV, TSV and lists. Default: a tab in TSV and in lists
     /// whose names do not end in `.csv`, else a comma.
@@ -182,265 +162,9 @@ impl Conversion {
         self
     }
 
-    /// Whether quotes around a value of CSV, TSV and lists do not belong to it. Without, a quote is a
-    /// character like others, and each line is a row. Default: yes.
-    pub fn quotes(mut self, yes: bool) -> Self {
-        self.options.read.plain_quotes = !yes;
-        self
-    }
-
-    /// Whether names that begin with `$` have no meaning in JSON lines, as other programs write them.
-    /// Default: no; they have the meaning of [`format::jsonl`](crate::format::jsonl).
-    pub fn plain_json(mut self, yes: bool) -> Self {
-        self.options.read.plain_json = yes;
-        self
-    }
-
-    /// Refuses a file, line, row, record, page, batch or shard that is larger than this when
-    /// decompressed. Default: 1 GiB; 4 GiB for shards of MDS and files of MNIST, 16 GiB for all
-    /// arrays of an npz together.
-    pub fn max_bytes(mut self, bytes: u64) -> Self {
-        self.options.read.max_bytes = Some(bytes);
-        self
-    }
-
-    /// The files below a directory, or in a zip archive, that are images: patterns such as
-    /// `train/{LABEL}/**`. Default: `{LABEL}/**`.
-    pub fn pattern<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
-        self.options.read.pattern = strings(patterns);
-        self
-    }
-
-    /// Only the images that match one of these patterns. Default: all.
-    pub fn include<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
-        self.options.read.include = strings(patterns);
-        self
-    }
-
-    /// None of the images that match one of these patterns. Default: none.
-    pub fn exclude<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
-        self.options.read.exclude = strings(patterns);
-        self
-    }
-
-    /// The directory that paths in a list are relative to. A source that is a file is a list then.
-    /// Default: the directory of the list.
-    pub fn root(mut self, dir: impl AsRef<Path>) -> Self {
-        self.options.read.root = Some(dir.as_ref().to_path_buf());
-        self
-    }
-
-    /// Whether names in the sources may lead out of their folder: the files of a list, a table, an index or a
-    /// manifest. Then they may be anywhere on this machine, also behind symbolic links, and names in a list
-    /// also at URLs. For trusted sources only. Default: no.
-    pub fn allow_outside(mut self, yes: bool) -> Self {
-        self.options.read.allow_outside = yes;
-        self
-    }
-
-    /// Whether the first row of a list names the columns. Default: detected.
-    pub fn header(mut self, yes: bool) -> Self {
-        self.options.read.header = Some(yes);
-        self
-    }
-
-    /// A file with all labels of images, one per line, in the order of their numbers, from 0. Default: the labels
-    /// that occur, in natural order.
-    pub fn labels(mut self, file: impl AsRef<Path>) -> Self {
-        self.options.read.labels = Some(file.as_ref().to_path_buf());
-        self
-    }
-
-    /// Whether samples hold labels as strings instead of numbers. Default: no.
-    pub fn text_labels(mut self, yes: bool) -> Self {
-        self.options.read.text_labels = yes;
-        self
-    }
-
-    // What happens to images; needs the feature `images`.
-
-    /// Resizes images: `640x480`, `short:256`, `max:1024`. See `Resize`.
-    pub fn resize(mut self, size: impl Into<String>) -> Self {
-        self.options.read.resize = Some(size.into());
-        self
-    }
-
-    /// Whether small images become larger too. Default: no.
-    pub fn upscale(mut self, yes: bool) -> Self {
-        self.options.read.upscale = yes;
-        self
-    }
-
-    /// Encodes images as `jpeg`, `png`, `webp` or `keep`. See `StoredAs`. Default: `keep`.
-    pub fn image_format(mut self, format: impl Into<String>) -> Self {
-        self.options.read.image_format = Some(format.into());
-        self
-    }
-
-    /// The quality of encoded JPEG, 1 to 100. Default: 90.
-    pub fn quality(mut self, quality: u8) -> Self {
-        self.options.read.quality = Some(quality);
-        self
-    }
-
-    /// The chroma subsampling of encoded JPEG: `4:4:4`, `4:2:2` or `4:2:0`. Default: `4:2:0`.
-    pub fn subsampling(mut self, ratio: impl Into<String>) -> Self {
-        self.options.read.subsampling = Some(ratio.into());
-        self
-    }
-
-    /// Whether all images are decoded, to find those that are damaged. Default: no.
-    pub fn verify_images(mut self, yes: bool) -> Self {
-        self.options.read.verify_images = yes;
-        self
-    }
-
-    /// The fields that hold images. Default: all that begin like an image.
-    pub fn image_fields<S: Into<String>>(mut self, fields: impl IntoIterator<Item = S>) -> Self {
-        self.options.read.image_fields = strings(fields);
-        self
-    }
-
-    /// Refuses images of more pixels than this. Default: 200 million.
-    pub fn max_pixels(mut self, pixels: u64) -> Self {
-        self.options.read.max_pixels = Some(pixels);
-        self
-    }
-
-    // What samples become.
-
-    /// Keeps only these fields, and the key. Default: all.
-    pub fn fields<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
-        self.options.fields = strings(names);
-        self
-    }
-
-    /// Leaves these fields out.
-    pub fn drop_fields<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
-        self.options.drop = strings(names);
-        self
-    }
-
     /// Renames a field. Call it once for each.
     pub fn rename(mut self, old: impl Into<String>, new: impl Into<String>) -> Self {
         self.options.rename.push((old.into(), new.into()));
-        self
-    }
-
-    /// The field that becomes the key: a string, bytes that are one, or an integer. A column of the
-    /// source that is called `key` is then a field like others, and stays as `_key`;
-    /// [`rename`](Self::rename) and [`drop_fields`](Self::drop_fields) call it `key`.
-    pub fn key_field(mut self, name: impl Into<String>) -> Self {
-        self.options.key_field = Some(name.into());
-        self
-    }
-
-    /// A pattern that keys are made from: text with `{key}`, `{key.stem}` (the key without its
-    /// ending), `{key.name}` (its last component), `{key.shard}` (what the file of the sample
-    /// is called in keys) and `{FIELD}`. Without the first three, a column `key` stays, as with
-    /// [`key_field`](Self::key_field).
-    pub fn key(mut self, pattern: impl Into<String>) -> Self {
-        self.options.key = Some(pattern.into());
-        self
-    }
-
-    /// Writes at most this many samples, not counting those that are skipped. A part writes up to
-    /// as many, and [`commit`](super::commit) takes the first.
-    pub fn limit(mut self, samples: u64) -> Self {
-        self.options.limit = Some(samples);
-        self
-    }
-
-    /// How arrays are stored: `plain`, `blpk` or `blpk:CODEC:LEVEL:SHUFFLE`. See
-    /// [`ArrayPolicy`](crate::array::ArrayPolicy). Default: as they are.
-    pub fn arrays(mut self, form: impl Into<String>) -> Self {
-        self.options.arrays = Some(form.into());
-        self
-    }
-
-    /// Packs only arrays of at least this many bytes. Default: 1 KiB.
-    pub fn arrays_min(mut self, bytes: usize) -> Self {
-        self.options.arrays_min = Some(bytes);
-        self
-    }
-
-    /// Only the arrays in these fields. Default: in all.
-    pub fn arrays_fields<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
-        self.options.arrays_fields = strings(names);
-        self
-    }
-
-    /// What happens to bad input. Default: it stops the conversion.
-    pub fn on_bad_input(mut self, bad: BadInput) -> Self {
-        self.options.bad = bad;
-        self
-    }
-
-    /// What happens to samples whose key was there before. Default: they stop the conversion.
-    pub fn on_duplicates(mut self, duplicates: Duplicates) -> Self {
-        self.options.duplicates = duplicates;
-        self
-    }
-
-    // What is written.
-
-    /// The format of the output. Default: what its name says, and else a dataset.
-    pub fn to(mut self, format: Format) -> Self {
-        self.options.to = Some(format);
-        self
-    }
-
-    /// Distributes samples over several datasets. Default: one dataset.
-    pub fn split(mut self, split: Split) -> Self {
-        self.options.split = split;
-        self
-    }
-
-    /// The bytes of a shard, where the output is a dataset of many files, `NAME.shards.json`: a shard
-    /// ends with the sample that reaches them. Default: 2 GiB, and in parts one shard for each part.
-    ///
-    /// ```
-    /// use kiste::DatasetReader;
-    /// use kiste::convert::{Conversion, Silent};
-    ///
-    /// # let dir = tempfile::tempdir()?;
-    /// # let (lines, words) = (dir.path().join("words.jsonl"), dir.path().join("words.shards.json"));
-    /// # std::fs::write(&lines, "{\"key\": \"a\"}\n{\"key\": \"b\"}\n")?;
-    /// Conversion::new([&lines], &words).shard_size(5).run(&mut Silent)?;
-    /// let words = DatasetReader::open(&words)?;
-    /// assert_eq!((words.shards(), words.find("b")?), (2, Some(1)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn shard_size(mut self, bytes: u64) -> Self {
-        self.options.shard_size = Some(bytes);
-        self
-    }
-
-    /// How many shards there are, where the output is a dataset of many files: runs of the input with as
-    /// many samples each, or where their number is not known with about as many bytes. Default: what [`shard_size`](Self::shard_size) makes.
-    pub fn shards(mut self, count: usize) -> Self {
-        self.options.shards = Some(count);
-        self
-    }
-
-    /// Appends to the dataset that is there; to one of many files new shards. Default: no.
-    pub fn append(mut self, yes: bool) -> Self {
-        self.options.append = yes;
-        self
-    }
-
-    /// Replaces an output that is there, when the new one is complete: a dataset, a file, all shards
-    /// of the name, or a folder with nothing but shards of MDS. A folder of images is never
-    /// replaced, as nothing says that its files came from a conversion. Default: an output that is
-    /// there is an error.
-    pub fn overwrite(mut self, yes: bool) -> Self {
-        self.options.overwrite = yes;
-        self
-    }
-
-    /// Whether digests are written (`.md5`). Default: yes.
-    pub fn digests(mut self, yes: bool) -> Self {
-        self.options.no_digests = !yes;
         self
     }
 
@@ -451,40 +175,53 @@ impl Conversion {
         self
     }
 
-    /// Whether a checksum of each sample is written (`.crc`). Default: no.
-    pub fn checksums(mut self, yes: bool) -> Self {
-        self.options.checksums = yes;
-        self
+    /// Sets an option by its name in a plan, which is that of the method unless it says otherwise, to what a plan has
+    /// there. One name will do for a list of them. `None` if no option is called so.
+    ///
+    /// ```
+    /// use kiste::convert::Conversion;
+    ///
+    /// let conversion = Conversion::new(["words.csv"], "words.msgpack");
+    /// let by_name = conversion.clone().set("texts", "caption".into())?.unwrap();
+    /// assert_eq!(by_name, conversion.clone().texts(["caption"]));
+    /// assert!(conversion.set("colour", "red".into())?.is_none());
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for a value of another type.
+    pub fn set(mut self, name: &str, value: serde_json::Value) -> Result<Option<Conversion>> {
+        let mut names = Options::NAMES.iter().chain(ReadOptions::NAMES).copied();
+        let Some(name) = names.find(|known| *known == name) else { return Ok(None) };
+        let set = |value| {
+            let mut all = serde_json::to_value(&self.options)?;
+            all[name] = value;
+            serde_json::from_value::<Options>(all)
+        };
+        let options = set(value.clone()).or_else(|error| set([value].into()).map_err(|_| error));
+        self.options = options.map_err(|error| {
+            Error::new(ErrorKind::Invalid, format!("has another value: {error}")).with_option(name)
+        })?;
+        Ok(Some(self))
     }
 
     // How it runs. None of this is part of the plan.
 
-    /// Continues what an earlier run of the same conversion left, if it did. An error then keeps
-    /// what was written for the next run. Default: no.
-    pub fn resume(mut self, yes: bool) -> Self {
-        self.how.resume = yes;
-        self
-    }
-
-    /// Whether a conversion that its [monitor](super::Monitor) stops keeps what it has written, for
-    /// a later one that [resumes](Self::resume), also if this one did not ask to resume. One that
-    /// could not be resumed keeps nothing. Default: no.
-    pub fn keep_cancelled(mut self, yes: bool) -> Self {
-        self.how.keep_cancelled = yes;
-        self
-    }
-
-    /// Whether the end waits for the disk. Default: yes.
-    pub fn durable(mut self, yes: bool) -> Self {
-        self.how.durable = yes;
-        self
-    }
-
-    /// Whether datasets are read through a memory map. Without one, a file that another program
-    /// truncates meanwhile is an error, and not a signal that ends the process. Default: yes.
-    pub fn memory_map(mut self, yes: bool) -> Self {
-        self.how.mapped = yes;
-        self
+    option_list::builders! {
+        How, how,
+        /// Continues what an earlier run of the same conversion left, if it did. An error then keeps
+        /// what was written for the next run. Default: no.
+        resume: flag,
+        /// Whether a conversion that its [monitor](super::Monitor) stops keeps what it has written, for
+        /// a later one that [resumes](Self::resume), also if this one did not ask to resume. One that
+        /// could not be resumed keeps nothing. Default: no.
+        keep_cancelled: flag,
+        /// Whether the end waits for the disk. Default: yes.
+        durable: flag,
+        /// Whether datasets are read through a memory map. Without one, a file that another program
+        /// truncates meanwhile is an error, and not a signal that ends the process. Default: yes.
+        mapped: flag as memory_map,
     }
 
     /// For tests: the bytes after which a piece ends that is joined later.

@@ -58,6 +58,7 @@ mod writer;
 mod reshape;
 mod key_pattern;
 mod chained_streams;
+mod option_list;
 mod read_options;
 mod samples;
 mod format;

@@ -19,55 +19,83 @@ pub enum Duplicates {
     Skip,
 }
 
-/// What changes the samples or their files.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Options {
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) from: Option<Format>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) to: Option<Format>,
-    #[serde(flatten)]
-    pub(super) read: ReadOptions,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) fields: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) drop: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) rename: Vec<(String, String)>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) key_field: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) key: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) limit: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) arrays: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) arrays_min: Option<usize>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) arrays_fields: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) bad: BadInput,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) duplicates: Duplicates,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) split: Split,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) shards: Option<usize>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) shard_size: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) append: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) overwrite: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) no_digests: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) lookup: Option<bool>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) checksums: bool,
+/// What changes the samples or their files: see `option_list`.
+macro_rules! common_options {
+    ($make:ident) => {
+        $crate::convert::option_list::$make! {
+            Options, options,
+            /// The format of the sources. Default: what each certainly is, by its name or its first bytes.
+            from: value(format: Format),
+            /// The format of the output. Default: what its name says, and else a dataset.
+            to: value(format: Format),
+            ..read: ReadOptions,
+            /// Keeps only these fields, and the key. Default: all.
+            fields: names,
+            /// Leaves these fields out.
+            drop: names as drop_fields,
+            rename: own(Vec<(String, String)>),
+            /// The field that becomes the key: a string, bytes that are one, or an integer. A column of the
+            /// source that is called `key` is then a field like others, and stays as `_key`;
+            /// [`rename`](Self::rename) and [`drop_fields`](Self::drop_fields) call it `key`.
+            key_field: text,
+            /// A pattern that keys are made from: text with `{key}`, `{key.stem}` (the key without its
+            /// ending), `{key.name}` (its last component), `{key.shard}` (what the file of the sample
+            /// is called in keys) and `{FIELD}`. Without the first three, a column `key` stays, as with
+            /// [`key_field`](Self::key_field).
+            key: text,
+            /// Writes at most this many samples, not counting those that are skipped. A part writes up to
+            /// as many, and [`commit`](super::commit) takes the first.
+            limit: value(samples: u64),
+            /// How arrays are stored: `plain`, `blpk` or `blpk:CODEC:LEVEL:SHUFFLE`. See
+            /// [`ArrayPolicy`](crate::array::ArrayPolicy). Default: as they are.
+            arrays: text,
+            /// Packs only arrays of at least this many bytes. Default: 1 KiB.
+            arrays_min: value(bytes: usize),
+            /// Only the arrays in these fields. Default: in all.
+            arrays_fields: names,
+            /// What happens to bad input. Default: it stops the conversion.
+            bad: plain(bad: BadInput) as on_bad_input,
+            /// What happens to samples whose key was there before. Default: they stop the conversion.
+            duplicates: plain(duplicates: Duplicates) as on_duplicates,
+            /// Distributes samples over several datasets. Default: one dataset.
+            split: plain(split: Split),
+            /// How many shards there are, where the output is a dataset of many files: runs of the input with as
+            /// many samples each, or where their number is not known with about as many bytes. Default: what [`shard_size`](Self::shard_size) makes.
+            shards: value(count: usize),
+            /// The bytes of a shard, where the output is a dataset of many files, `NAME.shards.json`: a shard
+            /// ends with the sample that reaches them. Default: 2 GiB, and in parts one shard for each part.
+            ///
+            /// ```
+            /// use kiste::DatasetReader;
+            /// use kiste::convert::{Conversion, Silent};
+            ///
+            /// # let dir = tempfile::tempdir()?;
+            /// # let (lines, words) = (dir.path().join("words.jsonl"), dir.path().join("words.shards.json"));
+            /// # std::fs::write(&lines, "{\"key\": \"a\"}\n{\"key\": \"b\"}\n")?;
+            /// Conversion::new([&lines], &words).shard_size(5).run(&mut Silent)?;
+            /// let words = DatasetReader::open(&words)?;
+            /// assert_eq!((words.shards(), words.find("b")?), (2, Some(1)));
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            shard_size: value(bytes: u64),
+            /// Appends to the dataset that is there; to one of many files new shards. Default: no.
+            append: flag,
+            /// Replaces an output that is there, when the new one is complete: a dataset, a file, all shards
+            /// of the name, or a folder with nothing but shards of MDS. A folder of images is never
+            /// replaced, as nothing says that its files came from a conversion. Default: an output that is
+            /// there is an error.
+            overwrite: flag,
+            /// Whether digests are written (`.md5`). Default: yes.
+            no_digests: unless as digests,
+            lookup: own(Option<bool>),
+            /// Whether a checksum of each sample is written (`.crc`). Default: no.
+            checksums: flag,
+        }
+    };
 }
+
+common_options!(fields);
+pub(super) use common_options;
 
 /// What changes neither samples nor files, and so is no part of a plan.
 #[derive(Debug, Clone, PartialEq)]

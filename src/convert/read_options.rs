@@ -1,61 +1,74 @@
 //! [`ReadOptions`]: how a conversion reads its sources.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use super::split::is_default;
 use crate::error::{Error, ErrorKind};
 
-/// How sources are read.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct ReadOptions {
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) texts: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) guess_types: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) delimiter: Option<char>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) plain_quotes: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) plain_json: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) max_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) pattern: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) include: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) exclude: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) root: Option<PathBuf>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) allow_outside: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) header: Option<bool>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) labels: Option<PathBuf>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) text_labels: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) resize: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) upscale: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) image_format: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) quality: Option<u8>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) subsampling: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) verify_images: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) image_fields: Vec<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub(super) max_pixels: Option<u64>,
+/// How sources are read: see `option_list`.
+macro_rules! read_options {
+    ($make:ident) => {
+        $crate::convert::option_list::$make! {
+            ReadOptions, options.read,
+            /// The features of TFRecord that are strings. Default: none; byte strings stay bytes.
+            texts: names,
+            /// Whether columns of CSV, TSV and lists that hold numbers become numbers, for which tables are
+            /// read twice. Default: no; they are strings.
+            guess_types: flag,
+            delimiter: own(Option<char>),
+            /// Whether quotes around a value of CSV, TSV and lists do not belong to it. Without, a quote is a
+            /// character like others, and each line is a row. Default: yes.
+            plain_quotes: unless as quotes,
+            /// Whether names that begin with `$` have no meaning in JSON lines, as other programs write them.
+            /// Default: no; they have the meaning of [`format::jsonl`](crate::format::jsonl).
+            plain_json: flag,
+            /// Refuses a file, line, row, record, page, batch or shard that is larger than this when
+            /// decompressed. Default: 1 GiB; 4 GiB for shards of MDS and files of MNIST, 16 GiB for all
+            /// arrays of an npz together.
+            max_bytes: value(bytes: u64),
+            /// The files below a directory, or in a zip archive, that are images: patterns such as
+            /// `train/{LABEL}/**`. Default: `{LABEL}/**`.
+            pattern: names,
+            /// Only the images that match one of these patterns. Default: all.
+            include: names,
+            /// None of the images that match one of these patterns. Default: none.
+            exclude: names,
+            /// The directory that paths in a list are relative to. A source that is a file is a list then.
+            /// Default: the directory of the list.
+            root: path,
+            /// Whether names in the sources may lead out of their folder: the files of a list, a table, an index or a
+            /// manifest. Then they may be anywhere on this machine, also behind symbolic links, and names in a list
+            /// also at URLs. For trusted sources only. Default: no.
+            allow_outside: flag,
+            /// Whether the first row of a list names the columns. Default: detected.
+            header: value(yes: bool),
+            /// A file with all labels of images, one per line, in the order of their numbers, from 0. Default: the labels
+            /// that occur, in natural order.
+            labels: path,
+            /// Whether samples hold labels as strings instead of numbers. Default: no.
+            text_labels: flag,
+            /// Resizes images: `640x480`, `short:256`, `max:1024`. See `Resize`.
+            resize: text,
+            /// Whether small images become larger too. Default: no.
+            upscale: flag,
+            /// Encodes images as `jpeg`, `png`, `webp` or `keep`. See `StoredAs`. Default: `keep`.
+            image_format: text,
+            /// The quality of encoded JPEG, 1 to 100. Default: 90.
+            quality: value(quality: u8),
+            /// The chroma subsampling of encoded JPEG: `4:4:4`, `4:2:2` or `4:2:0`. Default: `4:2:0`.
+            subsampling: text,
+            /// Whether all images are decoded, to find those that are damaged. Default: no.
+            verify_images: flag,
+            /// The fields that hold images. Default: all that begin like an image.
+            image_fields: names,
+            /// Refuses images of more pixels than this. Default: 200 million.
+            max_pixels: value(pixels: u64),
+        }
+    };
 }
+
+read_options!(fields);
+pub(super) use read_options;
 
 impl ReadOptions {
     /// An option for images or lists that was given.

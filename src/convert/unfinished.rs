@@ -42,7 +42,7 @@ impl UnfinishedShards {
 ///
 /// # Errors
 ///
-/// [`Locked`](ErrorKind::Locked) if the conversion is still at work. In an object store that cannot be
+/// [`Locked`](crate::ErrorKind::Locked) if the conversion is still at work. In an object store that cannot be
 /// known.
 pub fn unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<UnfinishedShards>> {
     let manifest = manifest.as_ref();

@@ -114,6 +114,10 @@ impl Journal {
                 }
             }
         };
+        if is_new && !notes.are_objects() {
+            // Else a power failure could take the folder away, with parts that are finished.
+            notes.storage().sync_dir(dir.parent().unwrap_or(Path::new("")))?;
+        }
         let journal = Journal { is_new, ..Journal::read(dir, notes)? };
         match journal.plan == *plan {
             true => Ok(journal),

@@ -253,8 +253,17 @@ fn an_append_is_divided_into_parts() {
         assert!(before.iter().all(|(name, bytes)| after[name] == *bytes));
         assert_eq!(verify::verify(&many).unwrap().problems, []);
     }
-    let one = Conversion::new(&lines, &one).append(true).run_part(Part::whole(), &mut Silent);
-    assert_eq!(one.unwrap_err().option(), Some("append"));
+    let append = Conversion::new(&lines, &one).append(true).run_part(Part::whole(), &mut Silent);
+    assert_eq!(append.unwrap_err().option(), Some("append"));
+    // Pieces of one file go with their folder, and the dataset that is there stays.
+    let before = files(dir.path(), "one.msgpack");
+    let again = Conversion::new(&lines, &one).overwrite(true);
+    let made = again.run_part(Part::new(1, 2).unwrap(), &mut Silent).unwrap().outputs[0].samples;
+    assert_eq!(unfinished_shards(&one).unwrap().unwrap().samples, made);
+    let removed = remove_unfinished_shards(&one).unwrap().unwrap();
+    assert_eq!((removed.samples, removed.foreign.len()), (made, 0));
+    assert!(!dir.path().join("one.msgpack.parts").exists());
+    assert_eq!(files(dir.path(), "one.msgpack"), before);
 }
 
 #[test]

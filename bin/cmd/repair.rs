@@ -23,7 +23,8 @@ use crate::{file, interrupt};
 ///
 /// Of a dataset of many files (NAME.shards.json) it finds the shards of an unfinished conversion that no
 /// manifest lists; --undo removes them, unless something else has changed them. At a URL it also aborts
-/// incomplete uploads, and a conversion that is still running ends with an error.
+/// incomplete uploads, and a conversion that is still running ends with an error; so it does with the pieces of
+/// one file at a URL.
 ///
 /// With -o nothing is changed in place: every whole sample of a damaged or half-written dataset is copied to a
 /// new one, and the samples that could not be saved are listed. A .crc tells which samples are whole; without

@@ -103,13 +103,13 @@ impl Conversion {
         opened: Opened,
         monitor: &mut dyn Monitor,
     ) -> Result<Report> {
-        let was_begun = Journal::open(&self.output).is_ok_and(|there| there.is_some());
+        let there = Journal::open(&self.output);
+        let was_begun = matches!(there, Ok(Some(_)));
         if self.how.resume && matches!(opened.samples, Samples::Stream(_)) {
             return Err(no_units().with_remedy(Remedy::ResumeFiles));
         }
         let is_dataset = self.output_format() == Format::Dataset;
-        let begins = self.how.resume && !was_begun && Journal::open(&self.output)?.is_none();
-        if begins && is_dataset && !self.options.overwrite {
+        if self.how.resume && is_dataset && !self.options.overwrite && there?.is_none() {
             // Parts are removed last, so without them an earlier run may have come to its end.
             let targets = self.targets()?;
             if targets.iter().all(|path| super::run::is_dataset(path)) {

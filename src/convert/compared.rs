@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use super::Source;
 use super::monitor::counted;
-use crate::array::ArrayTally;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Hands on what a source has, part by part. What differs is an error before the last batch of the part is
@@ -101,23 +100,7 @@ impl Source for Compared {
         Ok(batch)
     }
 
-    fn locate(&self, item: usize, error: Error) -> Error {
-        self.source.locate(item, error)
-    }
-
-    fn unit(&self) -> Option<usize> {
-        self.source.unit()
-    }
-
-    fn arrays(&self) -> Option<&ArrayTally> {
-        self.source.arrays()
-    }
-
-    fn len_hint(&self) -> Option<u64> {
-        self.source.len_hint()
-    }
-
-    fn label_names(&self) -> Option<&[String]> {
-        self.source.label_names()
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(&*self.source)
     }
 }

@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::{Remarks, Source};
-use crate::array::ArrayTally;
+use super::Source;
 use crate::error::{Error, Result};
 
 /// A piece that ends [soon](Cut::Soon) takes no longer.
@@ -24,8 +23,8 @@ pub(super) enum Cut {
     Never,
 }
 
-/// How many samples each of this many pieces has, the first ones no fewer than the others. The last has
-/// whatever comes.
+/// How many samples each of this many pieces has, the first ones no fewer than the others. The last one has
+/// no limit.
 pub(super) fn shares(samples: u64, shards: usize) -> impl Iterator<Item = u64> {
     let (whole, more) = (samples / shards.max(1) as u64, samples % shards.max(1) as u64);
     (1..=shards).map(move |shard| match shard {
@@ -41,7 +40,7 @@ pub(super) struct Cutter {
     /// What is left of the last batch of the source, and how many items of it were handed out.
     held: VecDeque<Result<Vec<u8>>>,
     passed: usize,
-    /// The start of the batch that was handed out last, in that of the source.
+    /// Where in the batch of the source the last one that was handed out begins.
     start: usize,
     unit: Option<usize>,
     /// Items of this unit that were handed out.
@@ -151,23 +150,7 @@ impl Source for Cutter {
         self.unit
     }
 
-    fn arrays(&self) -> Option<&ArrayTally> {
-        self.source.arrays()
-    }
-
-    fn remarks(&self) -> [&Remarks; 2] {
-        self.source.remarks()
-    }
-
-    fn shard(&self) -> Option<&str> {
-        self.source.shard()
-    }
-
-    fn len_hint(&self) -> Option<u64> {
-        self.source.len_hint()
-    }
-
-    fn label_names(&self) -> Option<&[String]> {
-        self.source.label_names()
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(&*self.source)
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct ExportDir {
 
 impl ExportDir {
     /// Creates the directory next to the output. What an export left that was killed is removed, as
-    /// exports cannot be resumed; nothing else is, and no link is followed.
+    /// its samples are written again; nothing else is, and no link is followed.
     pub(super) fn begin(path: &Path) -> Result<ExportDir> {
         let dir = dir_of(path);
         let at = |error| Error::io(&dir, error);

@@ -174,40 +174,47 @@ pub trait Source: Send {
 
     /// Adds to an error about the `item`-th sample of the last batch where that sample came from.
     fn locate(&self, item: usize, error: Error) -> Error {
-        let _ = item;
-        error
+        match self.inner() {
+            Some(inner) => inner.locate(item, error),
+            None => error,
+        }
+    }
+
+    /// The source that this one wraps, if it does. It answers what this one does not say itself.
+    fn inner(&self) -> Option<&dyn Source> {
+        None
     }
 
     /// The unit of an [`Input`] that the last batch is from: all those before it have been handed
     /// out whole, in the batches before. After the last batch it is the one after the last.
     fn unit(&self) -> Option<usize> {
-        None
+        self.inner()?.unit()
     }
 
     /// The name in keys of the file that the last batch is from: see [`Input::shard`].
     fn shard(&self) -> Option<&str> {
-        None
+        self.inner()?.shard()
     }
 
     /// What became of arrays so far that are stored otherwise on the way.
     fn arrays(&self) -> Option<&ArrayTally> {
-        None
+        self.inner()?.arrays()
     }
 
     /// What was left out or changed on the way to the samples so far: of the units before that of the
     /// last batch, and of that one.
     fn remarks(&self) -> [&Remarks; 2] {
-        [Remarks::NONE; 2]
+        self.inner().map_or([Remarks::NONE; 2], |inner| inner.remarks())
     }
 
     /// How many samples there will be, where that is known.
     fn len_hint(&self) -> Option<u64> {
-        None
+        self.inner()?.len_hint()
     }
 
     /// The names of the numeric labels, where there are any.
     fn label_names(&self) -> Option<&[String]> {
-        None
+        self.inner()?.label_names()
     }
 }
 

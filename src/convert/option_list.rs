@@ -9,7 +9,7 @@
 //! | `value(bytes: u64)`, `plain(split: Split)` | `Option<u64>`, `Split` |
 //! | `own(Option<char>)` | that, with a method that is not made here |
 
-/// The struct of the options, whose order is that of the plan. `..` is a struct of more.
+/// The struct of the options, in the order of the plan. `..` is a struct with more.
 macro_rules! fields {
     (
         $name:ident, $($path:ident).+,

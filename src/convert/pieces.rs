@@ -159,7 +159,7 @@ impl Conversion {
             }
             let name = self.piece_name(part, number)?;
             let path = home.path(&name);
-            // Another run of the part may have taken it: that is why, whatever it looks like.
+            // If another run has taken the part, that is the cause of any error.
             let stopped = |error: Error| match parts.check_held(part) {
                 Err(lost) if lost.kind() == ErrorKind::Locked => lost,
                 _ => error,

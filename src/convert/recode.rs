@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rayon::prelude::*;
 
-use super::{Remarks, Source};
+use super::Source;
 use crate::array::{ArrayPolicy, ArrayTally};
 use crate::error::{Error, Result};
 
@@ -114,24 +114,8 @@ impl Source for Recode {
         Some(&self.tally)
     }
 
-    fn unit(&self) -> Option<usize> {
-        self.source.unit()
-    }
-
-    fn remarks(&self) -> [&Remarks; 2] {
-        self.source.remarks()
-    }
-
-    fn shard(&self) -> Option<&str> {
-        self.source.shard()
-    }
-
-    fn len_hint(&self) -> Option<u64> {
-        self.source.len_hint()
-    }
-
-    fn label_names(&self) -> Option<&[String]> {
-        self.source.label_names()
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(&*self.source)
     }
 }
 

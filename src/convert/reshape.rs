@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::Source;
 use super::key_pattern::KeyPattern;
 use super::options::Options;
-use super::{Remarks, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Kind, sample};
 
@@ -291,27 +291,7 @@ impl Source for Reshape {
         Ok(changed)
     }
 
-    fn unit(&self) -> Option<usize> {
-        self.source.unit()
-    }
-
-    fn locate(&self, item: usize, error: Error) -> Error {
-        self.source.locate(item, error)
-    }
-
-    fn remarks(&self) -> [&Remarks; 2] {
-        self.source.remarks()
-    }
-
-    fn shard(&self) -> Option<&str> {
-        self.source.shard()
-    }
-
-    fn len_hint(&self) -> Option<u64> {
-        self.source.len_hint()
-    }
-
-    fn label_names(&self) -> Option<&[String]> {
-        self.source.label_names()
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(&*self.source)
     }
 }

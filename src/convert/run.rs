@@ -19,8 +19,8 @@ use super::report::{Report, WrittenOutput};
 use super::reshape::{Reshape, Unseen, check_unseen};
 use super::twins::{KeysOf, Origins};
 use super::unit_log::{Resumed, Resumption, UnitLog, resume, unfinished_plan};
-use super::{Duplicates, InOrder, Input, Journal, Place, Recode, Remarks, Source};
-use crate::array::ArrayPolicy;
+use super::{Duplicates, InOrder, Input, Journal, Place, Recode, Source};
+use crate::array::{ArrayPolicy, ArrayTally};
 use crate::dataset::DatasetReader;
 use crate::dataset::{Stats, Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -51,21 +51,17 @@ impl Conversion {
         if self.options.append {
             self.check_older_keys(&opened)?;
         }
+        let (is_url, is_split) = (storage::is_url(&self.output), self.options.split.is_split());
+        let in_pieces = match self.output_format() {
+            Format::Dataset if is_url => self.how.resume,
+            Format::Dataset => is_split,
+            _ => self.how.resume || self.options.duplicates == Duplicates::Skip,
+        };
         let run = match self.output_format() {
             Format::Dataset if self.is_sharded() => self.run_sharded(opened, monitor),
-            Format::Dataset if self.how.resume && storage::is_url(&self.output) => {
-                self.run_in_pieces(opened, monitor)
-            }
-            Format::Dataset if self.options.split.is_split() => {
-                match storage::is_url(&self.output) {
-                    true => self.run_split_to_url(opened, monitor),
-                    false => self.run_in_pieces(opened, monitor),
-                }
-            }
+            _ if in_pieces => self.run_in_pieces(opened, monitor),
+            Format::Dataset if is_split => self.run_split_to_url(opened, monitor),
             Format::Dataset => self.run_dataset(opened, monitor),
-            _ if self.how.resume || self.options.duplicates == Duplicates::Skip => {
-                self.run_in_pieces(opened, monitor)
-            }
             format => self.run_export(format, opened, monitor),
         };
         let report = run.map_err(|error| kept(error, &self.output, "nothing was written"))?;
@@ -613,27 +609,16 @@ impl Source for Peeked {
         }
     }
 
-    fn locate(&self, item: usize, error: Error) -> Error {
-        self.source.locate(item, error)
-    }
-
-    fn unit(&self) -> Option<usize> {
-        self.source.unit()
-    }
-
-    fn remarks(&self) -> [&Remarks; 2] {
-        self.source.remarks()
-    }
-
-    fn shard(&self) -> Option<&str> {
-        self.source.shard()
-    }
-
-    fn len_hint(&self) -> Option<u64> {
-        self.source.len_hint()
-    }
-
     fn label_names(&self) -> Option<&[String]> {
         self.names.as_deref()
+    }
+
+    fn arrays(&self) -> Option<&ArrayTally> {
+        // The report of another format has none.
+        None
+    }
+
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(&*self.source)
     }
 }

@@ -371,7 +371,7 @@ impl Scattering<'_> {
             return Err(given_up(part, &path));
         }
         let finished = match file {
-            // Else these samples would be in the place of those of the other run.
+            // Else these samples would take the place that the other run needs.
             NewFile::File(_) if !home.notes.holds(&path)? => return Err(lost(part, &samples)),
             NewFile::File(file) => file.finish(),
             NewFile::Object(sink) => sink.finish(),

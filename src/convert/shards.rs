@@ -2,7 +2,7 @@
 //! places, the manifest comes last.
 //!
 //! To commit is to compare the shards with what was noted, to look for keys that two of them have, and to write
-//! the manifest, if what is there is what is expected: no sample is read or copied.
+//! the manifest, unless another process has put one there: no sample is read or copied.
 
 use super::conversion::Conversion;
 use super::format::Format;

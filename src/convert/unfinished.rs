@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::job::at_once;
+use super::job::{Made, at_once};
 use super::piece_home::Home;
 use super::pieces::Progress;
 use super::scattered::{is_scattered_to, remove_scattered};
@@ -74,7 +74,10 @@ pub fn remove_unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<Unf
     };
     parts.give_up()?;
     let found = Found::of(&parts, manifest, true)?;
-    at_once(&found.ours, |(path, writes)| found.home.remove(path, writes))?;
+    // On a disk, pieces that are joined later go with the folder of their journal.
+    if !found.home.is_own || parts.are_objects() {
+        at_once(&found.ours, |(path, writes)| found.home.remove(path, writes))?;
+    }
     remove_begun(&parts, &found.home)?;
     drop(found.locks);
     let elsewhere = remove_scattered(manifest)?;
@@ -176,6 +179,11 @@ impl Found {
 
 /// What is there of the shards that a part has noted, but for those that the manifest lists.
 fn noted(home: &Home, progress: &Progress, listed: &BTreeSet<String>) -> Result<Vec<Noted>> {
+    if home.is_own && !home.is_object_store() {
+        // Nothing else is in the folder of a journal.
+        let ours = |made: &Made| Noted::Ours(home.path(&made.name), made.samples, Vec::new());
+        return Ok(progress.shards.iter().map(ours).collect());
+    }
     let mut found = Vec::new();
     for made in progress.shards.iter().filter(|made| !listed.contains(&made.name)) {
         let path = home.path(&made.name);

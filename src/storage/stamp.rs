@@ -47,7 +47,7 @@ impl Stamp {
             return Ok(Some(Stamp { len: stat.len, id, modified, sample }));
         }
         use io::ErrorKind::{NotFound, PermissionDenied};
-        // Of a link, the content is that of the file it leads to now.
+        // A link has the content of the file that it leads to now.
         let source = match storage.open(path) {
             Ok(source) => source,
             // One that may be replaced but not read, or a link to nowhere: the same as long as no

@@ -41,6 +41,12 @@ fn a_part_of_a_file_is_taken_as_it_is() {
     let dir = left("part");
     let again = convert(&dir, "x.msgpack", &["--part", "1/2"]).exits(0);
     assert!(again.err.contains("is finished already"), "{again:?}");
+    // Its plan is lost: as the hint says, any part writes it again, and what is finished stays.
+    fs::remove_file(dir.path().join("x.msgpack.parts/plan.json")).unwrap();
+    let lost = run(&dir, ["commit", "x.msgpack"]).fails(2, "expected plan.json");
+    assert!(lost.err.contains("parts that are finished stay"), "{lost:?}");
+    let again = convert(&dir, "x.msgpack", &["--part", "1/2"]).exits(0);
+    assert!(again.err.contains("is finished already"), "{again:?}");
     convert(&dir, "x.msgpack", &["--part", "2/2"]).exits(0);
     run(&dir, ["commit", "x.msgpack"]).exits(0);
     convert(&dir, "whole.msgpack", &[]).exits(0);

@@ -22,7 +22,7 @@ def brief(run):
     return (run.err + run.out).strip()[:300]
 
 
-# The notes of a conversion in parts, and what in them is of one run: its numbers, and those of its files.
+# The notes of a conversion in parts, and their members that differ from run to run.
 NOTE = re.compile(r"\.parts/(plan|part-\d+-of-\d+)\.json$")
 OF_RUN = {"conversion_id", "run", "checksum", "id"}
 

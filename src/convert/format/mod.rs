@@ -1,6 +1,6 @@
 //! [`Format`]: what conversions read and write.
 //!
-//! All formats are in one list here, of which each line is one: the definition in its folder
+//! All formats are in one list here, one line for each: the definition in its folder
 //! ([`FormatDef`]) says the rest. From there come the names on the command line, its help and the error
 //! messages. `detect` finds the format of sources, `outputs` looks at the names of outputs.
 

@@ -21,10 +21,10 @@ pub(in crate::convert) struct FormatDef {
     /// The feature of the crate that it needs.
     pub(in crate::convert) feature: Option<&'static str>,
 
-    /// Whether a source is of this format because it is called so, whatever is there.
+    /// Whether the name of a source alone makes it this format.
     pub(in crate::convert) is_called: fn(&Path) -> bool,
-    /// Reads the index that says by itself what a folder or a URL holds: an error if that is damaged, and `None` if
-    /// there is none.
+    /// Reads the index that says by itself what a folder or a URL holds: an error if that is damaged, and `None`
+    /// without an index.
     pub(in crate::convert) index: fn(&Path) -> Option<Result<()>>,
     /// Whether the first bytes of a file show that it is of this format.
     pub(in crate::convert) begins: fn(&Glance<'_>) -> bool,
@@ -71,7 +71,7 @@ pub(in crate::convert) struct FormatDef {
 
 pub(in crate::convert) type Create = fn(&Path, Option<&[String]>) -> Result<Box<dyn SampleWriter>>;
 
-/// A format that is only read, and of which nothing else is special.
+/// A format that is only read and has nothing special: what a definition starts from.
 pub(super) const READ: FormatDef = FormatDef {
     name: "",
     title: "",

@@ -58,8 +58,8 @@ pub(in crate::convert) struct Journal {
     notes: Notes,
     plan: Json,
     digest: String,
-    /// A random number of the conversion: tells its end note from that of the next one. Empty if there is no
-    /// plan, and for a plan of an earlier version on a disk.
+    /// A random number of the conversion, which its end note begins with: the next conversion has another one.
+    /// Empty without a plan, and for a plan of an earlier version on a disk.
     id: String,
     /// Whether an earlier version began it.
     is_older: bool,
@@ -254,27 +254,22 @@ impl Journal {
 
     fn part_note(&self, part: Part) -> Result<Option<PartNote>> {
         let path = self.note_of(part);
-        let noted = match self.notes.read(&path)? {
-            Some(text) => Some(self.parse(&text, &path)?),
-            None => None,
-        };
-        match self.is_older {
-            true => self.older_note(part, noted),
-            false => Ok(noted),
-        }
+        let text = self.notes.read(&path)?;
+        let noted = text.map(|text| self.parse(&text, &path)).transpose()?;
+        self.with_older(part, noted)
     }
 
-    /// Of a part that an earlier version has begun. It noted how far the part is in a file of its own; in an
-    /// object store also its end.
-    fn older_note(&self, part: Part, noted: Option<PartNote>) -> Result<Option<PartNote>> {
-        if noted.as_ref().is_some_and(|noted| noted.run.is_some()) {
+    /// The note, or what an earlier version noted instead: how far the part is in a file of its own, in an
+    /// object store also its end, and on a disk the end in a note without a run. (To be deleted after one
+    /// release.)
+    fn with_older(&self, part: Part, noted: Option<PartNote>) -> Result<Option<PartNote>> {
+        let is_older = noted.as_ref().map_or(self.is_older, |noted| noted.run.is_none());
+        if !is_older {
             return Ok(noted);
         }
         let path = self.file(part, "shards");
-        let before = match self.notes.read(&path)? {
-            Some(text) => Some(self.parse(&text, &path)?),
-            None => None,
-        };
+        let text = self.notes.read(&path)?;
+        let before = text.map(|text| self.parse(&text, &path)).transpose()?;
         let Some(PartNote { state: finished, .. }) = noted else { return Ok(before) };
         let state = before.map_or(Json::Null, |before| before.state);
         Ok(Some(PartNote::new(&self.digest, state, Some(finished))))
@@ -337,13 +332,9 @@ impl Journal {
     pub(in crate::convert) fn take(&self, part: Part) -> Result<Option<Lock>> {
         let lock = self.lock(part)?;
         let path = self.note_of(part);
-        let before = self.part_note(part)?;
         let taken = self.notes.take(&path, |text| {
-            let noted = match text {
-                Some(text) if !self.is_older => Some(self.parse(&text, &path)?),
-                Some(_) => self.part_note(part)?,
-                None => before.clone(),
-            };
+            let noted = text.map(|text| self.parse(&text, &path)).transpose()?;
+            let noted = self.with_older(part, noted)?;
             let (state, finished) =
                 noted.map_or((Json::Null, None), |noted| (noted.state, noted.finished));
             Ok(PartNote::new(&self.digest, state, finished).render())
@@ -423,7 +414,7 @@ impl Journal {
         })
     }
 
-    /// Whether the plan is there, and that of this conversion.
+    /// Whether there still is a plan, the one of this conversion.
     fn is_there(&self) -> Result<bool> {
         let path = self.dir_file("plan.json");
         let Some(text) = self.notes.read(&path)? else { return Ok(false) };
@@ -526,7 +517,7 @@ impl Journal {
         if self.notes.create(&path, &text)? || self.end()?.is_some() {
             return Ok(());
         }
-        // There is that of an earlier conversion.
+        // The note of an earlier conversion is in the way.
         self.notes.write(&path, &text)
     }
 
@@ -549,7 +540,7 @@ impl Journal {
     }
 
     fn remove_objects(&self) -> Result<()> {
-        // Else another process has removed it, and what is there now may be of the next conversion.
+        // Else another process has removed this one, and a plan may be of the next conversion.
         if self.id.is_empty() || self.is_there()? {
             let notes = self.all()?.into_iter().flat_map(|part| {
                 let older = self.is_older.then(|| self.file(part, "shards"));
@@ -626,7 +617,7 @@ fn remove_empty_dir(notes: &Notes, dir: &Path) -> Result<bool> {
     }
 }
 
-/// Takes a member out of an object; null if there is none.
+/// Takes a member out of an object; null if it has no such member.
 fn take(plan: &mut Json, member: &str) -> Json {
     plan.as_object_mut().and_then(|plan| plan.remove(member)).unwrap_or_default()
 }
@@ -655,7 +646,7 @@ fn is_unfinished(name: &str, notes: &[&str]) -> bool {
     name.and_then(|name| name.split_once('.')).is_some_and(|(note, _)| notes.contains(&note))
 }
 
-/// The error where there are parts, but not what says of which conversion.
+/// The error for parts without a plan, which says what they are parts of.
 fn without_plan(dir: &Path) -> Error {
     let message = "expected plan.json, the plan of the parts in this folder, found none";
     Error::new(ErrorKind::Interrupted, message).at(dir).advise(

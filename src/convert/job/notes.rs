@@ -1,5 +1,4 @@
-//! [`Notes`]: small files by which runs on several machines know of each other, on a disk and in an object
-//! store.
+//! [`Notes`]: small files through which runs on several machines coordinate, on a disk or in an object store.
 //!
 //! A note that says how far a run is, is a fence: a run [takes](Notes::take) it by putting one with a number
 //! of its own in its place, and from then on [replaces](Notes::replace) it only if it is still the one that it
@@ -23,7 +22,7 @@ const AT_ONCE: usize = 16;
 #[derive(Debug)]
 pub(in crate::convert) struct Notes {
     storage: Arc<dyn Storage>,
-    /// The notes that this process has put in the place of those of earlier runs.
+    /// The notes that this process has taken from earlier runs, and which files they are now.
     held: Mutex<BTreeMap<PathBuf, FileId>>,
 }
 
@@ -66,7 +65,7 @@ impl Notes {
         Ok(Some((found.read(0..found.len())?.into_owned(), found)))
     }
 
-    /// Puts a note where there is none. Whether there was none.
+    /// Puts a note unless there is one already. Whether it did.
     pub(in crate::convert) fn create(&self, path: &Path, text: &str) -> Result<bool> {
         match self.storage.put_if(path, text.as_bytes(), Expected::Absent) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),

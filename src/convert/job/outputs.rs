@@ -30,7 +30,7 @@ struct Commit {
     /// have published one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     begun: BTreeMap<String, Vec<FileId>>,
-    /// In an object store: the numbers of the writes of each dataset, the last of which may be at work.
+    /// In an object store: the numbers of the writes of each dataset. The last one may still be running.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     writes: BTreeMap<String, Vec<u64>>,
 }

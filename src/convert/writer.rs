@@ -103,9 +103,9 @@ impl SampleWriter for Writer {
 
     fn flush(&mut self) -> Result<()> {
         // What goes to an object store is not there before it is finished, so there is nothing to hurry.
-        match self.is_upload() {
-            true => Ok(()),
-            false => Writer::flush(self),
+        match self.keeps_samples() {
+            true => Writer::flush(self),
+            false => Ok(()),
         }
     }
 
@@ -124,7 +124,7 @@ impl SampleWriter for Writer {
     }
 }
 
-/// Several datasets, each of which gets the samples that a split assigns to it.
+/// Several datasets; each gets the samples that a split assigns to it.
 pub(super) struct SplitWriter {
     pub(super) assignment: Assignment,
     pub(super) writers: Vec<Writer>,

@@ -33,12 +33,13 @@ use crate::storage::Sink;
 use super::index::Ahead;
 use super::reader::DatasetReader;
 use super::staging::{
-    self, ChecksumSpool, Journal, KeySpool, OffsetSpool, Scratch, Spool, Staging, Unfinished,
+    self, ChecksumSpool, Journal, KeySpool, OffsetSpool, Scratch, Spool, Unfinished,
 };
 use super::{index, labels};
 
 #[cfg(feature = "convert")]
 mod concat;
+mod destination;
 mod options;
 mod start;
 mod key_set;
@@ -46,11 +47,11 @@ mod pipeline;
 mod publication;
 mod upload;
 
+use destination::Destination;
 use key_set::{KeyHash, KeySet};
 pub use options::WriterOptions;
 use pipeline::Pipeline;
 use publication::Publication;
-use upload::Upload;
 pub(crate) use upload::{Left, Place, left, remove_left};
 #[cfg(feature = "convert")]
 pub(crate) use upload::{WrittenBy, is_of_writes, remove_writes, write_of};
@@ -154,12 +155,10 @@ impl Start {
 struct Open {
     /// A process that is forked from this one leaves them alone.
     process: u32,
-    staging: Staging,
+    destination: Destination,
     journal: Journal,
     data: Pipeline,
     spools: Spools,
-    /// Where it goes, if that is an object store: then the staging directory is elsewhere.
-    upload: Option<Upload>,
 }
 
 /// Collected while writing, for the side files.
@@ -261,11 +260,12 @@ impl Writer {
     fn start(
         options: WriterOptions,
         path: &Path,
-        staging: Staging,
+        destination: Destination,
         journal: Journal,
         data: Box<dyn Sink>,
         start: Start,
     ) -> Result<Writer> {
+        let staging = destination.staging();
         let spool =
             |file| -> Result<Spool> { Ok(Spool::new(staging.path(file), staging.create(file)?)) };
         let spools = || {
@@ -284,7 +284,7 @@ impl Writer {
         let (spools, data) = match spools() {
             Ok(files) => files,
             Err(error) if start.is_resumed() => return Err(error),
-            Err(error) => return Err(gave_up(staging, error)),
+            Err(error) => return Err(gave_up(destination, error)),
         };
         Ok(Writer {
             options,
@@ -299,14 +299,7 @@ impl Writer {
             key_set: KeySet::new(),
             broken: false,
             keep: start.is_resumed(),
-            open: Some(Open {
-                process: std::process::id(),
-                staging,
-                journal,
-                data,
-                spools,
-                upload: None,
-            }),
+            open: Some(Open { process: std::process::id(), destination, journal, data, spools }),
         })
     }
 
@@ -544,19 +537,16 @@ impl Writer {
         let Some(index) = self.find(key, self.key_set.hash(key.as_bytes()))?.map(u64::from) else {
             return Ok(None);
         };
-        if self.is_upload() {
-            return Ok(Some((index, None)));
-        }
-        self.flush()?;
         let storage = self.options.storage.clone();
         let files = open(&mut self.open, self.broken, &self.path)?;
+        if !files.destination.keeps_samples() {
+            return Ok(Some((index, None)));
+        }
+        files.data.flush(false).map_err(|e| e.shown_at(&self.path))?;
         let range = files.spools.offsets.range(&*storage, index)?;
-        // An append writes to the data file itself.
-        let data = match storage.open_if_exists(&files.staging.path(super::DatasetFile::Data))? {
-            Some(data) => data,
-            None => storage.open(&self.path)?,
-        };
-        Ok(Some((index, Some(data.read(range)?.to_vec()))))
+        let data = files.destination.data(&*storage, &self.path)?;
+        let bytes = data.map(|data| data.read(range).map(|bytes| bytes.to_vec())).transpose()?;
+        Ok(Some((index, bytes)))
     }
 
     /// The names of the numeric labels, in the order of their numbers, from 0: `NAME.labels` is published with the
@@ -571,13 +561,13 @@ impl Writer {
     pub fn set_labels<S: AsRef<str>>(&mut self, names: Option<&[S]>) -> Result<()> {
         let text = names.map(labels::render).transpose()?;
         let files = open(&mut self.open, self.broken, &self.path)?;
-        files.staging.set_labels(&mut files.journal, text.as_deref())
+        files.destination.staging().set_labels(&mut files.journal, text.as_deref())
     }
 
-    /// Whether it goes to an object store.
+    /// Whether what is [flushed](Self::flush) can be kept when the writer ends before its end.
     #[cfg(feature = "convert")]
-    pub(crate) fn is_upload(&self) -> bool {
-        self.open.as_ref().is_some_and(|files| files.upload.is_some())
+    pub(crate) fn keeps_samples(&self) -> bool {
+        self.open.as_ref().is_some_and(|files| files.destination.keeps_samples())
     }
 
     /// Waits until all samples so far are in the file: if the process dies, a repair finds
@@ -606,7 +596,7 @@ impl Writer {
     /// Room for files that are needed only while this dataset is written. They are where it is
     /// written, so a repair after a dead writer removes them too.
     pub(crate) fn scratch(&mut self) -> Result<Scratch> {
-        Ok(open(&mut self.open, self.broken, &self.path)?.staging.scratch())
+        Ok(open(&mut self.open, self.broken, &self.path)?.destination.staging().scratch())
     }
 
     /// Makes the side files and publishes the dataset.
@@ -665,24 +655,16 @@ impl Writer {
 
     /// Removes everything this writer wrote.
     pub fn abort(mut self) -> Result<()> {
-        match self.open.take() {
-            Some(files) if files.upload.is_some() => {
-                files.stop();
-                Ok(())
-            }
-            Some(files) => files.stop().abort(),
-            None => Ok(()),
-        }
+        self.open.take().map_or(Ok(()), |files| files.stop().abort())
     }
 }
 
 impl Open {
-    /// Ends the threads, after they have written what they have. An upload ends without an object.
-    fn stop(self) -> Staging {
+    /// Ends the threads, after they have written what they have.
+    fn stop(self) -> Destination {
         // What failed cannot be reported from here; a repair finds it.
         let _ = self.data.finish();
-        drop(self.upload);
-        self.staging
+        self.destination
     }
 }
 
@@ -694,15 +676,10 @@ impl Drop for Writer {
                 // The files, the threads and the upload are those of the parent.
                 return std::mem::forget(files);
             }
-            let is_upload = files.upload.is_some();
-            let staging = files.stop();
-            if is_upload {
-                // Its directory is gone.
-                return;
-            }
+            let destination = files.stop();
             if nothing_new && !self.keep {
                 // Failing leaves a directory that says what it is.
-                let _ = staging.abort();
+                let _ = destination.abort();
             }
         }
     }
@@ -715,8 +692,8 @@ impl std::fmt::Debug for Writer {
 }
 
 /// Tidies up after an error before any sample was written; the first error is the one to tell.
-fn gave_up(staging: Staging, error: Error) -> Error {
-    let _ = staging.abort();
+fn gave_up(destination: Destination, error: Error) -> Error {
+    let _ = destination.abort();
     error
 }
 
@@ -729,13 +706,8 @@ fn open<'a>(files: &'a mut Option<Open>, broken: bool, path: &Path) -> Result<&'
 /// The same where what is written so far can be kept.
 fn kept_files<'a>(files: &'a mut Option<Open>, broken: bool, path: &Path) -> Result<&'a mut Open> {
     let files = open(files, broken, path)?;
-    match files.upload {
-        None => Ok(files),
-        Some(_) => {
-            let message = "a dataset at a URL does not exist before it is finished";
-            Err(Error::new(ErrorKind::Unsupported, message).at(path))
-        }
-    }
+    files.destination.check_keeps_samples(path)?;
+    Ok(files)
 }
 
 #[cold]

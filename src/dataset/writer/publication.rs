@@ -19,13 +19,14 @@ pub(super) struct Publication<'a> {
 impl Publication<'_> {
     /// Publishes a data file with this many samples and bytes; its MD5 if digests are wanted.
     pub(super) fn run(&self, files: Open, samples: u64, bytes: u64) -> Result<Option<[u8; 16]>> {
-        let Open { staging, journal, data, spools, upload, .. } = files;
+        let Open { destination, journal, data, spools, .. } = files;
+        let staging = destination.staging();
         let Spools { offsets, keys, ahead, checksums } = spools;
         let (options, sync) = (self.options, self.options.durable);
         let shown = |e: Error| e.shown_at(self.path);
         let storage = &options.storage;
         let (mut data, streamed) = data.finish().map_err(shown)?;
-        let marks = upload.is_none() && options.was_complete.is_none();
+        let marks = destination.keeps_samples() && options.was_complete.is_none();
         if marks {
             // Before side files take what room is left.
             staging.will_complete(samples, bytes)?;
@@ -44,7 +45,7 @@ impl Publication<'_> {
                 let offsets = storage.open(&staging.path(SideFile::Offsets))?;
                 let written = [offsets, storage.open(&keys_path)?];
                 let task = Build {
-                    staging: &staging,
+                    staging,
                     wanted,
                     sync,
                     hash_many: options.hash_many,
@@ -112,10 +113,7 @@ impl Publication<'_> {
             true => publish.push(SideFile::Lookup.into()),
             false => remove.push(SideFile::Lookup),
         }
-        match upload {
-            Some(upload) => upload.publish(staging, &journal, data, &publish)?,
-            None => staging.commit(&journal, &publish, &remove)?,
-        }
+        destination.publish(&journal, data, &publish, &remove)?;
         Ok(data_md5)
     }
 

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::format::dataset::shards::is_manifest;
-use crate::storage::{FileKind, Storage};
+use crate::storage::{FileKind, LocalStorage, ScratchDir, Storage};
 
 use super::super::files::DatasetFile;
 use super::super::reader::DatasetReader;
 use super::super::staging::{self, Base, Journal, Labels, Staging, Unfinished};
 use super::super::walk::whole_samples;
+use super::destination::Destination;
 use super::options::WriterOptions;
-use super::{Start, Writer, gave_up, upload};
+use super::upload::{Upload, no_append};
+use super::{Start, Writer, gave_up};
 
 impl WriterOptions {
     /// Starts a new dataset. Missing parent directories are created. The name may be a URL: see
@@ -28,7 +30,7 @@ impl WriterOptions {
     pub fn create(self, path: impl AsRef<Path>) -> Result<Writer> {
         let (options, path) = self.resolved(path.as_ref())?;
         match options.storage.is_object_store() {
-            true => upload::create(options, &path),
+            true => options.create_object(&path),
             false => options.create_file(&path),
         }
     }
@@ -45,10 +47,11 @@ impl WriterOptions {
         } else {
             self.refuse_existing(path)?;
         }
-        let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
+        let destination =
+            Destination::disk(Staging::begin(self.storage.clone(), path, self.durable)?);
         // Another writer may have finished before this one had the lock.
         if let (false, Err(error)) = (self.overwrite, self.refuse_existing(path)) {
-            staging.abort()?;
+            destination.abort()?;
             return Err(error);
         }
         let mut journal =
@@ -58,14 +61,31 @@ impl WriterOptions {
         if old.is_some() {
             journal.labels = Labels::Go;
         }
-        let begun = || {
+        let begun = |staging: &Staging| {
             let journal = staging.journal(journal, staging.observe()?)?;
             Ok((journal, staging.create(DatasetFile::Data)?))
         };
-        match begun() {
-            Ok((journal, data)) => Writer::start(self, path, staging, journal, data, Start::New),
-            Err(error) => Err(gave_up(staging, error)),
+        match begun(destination.staging()) {
+            Ok((journal, data)) => {
+                Writer::start(self, path, destination, journal, data, Start::New)
+            }
+            Err(error) => Err(gave_up(destination, error)),
         }
+    }
+
+    fn create_object(mut self, path: &Path) -> Result<Writer> {
+        check_name(path)?;
+        let (storage, scratch) = (self.storage.clone(), ScratchDir::create()?);
+        let beside = scratch.path().join(path.file_name().unwrap_or_default());
+        let upload = Upload::begin(&self, path, scratch)?;
+        let local = Arc::new(LocalStorage::mapped());
+        let staging = Staging::begin(local.clone(), &beside, false)?;
+        let journal = Journal::samples(None, self.digests, self.lookup);
+        let journal = staging.journal(journal.checksums(self.checksums), staging.observe()?)?;
+        let data = storage.create_with(path, upload.how(DatasetFile::Data))?;
+        (self.storage, self.durable) = (local, false);
+        let destination = Destination::object_store(staging, upload);
+        Writer::start(self, path, destination, journal, data, Start::New)
     }
 
     fn refuse_existing(&self, path: &Path) -> Result<()> {
@@ -153,7 +173,8 @@ impl WriterOptions {
         // Cut first: what is appended goes to where the file ended when it was opened.
         let mut sink = storage.reopen(&data_path)?;
         sink.set_len(end)?;
-        let mut writer = Writer::start(self, path, staging, journal, sink, Start::Resumed(end))?;
+        let (destination, start_at) = (Destination::disk(staging), Start::Resumed(end));
+        let mut writer = Writer::start(self, path, destination, journal, sink, start_at)?;
         if let Some(old) = &old {
             writer.note_all(old)?;
         }
@@ -192,7 +213,7 @@ impl WriterOptions {
 
     fn refuse_objects(&self, path: &Path) -> Result<()> {
         match self.storage.is_object_store() {
-            true => Err(upload::no_append(path)),
+            true => Err(no_append(path)),
             false => Ok(()),
         }
     }
@@ -231,10 +252,10 @@ impl WriterOptions {
         };
         let (old, journal, data) = match begun() {
             Ok(begun) => begun,
-            Err(error) => return Err(gave_up(staging, error)),
+            Err(error) => return Err(gave_up(Destination::disk(staging), error)),
         };
-        let start = Start::Appended(old.data_len());
-        let mut writer = Writer::start(self, path, staging, journal, data, start)?;
+        let (destination, start) = (Destination::disk(staging), Start::Appended(old.data_len()));
+        let mut writer = Writer::start(self, path, destination, journal, data, start)?;
         match writer.note_all(&old) {
             Ok(()) => Ok(writer),
             Err(error) => {

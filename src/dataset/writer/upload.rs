@@ -28,8 +28,6 @@ use serde::{Deserialize, Serialize};
 use super::super::files::DatasetFile;
 use super::super::staging::{self, Journal, Labels, Staging};
 use super::options::WriterOptions;
-use super::start::check_name;
-use super::{Start, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::note;
@@ -192,33 +190,17 @@ pub(super) struct Upload {
     overwrite: bool,
     held: Arc<Mutex<Held>>,
     /// Where the side files are made.
-    _scratch: Option<ScratchDir>,
+    _scratch: ScratchDir,
     process: u32,
 }
 
-/// Starts a dataset in an object store.
-pub(super) fn create(mut options: WriterOptions, path: &Path) -> Result<Writer> {
-    check_name(path)?;
-    let storage = options.storage.clone();
-    let mut upload = Upload::begin(&options, path)?;
-    let scratch = ScratchDir::create()?;
-    let local = Arc::new(LocalStorage::mapped());
-    let name = path.file_name().unwrap_or_default();
-    let staging = Staging::begin(local.clone(), &scratch.path().join(name), false)?;
-    upload._scratch = Some(scratch);
-    let journal = Journal::samples(None, options.digests, options.lookup);
-    let journal = staging.journal(journal.checksums(options.checksums), staging.observe()?)?;
-    let data = storage.create_with(path, upload.how(DatasetFile::Data))?;
-    (options.storage, options.durable) = (local, false);
-    let mut writer = Writer::start(options, path, staging, journal, data, Start::New)?;
-    if let Some(open) = &mut writer.open {
-        open.upload = Some(upload);
-    }
-    Ok(writer)
-}
-
 impl Upload {
-    fn begin(options: &WriterOptions, path: &Path) -> Result<Upload> {
+    /// Takes the place of a dataset. `scratch` is where its side files are made.
+    pub(super) fn begin(
+        options: &WriterOptions,
+        path: &Path,
+        scratch: ScratchDir,
+    ) -> Result<Upload> {
         let storage = options.storage.clone();
         let (write, supersedes) = match &options.write {
             Some((write, supersedes)) => (*write, supersedes.clone()),
@@ -231,8 +213,9 @@ impl Upload {
         let held = Held::new(storage.clone(), path.clone(), write, claim);
         let held = Arc::new(Mutex::new(held));
         let process = std::process::id();
+        let _scratch = scratch;
         let upload =
-            Upload { storage, path, write, supersedes, overwrite, held, _scratch: None, process };
+            Upload { storage, path, write, supersedes, overwrite, held, _scratch, process };
         // Another writer may have finished before this one had the place.
         remove_of_writes(&*upload.storage, &upload.path, &upload.supersedes)?;
         refuse_existing(&*upload.storage, &upload.path, overwrite)?;
@@ -244,7 +227,7 @@ impl Upload {
     }
 
     /// A file of this write, whose upload is noted in the claim.
-    fn how(&self, file: DatasetFile) -> Create {
+    pub(super) fn how(&self, file: DatasetFile) -> Create {
         let held = self.held.clone();
         let note =
             move |id: &str| held.lock().unwrap_or_else(PoisonError::into_inner).note(file, id);

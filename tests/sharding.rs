@@ -324,18 +324,111 @@ fn what_makes_no_sense_is_refused() {
         conversion().shards(0),
         conversion().shard_size(0),
         conversion().shards(2).shard_size(2),
-        conversion().overwrite(true),
         conversion().split(Split::new().ratio("a", 1.0)),
-        conversion().on_duplicates(Duplicates::Skip),
         Conversion::new(&lines, dir.path().join("one.msgpack")).shards(3),
         Conversion::new(&lines, dir.path().join("one.tar")).shard_size(3),
     ] {
         let error = wrong.run(&mut Silent).unwrap_err();
-        assert!(error.kind() == ErrorKind::Invalid && error.option().is_some(), "{error}");
+        assert!(error.option().is_some(), "{error}");
     }
-    let error = conversion().limit(3).run_part(Part::new(1, 3).unwrap(), &mut Silent).unwrap_err();
-    assert_eq!(error.option(), Some("limit"));
+    let in_parts = |conversion: Conversion| {
+        let error = conversion.run_part(Part::new(1, 3).unwrap(), &mut Silent).unwrap_err();
+        error.option()
+    };
+    assert_eq!(in_parts(conversion().limit(3)), Some("limit"));
+    assert_eq!(in_parts(conversion().on_duplicates(Duplicates::Skip)), Some("on_duplicates"));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), lines.len());
+}
+
+/// A dataset of many files is replaced by new shards under new names; then those of the old one go.
+#[test]
+fn a_dataset_of_many_files_is_replaced() {
+    let (dir, lines) = with_lines();
+    let (many, one) = (dir.path().join("many.shards.json"), dir.path().join("one.msgpack"));
+    let other = dir.path().join("many-2.shards.json");
+    Conversion::new(&lines[1..3], &other).shards(2).run(&mut Silent).unwrap();
+    let replace = |sources: &[PathBuf]| {
+        Conversion::new(sources, &many).overwrite(true).shard_size(900).durable(false)
+    };
+    let whole = |sources: &[PathBuf], with: &str| {
+        Conversion::new(sources, &one).overwrite(true).run(&mut Silent).unwrap();
+        assert_same_samples(&many, &one);
+        let reader = DatasetReader::open(&many).unwrap();
+        let mut left = files(dir.path(), "many-");
+        left.retain(|name, _| name.ends_with(".msgpack") && !name.starts_with("many-2"));
+        assert_eq!(left.len(), reader.shards(), "{with}: {:?}", left.keys());
+        assert!(!dir.path().join("many.shards.json.parts").exists());
+    };
+    // One that is not there, and one that is.
+    for sources in [&lines[..3], &lines[3..], &lines[3..]] {
+        let report = replace(sources).run(&mut Silent).unwrap();
+        assert_eq!(report.outputs[0].added, report.outputs[0].samples);
+        whole(sources, "a run");
+    }
+    // What was begun and given up leaves the one that is there.
+    let before = files(dir.path(), "many");
+    for resume in [false, true] {
+        let stopped = replace(&lines[..3]).resume(resume).run(&mut Stops(Cell::new(6)));
+        assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Cancelled);
+        assert_eq!(fs::read(&many).unwrap(), before["many.shards.json"]);
+        let removed = remove_unfinished_shards(&many).unwrap();
+        assert_eq!(removed.is_some(), resume);
+        assert!(files(dir.path(), "many") == before);
+    }
+    replace(&lines[..3]).resume(true).run(&mut Stops(Cell::new(6))).unwrap_err();
+    replace(&lines[..3]).resume(true).run(&mut Silent).unwrap();
+    whole(&lines[..3], "a run that was resumed");
+    for part in Part::all(3) {
+        replace(&lines).run_part(part, &mut Silent).unwrap();
+        whole_is_there(&many, 60);
+    }
+    commit(&many, &mut Silent).unwrap();
+    whole(&lines, "parts");
+    // Of shards whose names no conversion to this manifest gives, another manifest may know.
+    let text = fs::read_to_string(&other).unwrap();
+    fs::write(&many, text).unwrap();
+    remove(dir.path(), "many-0");
+    replace(&lines[3..]).run(&mut Silent).unwrap();
+    whole(&lines[3..], "shards of another name");
+    assert_eq!(DatasetReader::open(&other).unwrap().len(), 60);
+    assert_eq!(verify::verify(&other).unwrap().problems, []);
+}
+
+fn whole_is_there(many: &Path, samples: usize) {
+    assert_eq!(verify::verify(many).unwrap().problems, []);
+    assert_eq!(DatasetReader::open(many).unwrap().len(), samples);
+}
+
+/// One run leaves out keys that earlier shards have, also those of runs before it.
+#[test]
+fn keys_that_come_twice_are_skipped_in_all_shards_of_a_run() {
+    let (dir, lines) = with_lines();
+    let (many, one) = (dir.path().join("many.shards.json"), dir.path().join("one.msgpack"));
+    let twice: Vec<PathBuf> = [2, 3, 1, 2, 5, 3, 4, 5].map(|at: usize| lines[at].clone()).into();
+    let skip = |conversion: Conversion| conversion.on_duplicates(Duplicates::Skip).durable(false);
+    let convert = || skip(Conversion::new(&twice, &many).shard_size(900));
+    let single = skip(Conversion::new(&twice, &one)).run(&mut Silent).unwrap();
+    let report = convert().run(&mut Silent).unwrap();
+    assert_eq!(report.skipped_duplicates, single.skipped_duplicates);
+    assert_eq!((report.skipped_duplicates, report.different_duplicates), (200, 0));
+    assert_same_samples(&many, &one);
+    let whole = files(dir.path(), "many");
+    remove(dir.path(), "many");
+    for after in [3, 5, 8, 12, 17, 23] {
+        if convert().resume(true).run(&mut Stops(Cell::new(after))).is_ok() {
+            break;
+        }
+        let report = convert().resume(true).run(&mut Silent).unwrap();
+        assert_eq!(report.skipped_duplicates, 200, "{after}");
+        assert!(files(dir.path(), "many") == whole, "{after}");
+        remove(dir.path(), "many");
+    }
+    // Behind shards that are there.
+    Conversion::new(&lines[1..3], &many).shards(2).run(&mut Silent).unwrap();
+    let append = skip(Conversion::new(&twice, &many).append(true).shard_size(900));
+    let report = append.run(&mut Silent).unwrap();
+    assert_eq!((report.outputs[0].added, report.skipped_duplicates), (240, 260));
+    assert_eq!(verify::verify(&many).unwrap().problems, []);
 }
 
 /// What is bad is listed next to the manifest, as next to a dataset of one file, also after a kill.

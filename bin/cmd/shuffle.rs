@@ -134,11 +134,7 @@ impl Args {
         if self.ordering.sampler != SamplerName::Shuffle {
             return Err(Failure::trouble("--shards and --part need --sampler shuffle"));
         }
-        if making.force {
-            let failure = Failure::trouble("--force cannot be combined with --shards and --part");
-            return Err(failure.hint("shuffle to another name, or remove the dataset first"));
-        }
-        let mut shuffle = PartedShuffle::new(input, out, parts)?;
+        let mut shuffle = PartedShuffle::new(input, out, parts)?.overwrite(making.force);
         if let Some(dir) = &self.scatter_dir {
             shuffle = shuffle.scatter_dir(dir)?;
         }

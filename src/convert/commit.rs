@@ -12,13 +12,14 @@ use super::commit_end::remove_all_but_output;
 use super::compared::{Compared, Noted, not_noted, sizes};
 use super::conversion::Conversion;
 use super::export;
-use super::format::{Format, Output};
+use super::format::Format;
 use super::job::journal::name_of;
 use super::job::{Done, Made, at_once, no_units};
 use super::monitor::{Monitor, Notice, Phase, Progress, Total, check_cancelled, kept};
 use super::open::{Opened, Samples};
 use super::passing::Passing;
 use super::piece_home::Home;
+use super::pieces::unskipped;
 use super::place;
 use super::plan::{Plan, difference};
 use super::report::{Report, WrittenOutput};
@@ -42,7 +43,7 @@ const FEW: u64 = 1024;
 impl Conversion {
     /// Runs one part, in the directory `OUTPUT.parts`. A part that is finished is left as it is, and
     /// one that was interrupted is resumed. When all parts are finished, [`commit`] joins them; the
-    /// bytes are those of one run.
+    /// bytes are the same as from one run.
     ///
     /// At a URL a part that runs again takes the place of its earlier run, which may be dead; if it is not, it
     /// ends with [`Locked`](ErrorKind::Locked).
@@ -54,21 +55,7 @@ impl Conversion {
     /// process runs this part.
     pub fn run_part(&self, part: Part, monitor: &mut dyn Monitor) -> Result<Report> {
         self.check()?;
-        if self.options.append && !self.is_sharded() {
-            let message = "cannot be combined with parts of one file";
-            return Err(Error::new(ErrorKind::Invalid, message).with_option("append"));
-        }
-        let replaced = self.output_format().output();
-        if self.options.overwrite && matches!(replaced, Output::Shards | Output::Directory) {
-            let message = "cannot be combined with parts where the output is several files";
-            return Err(Error::new(ErrorKind::Invalid, message)
-                .with_option("overwrite")
-                .advise("remove what is there first"));
-        }
-        if self.is_sharded() && self.options.limit.is_some() {
-            let message = "cannot be combined with parts of a dataset of many files";
-            return Err(Error::new(ErrorKind::Invalid, message).with_option("limit"));
-        }
+        self.check_combined(true)?;
         if let Some(count) = self.options.shards.filter(|count| *count != part.of()) {
             let message = format!("is {count}, but there are {} parts", part.of());
             return Err(Error::new(ErrorKind::Invalid, message).with_option("shards"));
@@ -185,7 +172,7 @@ impl Conversion {
             return export::check_place(format, &self.output, self.options.overwrite);
         }
         if self.is_sharded() {
-            return match self.options.append {
+            return match self.options.append || self.options.overwrite {
                 true => Ok(()),
                 false => self.check_no_manifest(),
             };
@@ -197,7 +184,7 @@ impl Conversion {
         Ok(())
     }
 
-    /// What the parts become, as far as that is known: shards are counted later.
+    /// The outputs that are known before: shards are counted later.
     fn targets(&self) -> Result<Vec<PathBuf>> {
         match self.output_format() {
             Format::Dataset => Ok(self.options.split.assignment()?.paths(&self.output)),
@@ -252,9 +239,10 @@ pub(super) fn commit_with(
         return Ok(Report { was_complete: true, ..Report::default() });
     }
     let plan = Plan::from_json(parts.plan(), output)?;
-    let dir = parts.dir().to_path_buf();
+    let (dir, is_sharded) = (parts.dir().to_path_buf(), plan.conversion.is_sharded());
     // No option can be given any more, only to new parts.
     let in_new_parts = |error: Error| match error.remedy().cloned() {
+        Some(Remedy::SkipDuplicates) if !is_run && is_sharded => unskipped(error),
         Some(
             remedy @ (Remedy::SkipDuplicates
             | Remedy::SkipBad
@@ -397,9 +385,12 @@ impl<'a> Joining<'a> {
                 }
                 _ => error,
             })?;
-            let targets = self.conversion.targets()?;
-            let is_store = self.home.is_object_store();
-            self.parts.begin_commit(if is_store { &[] } else { &targets })?;
+            let replaced = match format {
+                _ if self.home.is_object_store() => Vec::new(),
+                Format::Dataset => self.conversion.targets()?,
+                format => export::files_of(format, &output)?,
+            };
+            self.parts.begin_commit(&replaced)?;
         }
         match format {
             _ if is_done => monitor.notice(Notice::Joined(output.clone())),
@@ -450,8 +441,8 @@ impl<'a> Joining<'a> {
         Ok(reader)
     }
 
-    /// Whether all datasets are there that an earlier run was about to write; what is there is
-    /// theirs, or was there before it.
+    /// Whether all datasets exist that an earlier run was about to write. Any other dataset in their places
+    /// was there before it, or is an error.
     fn is_published(&self) -> Result<bool> {
         let mut all = true;
         if self.home.is_object_store() {

@@ -16,7 +16,7 @@ use super::split::{Split, is_default};
 use crate::dataset::{Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::rearrange::check_free;
-use crate::storage::{self, LocalStorage, Storage};
+use crate::storage::{LocalStorage, Storage};
 
 /// Describes a conversion: from raw data, other formats or datasets, to a dataset, several datasets, or another
 /// format.
@@ -43,7 +43,7 @@ use crate::storage::{self, LocalStorage, Storage};
 /// ```
 ///
 /// A large conversion can be divided: any number of machines run the parts, in any order, and one
-/// of them [commits](super::commit). The bytes are those of one run.
+/// of them [commits](super::commit). The bytes are the same as from one run.
 ///
 /// ```
 /// use kiste::convert::{Conversion, Part, Silent, commit};
@@ -112,7 +112,7 @@ impl Conversion {
     /// Converts the samples of an [`Input`] of the program's own to this output. All options apply, except the
     /// ones for reading files.
     ///
-    /// The name stands for the input in a plan, by which a resumed run and the parts recognise each
+    /// The name stands for the input in a plan, so that a resumed run and the parts recognise each
     /// other: two inputs of one name and output must have the same units. Files that the input
     /// [names](Input::path) or [identifies](Input::identify) are compared by size and time.
     ///
@@ -175,7 +175,7 @@ impl Conversion {
         self
     }
 
-    /// Sets an option by its name in a plan, which is that of the method unless it says otherwise, to what a plan has
+    /// Sets an option by its name in a plan, the method's unless that says otherwise, to what a plan has
     /// there. One name will do for a list of them. `None` if no option is called so.
     ///
     /// ```
@@ -324,44 +324,15 @@ impl Conversion {
         self.options.split.check()?;
         self.check_shards()?;
         match self.output_format() {
-            Format::Dataset => {
-                super::place::check_data_path(&self.output)?;
-                self.check_url()?;
-            }
+            Format::Dataset => super::place::check_data_path(&self.output)?,
             format => self.check_export(format)?,
         }
-        if self.options.append && self.options.split.is_split() {
-            return Err(invalid("cannot be combined with split").with_option("append"));
-        }
-        Ok(())
-    }
-
-    /// Fails for options that an output at a URL does not support: it does not exist before it is finished, and
-    /// nothing can be added to it, unless it consists of many files.
-    fn check_url(&self) -> Result<()> {
-        if !storage::is_url(&self.output) {
-            return Ok(());
-        }
-        let option = match () {
-            () if self.options.append && !self.is_sharded() => "append",
-            () if self.options.bad == BadInput::Quarantine => "bad",
-            () => return Ok(()),
-        };
-        let message = "is not possible where the output is a URL";
-        Err(Error::new(ErrorKind::Unsupported, message).with_option(option))
+        self.check_combined(false)
     }
 
     /// Fails for options that only datasets have.
     fn check_export(&self, format: Format) -> Result<()> {
         format.check_available()?;
-        if storage::is_url(&self.output) {
-            let message = format!(
-                "expected the name of a file, as only datasets are written to URLs, not {format}"
-            );
-            return Err(
-                Error::new(ErrorKind::Unsupported, message).at(storage::shown(&self.output))
-            );
-        }
         if format.output() == format::Output::None {
             let message = format!("{format} can be read, but not written");
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -371,11 +342,7 @@ impl Conversion {
             Error::new(ErrorKind::Invalid, "is for datasets, but the output is of another format")
                 .with_option(option)
         };
-        if options.split.is_split() {
-            return Err(only("split").with_remedy(Remedy::DatasetFirst));
-        }
         let option = match () {
-            () if options.append => "append",
             () if options.no_digests => "digests",
             () if options.lookup == Some(true) => "lookup",
             () if options.checksums => "checksums",

@@ -66,10 +66,7 @@ impl Export {
             Output::Shards if self.overwrite => {
                 let old = shards(&self.path)?;
                 let files = publish(&self.dir, &self.path, publishing)?;
-                // If the old ones were more, the rest would be read as part of the new ones.
-                for old in old.into_iter().filter(|shard| !files.contains(shard)) {
-                    fs::remove_file(&old).map_err(|error| Error::io(&old, error))?;
-                }
+                remove_for_good(&self.path, old.iter().filter(|shard| !files.contains(shard)))?;
                 Ok(files)
             }
             _ => publish(&self.dir, &self.path, publishing),
@@ -82,6 +79,15 @@ impl Export {
         self.writer.finish()?;
         publish(&self.dir, &self.path, |_, _| Ok(()))
     }
+}
+
+/// Removes shards that were there, more than the new ones: they would be read as part of those. On the disk too, as
+/// nothing looks for them once the end is noted.
+fn remove_for_good<'a>(path: &Path, old: impl Iterator<Item = &'a PathBuf>) -> Result<()> {
+    for old in old {
+        fs::remove_file(old).map_err(|error| Error::io(old, error))?;
+    }
+    LocalStorage::mapped().sync_dir(path.parent().unwrap_or(Path::new("")))
 }
 
 fn publish(
@@ -173,6 +179,14 @@ fn shards(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(shards)
 }
 
+/// The existing files, or the folder, of an output in this format.
+pub(super) fn files_of(format: Format, path: &Path) -> Result<Vec<PathBuf>> {
+    match format.output() {
+        Output::Shards => shards(path),
+        _ => Ok(vec![path.to_path_buf()]),
+    }
+}
+
 /// Clears the place of an export that an earlier commit of the same parts began: removes what it
 /// published, if that was not everything. True if it was, so that nothing is left to do.
 pub(super) fn clear_place(format: Format, path: &Path, parts: &Journal) -> Result<bool> {
@@ -181,13 +195,17 @@ pub(super) fn clear_place(format: Format, path: &Path, parts: &Journal) -> Resul
         parts.made()?.into_iter().map(|name| path.with_file_name(name)).collect();
     let is_made = |path: &PathBuf| Ok(parts.place(path)? == Place::Made);
     let all: Result<Vec<bool>> = made.iter().map(is_made).collect();
+    let there = files_of(format, path)?;
     if !made.is_empty() && all?.into_iter().all(|made| made) {
+        let old: Vec<&PathBuf> = there.iter().filter(|old| !made.contains(old)).collect();
+        for old in &old {
+            if parts.place(old)? != Place::Before {
+                return Err(foreign(old));
+            }
+        }
+        remove_for_good(path, old.into_iter())?;
         return Ok(true);
     }
-    let there = match format.output() {
-        Output::Shards => shards(path)?,
-        _ => vec![path.to_path_buf()],
-    };
     for path in there {
         let removed = match parts.place(&path)? {
             Place::Free | Place::Before => Ok(()),

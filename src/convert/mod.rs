@@ -8,7 +8,7 @@
 //! [`Monitor`] hears of progress and can stop it, and a [`Report`] says what was done.
 //!
 //! Below it are the pieces, for programs that want to do one thing differently. What other libraries
-//! write is an [`Input`]: it falls into units, such as shards, each of which can be read without the
+//! write is an [`Input`]: it consists of units, such as shards, each of them readable without the
 //! others. [`InOrder`] reads them on all cores and makes a [`Source`] of them: batches of packed
 //! samples, in an order that depends on nothing but the data. [`Recode`] around a source stores
 //! arrays packed or plain; `Images` (feature `images`) resizes and encodes images. At the other end
@@ -16,7 +16,7 @@
 //!
 //! Because the units are the same everywhere, a conversion can be divided and resumed: a part is a
 //! run of units, and a log next to an unfinished dataset says which units are complete. Either way
-//! the bytes are those of one conversion from start to end.
+//! the bytes are the same as from one conversion from start to end.
 //!
 //! | [`Format`] | reader | writer |
 //! | --- | --- | --- |
@@ -77,6 +77,7 @@ mod twins;
 mod passing;
 mod unit_log;
 mod job;
+mod combined;
 mod compared;
 mod plan;
 mod report;
@@ -91,6 +92,7 @@ mod commit_end;
 mod commit;
 mod cut;
 mod piece_home;
+mod distinct;
 mod pieces;
 mod shards;
 mod unfinished;

@@ -1,6 +1,6 @@
 //! [`PartedShuffle`]: a shuffle whose parts are made by different processes or machines.
 //!
-//! The order is that of [`Shuffle`], cut into as many stretches as there are parts. In the first pass
+//! [`Shuffle`] gives the order, which is cut into as many stretches as there are parts. In the first pass
 //! part I reads the I-th stretch of the *source* from front to back and writes its samples, sorted by
 //! the stretch of the *output* that they belong to. In the second pass part I reads its piece of what
 //! each part of the first pass wrote, puts the samples in order and writes them as a shard, as a part of
@@ -42,7 +42,7 @@ const TOGETHER: u64 = 64 << 20;
 /// A sample that waits to be written, on top of its bytes.
 const ENTRY: u64 = size_of::<(u32, Range<usize>)>() as u64;
 
-/// Shuffles a dataset that is too large for one machine: two passes, each of which is divided into
+/// Shuffles a dataset that is too large for one machine: two passes, both divided into
 /// parts that run independently of each other, in any order, and again after a crash.
 ///
 /// The samples of all shards together are in the order of [`Shuffle`] for this seed, with any number
@@ -79,6 +79,7 @@ pub struct PartedShuffle {
     parts: usize,
     seed: u64,
     memory: u64,
+    overwrite: bool,
 }
 
 /// Of what a part was made.
@@ -145,8 +146,8 @@ impl PartedShuffle {
         let reader = DatasetReader::open(input)?;
         let labels = reader.labels()?;
         let (seed, memory) = (0, 1 << 30);
-        let scatter_dir = None;
-        Ok(PartedShuffle { reader, labels, output, scatter_dir, parts, seed, memory })
+        let (scatter_dir, overwrite) = (None, false);
+        Ok(PartedShuffle { reader, labels, output, scatter_dir, parts, seed, memory, overwrite })
     }
 
     /// The directory in which the first pass writes, a URL or one that all parts share. It takes as many
@@ -187,6 +188,13 @@ impl PartedShuffle {
         self
     }
 
+    /// Replaces a dataset of many files in the place of the output, as [`Conversion::overwrite`] does; it may be
+    /// the one that is shuffled. Default: no.
+    pub fn overwrite(mut self, yes: bool) -> Self {
+        self.overwrite = yes;
+        self
+    }
+
     /// The parts of both passes, and the shards.
     pub fn parts(&self) -> usize {
         self.parts
@@ -203,8 +211,9 @@ impl PartedShuffle {
     pub fn scatter(&self, part: Part, monitor: &mut dyn Monitor) -> Result<()> {
         self.check(part)?;
         let (storage, manifest) = storage::of(&self.output)?;
-        if storage.stat(&manifest)?.is_some() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "it exists already").at(&self.output));
+        if !self.overwrite && storage.stat(&manifest)?.is_some() {
+            let error = Error::new(ErrorKind::AlreadyExists, "it exists already").at(&self.output);
+            return Err(error.with_remedy(Remedy::Overwrite));
         }
         let plan = self.plan()?;
         let scatter = Scatter::create(&self.output, self.scatter_dir.as_deref(), self.parts)?;
@@ -289,7 +298,8 @@ impl PartedShuffle {
             Ok((samples, scatter.file(*part, "samples"), scattered.runs))
         })?;
         let input = Gathering { shuffle: self.clone(), order: self.order()?, plan, parts };
-        Ok(Conversion::from_input(self.reader.path(), input, &self.output).shards(self.parts))
+        let conversion = Conversion::from_input(self.reader.path(), input, &self.output);
+        Ok(conversion.shards(self.parts).overwrite(self.overwrite))
     }
 
     /// Writes the manifest when all shards are there, and removes what the first pass wrote: as
@@ -479,7 +489,7 @@ impl Gathering {
                 let next: Vec<_> =
                     next.map(|(source, _, _, range)| (*source, vec![range.clone()])).collect();
                 fetched += next.len();
-                // Of these runs alone: those of the whole source may not fit into memory.
+                // Of these runs alone: the offsets of the whole source may not fit into memory.
                 let end = all[fetched - 1].2.samples.1;
                 let of_next = wanted[next_wanted..].iter().take_while(|(index, _)| *index < end);
                 let of_next: Vec<usize> = of_next.map(|(index, _)| *index as usize).collect();
@@ -561,7 +571,7 @@ fn part_of(samples: u64, parts: usize, position: u64) -> usize {
         as usize
 }
 
-/// Fails for runs that are not those of this stretch.
+/// Fails for runs that do not make up this stretch.
 fn check_runs(runs: &[Run], stretch: Range<u64>, parts: usize) -> Result<(), String> {
     let (mut at, mut end) = (stretch.start, 0);
     for run in runs {

@@ -130,7 +130,8 @@ impl<'a> Passing<'a> {
         source: &mut dyn Source,
         writer: &mut dyn SampleWriter,
     ) -> Result<()> {
-        let skipped_before = self.before.as_ref().map_or(0, |tally| tally.skipped_duplicates);
+        // Of an earlier run, and of the outputs before this one.
+        let skipped_before = self.tally.skipped_duplicates;
         let mut skipped = 0;
         while self.written.0 < self.limit {
             check_cancelled(self.monitor)?;
@@ -250,7 +251,7 @@ impl<'a> Passing<'a> {
             // An earlier run may have seen the field in the units that this one skips.
             self.tally.unseen.retain(|name| before.unseen.contains(name));
         }
-        // The arrays are still those of the batches before this one. Remarks of units that are not
+        // The arrays are still from the batches before this one. Remarks of units that are not
         // whole come again with these units.
         self.tally.remarks = self.remarks_of(&source.remarks()[..1]);
         if let (Some(log), Some(unit)) = (&mut self.log, source.unit()) {
@@ -323,7 +324,7 @@ impl<'a> Passing<'a> {
     }
 }
 
-/// Bytes of the units of a range before each unit of the input, and last those of all; empty where
+/// Bytes of the units of a range before each unit of the input, and last their sum; empty where
 /// that is not known.
 pub(super) fn starts(input: &dyn super::Input, range: std::ops::Range<usize>) -> Vec<u64> {
     let (mut starts, mut sum) = (vec![0], 0u64);

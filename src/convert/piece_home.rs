@@ -1,16 +1,18 @@
-//! Where the pieces of a conversion are: what differs between a disk and an object store, and between the
+//! The places of pieces. [`Home`] knows what differs between a disk and an object store, and between the
 //! folder of a journal, where nothing else is, and the place of a manifest.
 //!
 //! A shard is identified by its data file: on a disk by the inode number, in an object store by the number of
 //! the write that made it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::job::Journal;
-use crate::dataset::names::shard_path;
+use super::job::notes::gone;
+use super::job::{Journal, Made, at_once};
+use crate::dataset::names::{ReadManifest, shard_path};
 use crate::dataset::repair::{Leftover, Repair};
 use crate::dataset::{DatasetFile, DatasetReader, index, staging, writer};
 use crate::error::{Error, ErrorKind, Result};
@@ -128,7 +130,7 @@ impl Home {
         }
     }
 
-    /// Whether the shard of this name is the one that was noted when it was complete; `None` if there is none.
+    /// Whether the shard of this name is the one that was noted when it was complete; `None` without a shard.
     pub(super) fn is_made(
         &self,
         name: &str,
@@ -200,15 +202,44 @@ impl Home {
         }
         // The data file last: as long as it is there, it says whose the rest is.
         let files = DatasetFile::all().filter(|file| *file != DatasetFile::Data);
-        for file in files.chain([DatasetFile::Data]) {
-            match std::fs::remove_file(file.path(path)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::io(file.path(path), error));
-                }
-                _ => {}
+        let mut files = files.chain([DatasetFile::Data]);
+        files.try_for_each(|file| gone(self.storage.remove(&file.path(path))))
+    }
+
+    /// Removes shards that the manifest listed before the one with the new shards replaced it. Does nothing if
+    /// that has not happened, or was undone.
+    pub(super) fn remove_replaced(&self, replaced: &[String], new: &[Made]) -> Result<()> {
+        if replaced.is_empty() || self.storage.stat(&self.manifest)?.is_none() {
+            return Ok(());
+        }
+        let manifest = ReadManifest::open(&*self.storage, &self.manifest)?.manifest;
+        let listed: BTreeSet<&str> = manifest.shards().iter().map(|entry| &*entry.name).collect();
+        if new.is_empty() || !new.iter().all(|made| listed.contains(&*made.name)) {
+            return Ok(());
+        }
+        let gone: Vec<&String> =
+            replaced.iter().filter(|name| !listed.contains(&***name)).collect();
+        at_once(&gone, |name| self.remove_any(&self.path(name)))?;
+        match self.is_object_store() {
+            true => Ok(()),
+            // Else a power failure could bring them back after the note of the end, which nothing follows.
+            false => self.storage.sync_dir(self.manifest.parent().unwrap_or(Path::new(""))),
+        }
+    }
+
+    /// Removes a complete dataset, whichever write made it.
+    fn remove_any(&self, path: &Path) -> Result<()> {
+        if !self.is_object_store() {
+            return self.remove(path, &[]);
+        }
+        match writer::write_of(&*self.storage, path)? {
+            writer::WrittenBy::Nothing => Ok(()),
+            writer::WrittenBy::One(write) => self.remove(path, &[write]),
+            // Of a store that keeps no numbers.
+            writer::WrittenBy::Others => {
+                DatasetFile::all().try_for_each(|file| self.storage.remove(&file.path(path)))
             }
         }
-        Ok(())
     }
 }
 

@@ -16,15 +16,18 @@ use serde::{Deserialize, Serialize};
 use super::bad::{BadInput, Quarantine, Tally};
 use super::conversion::Conversion;
 use super::cut::{Cut, Cutter, shares};
+use super::distinct::Distinct;
 use super::job::{Done, Made, no_units};
 use super::monitor::{Monitor, Notice, Phase, Total, counted, kept};
 use super::open::{Opened, Samples};
+use super::options::Duplicates;
 use super::passing::{Passing, starts};
 use super::piece_home::{Begun, Home, of_write};
 use super::report::{Report, WrittenOutput};
 use super::reshape::check_unseen;
 use super::twins::Origins;
 use super::{InOrder, Input, Journal, Part, Source};
+use crate::dataset::names::ReadManifest;
 use crate::dataset::{DatasetReader, Writer};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::shards::{MAX_KEY, MAX_SHARDS};
@@ -128,6 +131,7 @@ impl Conversion {
         let labels = opened.samples.label_names().filter(|_| !home.is_own).map(<[String]>::to_vec);
         let keys = self.keys_of(opened.format);
         let Divided { source, cut, before } = self.divided(opened.samples, part, &progress)?;
+        let (mut distinct, there) = self.distinct(&home, &progress)?;
         let (source, unseen) = self.shaped(source)?;
         let mut source = Cutter::new(source, cut, progress.unit, progress.item);
         let phase = if part.of() == 1 { Phase::Converting } else { Phase::Part(part) };
@@ -136,7 +140,7 @@ impl Conversion {
         let mut passing = Passing::new(monitor, self.options.bad, self.options.duplicates)
             .after(progress.tally.clone())
             .unseen(unseen)
-            .origins(Origins::new(keys, 0))
+            .origins(Origins::behind(keys, there))
             .starts(&before);
         (passing.limit, passing.written) = (self.limit_or_max(), progress.written());
         let quarantine = parts.file(part, "quarantine.jsonl");
@@ -166,9 +170,15 @@ impl Conversion {
             };
             let mut writer =
                 self.begin_piece(&home, parts, part, &mut progress, &name).map_err(stopped)?;
-            passing.begin_output();
             passing.crc = home.is_own.then(crc32fast::Hasher::new);
-            let filled = passing.pass(&mut source, &mut writer).and_then(|()| {
+            let passed = match &mut distinct {
+                Some(distinct) => passing.pass(&mut source, &mut distinct.before(&mut writer)),
+                None => {
+                    passing.begin_output();
+                    passing.pass(&mut source, &mut writer)
+                }
+            };
+            let filled = passed.and_then(|()| {
                 writer.set_labels(labels.as_deref())?;
                 writer.finish()
             });
@@ -187,6 +197,9 @@ impl Conversion {
                 Some(write) => of_write(write),
                 None => home.id_of(&path)?.unwrap_or_default(),
             };
+            if let Some(distinct) = &mut distinct {
+                distinct.add(&name)?;
+            }
             progress.shards.push(Made { name, samples, bytes, md5, keys, id, crc32 });
             // Looks for more only now: what comes next belongs to the next piece.
             let goes_on = passing.written.0 < passing.limit && source.next_piece()?;
@@ -221,6 +234,22 @@ impl Conversion {
         let (outputs, duration) = (vec![output], start.elapsed());
         let report = Report::of(done.tally);
         Ok(Report { outputs, quarantine, skipped_files, duration, resumed, ..report })
+    }
+
+    /// The keys of the shards that are complete, if samples are left out that have one of them, and the samples in
+    /// those that were there before this conversion.
+    fn distinct(&self, home: &Home, progress: &Progress) -> Result<(Option<Distinct>, u64)> {
+        if home.is_own || self.options.duplicates == Duplicates::Refuse {
+            return Ok((None, 0));
+        }
+        let mut distinct = Distinct::new(home.clone());
+        if self.options.append {
+            let there = ReadManifest::open(&*home.storage, &home.manifest)?.manifest;
+            there.shards().iter().try_for_each(|entry| distinct.add(&entry.name))?;
+        }
+        let there = distinct.len();
+        progress.shards.iter().try_for_each(|made| distinct.add(&made.name))?;
+        Ok((Some(distinct), there))
     }
 
     /// Begins a piece, in the place of what an earlier run of this part has begun.
@@ -274,7 +303,7 @@ impl Conversion {
 
     /// Says of a conversion that was stopped which pieces are kept.
     fn stopped_pieces(&self, error: Error, part: Part, progress: &Progress) -> Error {
-        let error = if self.is_sharded() { unskipped(error) } else { error };
+        let error = if self.is_sharded() && part.of() > 1 { unskipped(error) } else { error };
         let keeps = part.of() > 1 || self.how.resume || self.how.keep_cancelled;
         let (samples, _) = progress.written();
         let kept_what = match self.is_sharded() {
@@ -373,7 +402,7 @@ fn range_of_keys(reader: &DatasetReader) -> Result<Option<(String, String)>> {
     Ok(range.filter(|(first, last)| first.len().max(last.len()) <= MAX_KEY))
 }
 
-/// Shards that are complete stay, so a sample that is read twice cannot be skipped.
+/// Shards of parts that are complete stay, so a sample that two parts have cannot be skipped.
 pub(super) fn unskipped(error: Error) -> Error {
     match error.remedy() {
         Some(Remedy::SkipDuplicates) => error.advise("leave out one of the sources that have it"),

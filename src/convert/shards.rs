@@ -9,9 +9,7 @@ use super::format::Format;
 use super::job::{Fate, Made, at_once, no_units};
 use super::monitor::{Monitor, Notice};
 use super::open::{Opened, Samples};
-use super::options::Duplicates;
 use super::piece_home::{Home, of_write};
-use super::pieces::unskipped;
 use super::plan::Plan;
 use super::report::{Report, WrittenOutput};
 use super::twins::Earlier;
@@ -56,26 +54,13 @@ impl Conversion {
                 None => Ok(()),
             };
         }
-        let many = "cannot be combined with a dataset of many files";
-        if options.split.is_split() {
-            return invalid("split", many);
-        }
-        if options.overwrite {
-            let error = Error::new(ErrorKind::Invalid, many).with_option("overwrite");
-            return Err(error.advise("write to another name, or remove the dataset first"));
-        }
         if options.shards.is_some_and(|count| count > MAX_SHARDS) {
             return invalid("shards", &format!("expected at most {MAX_SHARDS}"));
         }
         // A name that no manifest can list is known before hours of work.
         let name = self.shard_name(Part::whole(), 0)?;
         let named = Manifest::new(vec![ShardEntry::new(name, 0, 0)]);
-        named.map_err(|error| Error::from(error).at(&self.output))?;
-        // Keys of two shards meet only when all are there, and a shard that is complete stays.
-        if options.duplicates == Duplicates::Skip {
-            return invalid("on_duplicates", many);
-        }
-        Ok(())
+        named.map(drop).map_err(|error| Error::from(error).at(&self.output))
     }
 
     /// Runs a conversion to a dataset of many files from start to end.
@@ -85,7 +70,8 @@ impl Conversion {
         }
         let (home, there) = (self.home()?, Journal::open(&self.output)?);
         let exists = || Ok::<bool, Error>(home.storage.stat(&home.manifest)?.is_some());
-        if self.how.resume && !self.options.append && there.is_none() && exists()? {
+        let may_be_done = !self.options.append && !self.options.overwrite;
+        if self.how.resume && may_be_done && there.is_none() && exists()? {
             monitor.notice(Notice::Complete(self.output.clone()));
             let there = std::slice::from_ref(&self.output);
             return self.report_present(there, opened.skipped_files);
@@ -152,7 +138,7 @@ impl Conversion {
     /// Fails if the manifest is there.
     pub(super) fn check_no_manifest(&self) -> Result<()> {
         let home = self.home()?;
-        home.check_free(&home.manifest)
+        home.check_free(&home.manifest).map_err(|error| error.with_remedy(Remedy::Overwrite))
     }
 
     /// What helps after a run that was cut short. An append cannot tell its own shards from those that
@@ -181,9 +167,11 @@ impl Conversion {
         })
     }
 
-    /// The number of the first shard: 0, or that after the shards which are there before an append.
+    /// The number of the first shard: 0, or the one after the shards that are there, if those are extended or
+    /// replaced. A shard that was published keeps its name and never changes.
     pub(super) fn first_number(&self, home: &Home) -> Result<u64> {
-        if !self.options.append || home.is_own {
+        let replaces = self.options.overwrite && home.storage.stat(&home.manifest)?.is_some();
+        if home.is_own || !(self.options.append || replaces) {
             return Ok(0);
         }
         let there = ReadManifest::open(&*home.storage, &home.manifest)?;
@@ -218,11 +206,17 @@ impl Conversion {
                 ..WrittenOutput::dataset(self.output.clone(), manifest.samples(), manifest.bytes())
             }
         };
-        if let Some(there) = there.as_ref().filter(|there| there.manifest.shards().ends_with(&ours))
-        {
+        let is_ours = |there: &&ReadManifest| match self.options.overwrite {
+            // Others may have added to it since.
+            true => there.manifest.shards().starts_with(&ours),
+            false => there.manifest.shards().ends_with(&ours),
+        };
+        if let Some(there) = there.as_ref().filter(is_ours) {
             // An earlier run has published it, and only had left to remove the parts.
-            let old = there.manifest.shards().len() - ours.len();
+            let all = there.manifest.shards().len();
+            let old = if self.options.overwrite { 0 } else { all - ours.len() };
             if !ours.is_empty() || !self.options.append {
+                home.remove_replaced(&parts.replaced()?, made)?;
                 return Ok((output(&there.manifest, old), true));
             }
         }
@@ -238,8 +232,15 @@ impl Conversion {
                         .at(&self.output)
                         .with_remedy(Remedy::Create));
                 }
+                (Some(there), false) if self.options.overwrite => {
+                    (Vec::new(), Expected::Version(there.id()))
+                }
                 (_, false) => (Vec::new(), Expected::Absent),
             };
+        if let (Some(there), true) = (&there, self.options.overwrite) {
+            // Before the manifest: once it is replaced, nothing else says which shards to remove.
+            parts.will_replace(self.replaced(&there.manifest, &ours))?;
+        }
         let old = entries.len();
         entries.extend(ours);
         let manifest =
@@ -295,7 +296,29 @@ impl Conversion {
             }
             return Err(parts.given_up());
         }
+        home.remove_replaced(&parts.replaced()?, made)?;
         Ok((output(&manifest, old), false))
+    }
+
+    /// The shards of a manifest that go when this conversion has replaced it: of those that another one may list
+    /// as well, nothing is known, so only the names that conversions to this manifest give are meant.
+    fn replaced(&self, there: &Manifest, ours: &[ShardEntry]) -> Vec<String> {
+        let names = there.shards().iter().map(|entry| &entry.name);
+        let is_kept = |name: &str| ours.iter().any(|entry| entry.name == name);
+        names.filter(|name| self.is_shard_name(name) && !is_kept(name)).cloned().collect()
+    }
+
+    /// Whether it might have [given](Self::shard_name) a shard this name.
+    fn is_shard_name(&self, name: &str) -> bool {
+        let output = self.output.file_name().and_then(|output| output.to_str());
+        let numbers = output
+            .and_then(|output| name.strip_prefix(output.strip_suffix(SUFFIX)?))
+            .and_then(|rest| rest.strip_prefix('-')?.strip_suffix(".msgpack"));
+        let is_number = |n: &str| n.len() >= 5 && n.bytes().all(|byte| byte.is_ascii_digit());
+        numbers.is_some_and(|numbers| {
+            let mut each = numbers.split('-');
+            numbers.split('-').count() <= 2 && each.all(is_number)
+        })
     }
 
     /// Fails if two shards have a key in common, and says why. The first ones were there before.
@@ -312,7 +335,7 @@ impl Conversion {
             is_here: first.0 >= old,
         };
         let error = keys.told(&key, &earlier, Some(&one), &other).error;
-        Err(unskipped(error.at(other_path).with_index(second.1 as u64)))
+        Err(error.at(other_path).with_index(second.1 as u64))
     }
 
     fn check_known(&self, manifest: &Manifest) -> Result<()> {

@@ -93,6 +93,8 @@ pub(super) struct Origins {
     keys: KeysOf,
     /// Samples from before this run, about which nothing is known.
     before: u64,
+    /// The same, if [`note`](Self::note) does not count them.
+    uncounted: u64,
     /// Samples in outputs before the one that is written.
     offset: u64,
     /// The first sample of each run of samples from one file, and what that is called. `None` where samples
@@ -103,7 +105,12 @@ pub(super) struct Origins {
 impl Origins {
     /// Of samples that are read from their files, behind those that are there.
     pub(super) fn new(keys: KeysOf, before: u64) -> Origins {
-        Origins { keys, before, offset: 0, runs: Some(Vec::new()) }
+        Origins { keys, before, runs: Some(Vec::new()), ..Origins::default() }
+    }
+
+    /// The same, where those that are there are not counted as written.
+    pub(super) fn behind(keys: KeysOf, before: u64) -> Origins {
+        Origins { uncounted: before, ..Origins::new(keys, before) }
     }
 
     /// Of samples that are read from the parts of a conversion.
@@ -115,7 +122,7 @@ impl Origins {
     pub(super) fn note(&mut self, index: u64, shard: Option<&str>) {
         let Some(runs) = &mut self.runs else { return };
         if runs.last().is_none_or(|(_, last)| last.as_deref() != shard) {
-            runs.push((index, shard.map(str::to_owned)));
+            runs.push((index + self.uncounted, shard.map(str::to_owned)));
         }
     }
 

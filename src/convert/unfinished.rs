@@ -79,6 +79,7 @@ pub fn remove_unfinished_shards(manifest: impl AsRef<Path>) -> Result<Option<Unf
         at_once(&found.ours, |(path, writes)| found.home.remove(path, writes))?;
     }
     remove_begun(&parts, &found.home)?;
+    found.home.remove_replaced(&parts.replaced()?, &found.made)?;
     drop(found.locks);
     let elsewhere = remove_scattered(manifest)?;
     parts.remove()?;
@@ -118,6 +119,8 @@ struct Found {
     unfinished: UnfinishedShards,
     /// What is to be removed, and in an object store the writes that made it.
     ours: Vec<(PathBuf, Vec<u64>)>,
+    /// All pieces that are complete, those that the manifest lists included.
+    made: Vec<Made>,
     /// Which keep all parts from being written.
     locks: Vec<Lock>,
 }
@@ -150,18 +153,19 @@ impl Found {
         let of_part = |part: &Part| {
             // No process writes it, and none has.
             if !parts.is_begun(*part)? {
-                return Ok((None, Vec::new()));
+                return Ok((None, Vec::new(), Vec::new()));
             }
             let lock = if takes { parts.take(*part)? } else { parts.lock(*part)? };
-            let noted = match parts.progress::<Progress>(*part)? {
-                Some(progress) => noted(&home, &progress, &listed)?,
-                None => Vec::new(),
+            let Some(progress) = parts.progress::<Progress>(*part)? else {
+                return Ok((lock, Vec::new(), Vec::new()));
             };
-            Ok((lock, noted))
+            Ok((lock, noted(&home, &progress, &listed)?, progress.shards))
         };
-        let (mut unfinished, mut ours) = (UnfinishedShards::default(), Vec::new());
-        for (lock, noted) in at_once(&all, of_part)? {
+        let (mut unfinished, mut ours, mut made) =
+            (UnfinishedShards::default(), Vec::new(), Vec::new());
+        for (lock, noted, of_part) in at_once(&all, of_part)? {
             locks.extend(lock);
+            made.extend(of_part);
             for noted in noted {
                 match noted {
                     Noted::Ours(path, samples, writes) => {
@@ -173,7 +177,7 @@ impl Found {
                 }
             }
         }
-        Ok(Found { home, unfinished, ours, locks })
+        Ok(Found { home, unfinished, ours, made, locks })
     }
 }
 

@@ -197,7 +197,8 @@ fn what_is_there_is_not_replaced_unasked() {
     convert("w.tar", &[]).fails(2, "w-000000.tar: exists already");
     convert("mds", &["--to", "mds"]).exits(0);
     convert("mds", &["--to", "mds"]).fails(2, "mds: exists already");
-    convert("w.npz", &["--append"]).fails(2, "--append is for datasets");
+    convert("w.npz", &["--append"])
+        .fails(2, "--append cannot be combined with an output of another format");
     fs::create_dir(dir.path().join("x.jsonl.partial")).unwrap();
     fs::write(dir.path().join("x.jsonl.partial/mine"), "").unwrap();
     let failed = convert("x.jsonl", &[]).fails(2, "x.jsonl.partial: exists already");
@@ -221,8 +222,18 @@ fn outputs_of_several_files_are_replaced_as_a_whole() {
     let left = names(dir.path()).into_iter().filter(|name| name.ends_with(".tar"));
     assert_eq!(left.collect::<Vec<_>>(), ["w-000000.tar", "w-1.tar", "w-x.tar", "ww-000001.tar"]);
     assert_ne!(fs::read(dir.path().join("w-000000.tar")).unwrap(), b"old");
-    let args = ["convert", "words.msgpack", "v.tar", "--part", "1/2", "--force"];
-    run(&dir, args).fails(2, "--force cannot be combined with parts");
+    // The same in parts: of the shards that were there, those that the new ones do not replace go.
+    for name in ["w-000003.tar", "w-000004.tar"] {
+        fs::write(dir.path().join(name), "old").unwrap();
+    }
+    for part in ["1/2", "2/2"] {
+        convert("w.tar", &["--force", "--part", part]).exits(0);
+    }
+    run(&dir, ["commit", "w.tar"]).exits(0);
+    let left = names(dir.path()).into_iter().filter(|name| name.ends_with(".tar"));
+    assert_eq!(left.collect::<Vec<_>>(), ["w-000000.tar", "w-1.tar", "w-x.tar", "ww-000001.tar"]);
+    run(&dir, ["diff", "w-000000.tar", "words.msgpack"]);
+    fs::remove_file(dir.path().join("w.tar.quarantine.jsonl")).ok();
 
     convert("mds", &["--to", "mds"]).exits(0);
     let first = snapshot(&dir.path().join("mds"));

@@ -57,7 +57,7 @@ fn lists_say_where_samples_go() {
     assert_eq!(keys(&dir, "d-val.msgpack"), ["3", "7"]);
     assert_eq!(keys(&dir, "d-rest.msgpack").len(), 48);
     run(&dir, ["convert", "all.msgpack", "d.tar", "--split", "a=1"])
-        .fails(2, "--split is for datasets");
+        .fails(2, "--split cannot be combined with an output of another format");
     run(&dir, ["convert", "all.msgpack", "d.msgpack", "--split", "a/b=1"]).exits(2);
 }
 
@@ -108,7 +108,7 @@ fn other_formats_are_made_of_what_was_split() {
     fs::write(dir.path().join("n.jsonl"), lines).unwrap();
     let before = snapshot(dir.path());
     let failed = run(&dir, ["convert", "n.jsonl", "n.csv", "--split", "a=1,b=1"])
-        .fails(2, "--split is for datasets, but the output is of another format");
+        .fails(2, "--split cannot be combined with an output of another format");
     assert!(failed.err.contains("kiste convert each of them to DST"), "{failed:?}");
     assert_eq!(snapshot(dir.path()), before);
     // As the hint says.

@@ -28,6 +28,7 @@ class Scenario:
     act: str
     # dataset: old or new after at most a repair. file: each target is old or new at any time.
     # folder: files come one by one, the last of them says that all are there.
+    # many: good at any time, old or new, and in the end no other shards.
     # array: good at any time, and old or new. blpk: the next append puts the end back.
     kind: str = "dataset"
     targets: tuple = ("x.msgpack",)
@@ -169,6 +170,15 @@ SCENARIOS = [
     Scenario("commit-shards", "commit x.shards.json", "file", ("x.shards.json",),
              (SOURCE, "convert in.jsonl x.shards.json --part 1/2", "convert in.jsonl x.shards.json --part 2/2"),
              extras=("x.shards.json.parts",)),
+    Scenario("convert-shards-force", "convert in.jsonl x.shards.json --shards 2 --force", "many", ("x.shards.json",),
+             (SOURCE, A, "convert a.msgpack x.shards.json --shards 3")),
+    Scenario("commit-shards-force", "commit x.shards.json", "many", ("x.shards.json",),
+             (SOURCE, A, "convert a.msgpack x.shards.json --shards 3", "convert in.jsonl x.shards.json --part 1/2 --force",
+              "convert in.jsonl x.shards.json --part 2/2 --force")),
+    Scenario("commit-tar-force", "commit y.tar", "folder", tuple(f"y-{n:06}.tar" for n in range(3)),
+             (SOURCE,) + tuple(put(f"y-{n:06}.tar", b"old") for n in range(3)) +
+             ("convert in.jsonl y.tar --part 1/2 --force", "convert in.jsonl y.tar --part 2/2 --force"),
+             extras=("y.tar.parts",)),
     # Without a repair in between.
     Scenario("commit-again", "commit x.msgpack", "folder",
              setup=(SOURCE, "convert in.jsonl x.msgpack --part 1/2", "convert in.jsonl x.msgpack --part 2/2"),

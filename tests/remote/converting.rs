@@ -149,7 +149,7 @@ fn the_command_converts_from_a_bucket_to_a_bucket() {
     assert!(String::from_utf8_lossy(&again.stderr).contains("exists already"));
     let refused = run(&["convert", "s3://d/a.jsonl", "s3://d/b.msgpack", "--append"]);
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(error.contains("is not possible where the output is a URL"), "{error}");
+    assert!(error.contains("cannot be combined with one file at a URL"), "{error}");
     let refused = run(&["convert", url, "s3://d/b.jsonl"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("only datasets are written to URLs"));
     assert!(!server.names().iter().any(|name| name.starts_with("/d/b.")));

@@ -479,6 +479,35 @@ fn an_append_adds_shards_and_replaces_the_manifest() {
     assert_as_local(&server, dir.path());
 }
 
+/// The new shards have names of their own; the old ones go once the manifest lists the new ones.
+#[test]
+fn a_manifest_is_replaced_and_then_its_shards_are_removed() {
+    let (dir, lines) = with_lines(4, 30, 50);
+    let server = Server::start();
+    let is_shard = |name: &&String| name.contains("/set-") && name.ends_with(".msgpack");
+    let shards = || server.names().iter().filter(is_shard).count();
+    succeeds(&server, &args("convert", &lines[..2], URL, &["--shards", "4"]));
+    assert_eq!(shards(), 4);
+    let replace = |options: &[&'static str]| {
+        let options = [&["--force"][..], options].concat();
+        succeeds(&server, &args("convert", &lines, URL, &options));
+    };
+    replace(&["--shards", "3"]);
+    assert_eq!(shards(), 3);
+    for part in ["1/2", "2/2"] {
+        replace(&["--part", part]);
+        assert_eq!(shards(), if part == "1/2" { 4 } else { 5 });
+    }
+    succeeds(&server, &["commit", URL]);
+    assert_eq!(shards(), 2);
+    succeeds(&server, &["verify", URL]);
+    let one = dir.path().join("one.msgpack");
+    let one = one.to_str().unwrap();
+    succeeds(&server, &args("convert", &lines, one, &[]));
+    succeeds(&server, &["diff", URL, one]);
+    assert!(!server.names().iter().any(|name| name.contains(".parts")), "{:?}", server.names());
+}
+
 #[test]
 fn of_racing_conversions_exactly_one_publishes() {
     let (dir, lines) = with_lines(5, 40, 50);
@@ -556,13 +585,13 @@ fn what_a_url_cannot_is_refused_before_any_work() {
     let (_dir, lines) = with_lines(2, 5, 50);
     let server = Server::start();
     for (options, expected) in [
-        (&["--append"][..], "is not possible where the output is a URL"),
-        (&["--bad", "quarantine"], "is not possible where the output is a URL"),
+        (&["--append"][..], "cannot be combined with one file at a URL"),
+        (&["--bad", "quarantine"], "cannot be combined with an output at a URL"),
     ] {
         let error = fails(&server, &args("convert", &lines, "s3://d/one.msgpack", options));
         assert!(error.contains(expected), "{error}");
     }
-    let error = fails(&server, &args("convert", &lines, URL, &["--force"]));
+    let error = fails(&server, &args("convert", &lines, URL, &["--split", "a=1,b=1"]));
     assert!(error.contains("cannot be combined with a dataset of many files"), "{error}");
     let error = fails(&server, &["commit", URL]);
     assert!(error.contains("there are no parts to join"), "{error}");

@@ -33,6 +33,9 @@ struct Commit {
     /// In an object store: the numbers of the writes of each dataset. The last one may still be running.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     writes: BTreeMap<String, Vec<u64>>,
+    /// Shards of the manifest that is replaced, which are removed once it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    replaced: Vec<String>,
 }
 
 /// A stamp, also one of an earlier version.
@@ -119,6 +122,17 @@ impl Journal {
             commit.made.insert(name_of(target), Noted(stamp));
         }
         self.note_commit(&commit)
+    }
+
+    /// Notes which shards go when the manifest that lists them is replaced.
+    pub(in crate::convert) fn will_replace(&self, shards: Vec<String>) -> Result<()> {
+        let plan = Some(self.digest().to_owned());
+        self.note_commit(&Commit { plan, replaced: shards, ..Commit::default() })
+    }
+
+    /// The shards that [go](Self::will_replace).
+    pub(in crate::convert) fn replaced(&self) -> Result<Vec<String>> {
+        Ok(self.read_commit()?.replaced)
     }
 
     /// In an object store: notes that a dataset is about to be written, and returns the number of this write and

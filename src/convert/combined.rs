@@ -1,0 +1,167 @@
+//! What cannot be combined, and why: one table, which `docs/convert-many.md` repeats.
+
+use super::bad::BadInput;
+use super::conversion::Conversion;
+use super::format::Format;
+use super::options::Duplicates;
+use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::storage;
+
+/// A combination that is refused.
+struct Refused {
+    /// The option, by its name in the library. `None`: the output alone.
+    option: Option<&'static str>,
+    /// What it cannot be combined with.
+    with: &'static str,
+    why: &'static str,
+    is_asked: fn(&Asked<'_>) -> bool,
+    remedy: Option<Remedy>,
+}
+
+/// The properties of a conversion that matter here.
+struct Asked<'a> {
+    conversion: &'a Conversion,
+    is_dataset: bool,
+    is_sharded: bool,
+    is_url: bool,
+    /// Whether it is run in parts.
+    in_parts: bool,
+}
+
+impl Asked<'_> {
+    fn appends(&self) -> bool {
+        self.conversion.options.append
+    }
+
+    fn splits(&self) -> bool {
+        self.conversion.options.split.is_split()
+    }
+}
+
+const MANY_FILES: &str = "a dataset of many files";
+const PARTS_OF_MANY: &str = "parts of a dataset of many files";
+const ANOTHER_FORMAT: &str = "an output of another format";
+
+static REFUSED: [Refused; 9] = [
+    Refused {
+        option: Some("split"),
+        with: MANY_FILES,
+        why: "a shard is a stretch of the source",
+        is_asked: |asked| asked.is_sharded && asked.splits(),
+        remedy: None,
+    },
+    Refused {
+        option: Some("split"),
+        with: ANOTHER_FORMAT,
+        why: "a split makes datasets, each of which can be converted",
+        is_asked: |asked| !asked.is_dataset && asked.splits(),
+        remedy: Some(Remedy::DatasetFirst),
+    },
+    Refused {
+        option: Some("append"),
+        with: ANOTHER_FORMAT,
+        why: "only datasets can be extended",
+        is_asked: |asked| !asked.is_dataset && asked.appends(),
+        remedy: Some(Remedy::WriteDataset),
+    },
+    Refused {
+        option: Some("append"),
+        with: "one file at a URL",
+        why: "an object is written once",
+        is_asked: |asked| asked.is_dataset && asked.appends() && asked.is_url && !asked.is_sharded,
+        remedy: None,
+    },
+    Refused {
+        option: Some("append"),
+        with: "split, or parts of one file",
+        why: "a commit that is repeated could append twice",
+        is_asked: |asked| {
+            asked.appends() && !asked.is_sharded && (asked.splits() || asked.in_parts)
+        },
+        remedy: None,
+    },
+    Refused {
+        option: Some("on_duplicates"),
+        with: PARTS_OF_MANY,
+        why: "a part does not know the keys of the others",
+        is_asked: |asked| {
+            let skips = asked.conversion.options.duplicates == Duplicates::Skip;
+            asked.is_sharded && asked.in_parts && skips
+        },
+        remedy: None,
+    },
+    Refused {
+        option: Some("limit"),
+        with: PARTS_OF_MANY,
+        why: "a part does not know how many samples the others have",
+        is_asked: |asked| {
+            asked.is_sharded && asked.in_parts && asked.conversion.options.limit.is_some()
+        },
+        remedy: None,
+    },
+    Refused {
+        option: Some("bad"),
+        with: "an output at a URL",
+        why: "the list of bad samples is kept on a disk while it grows",
+        is_asked: |asked| asked.is_url && asked.conversion.options.bad == BadInput::Quarantine,
+        remedy: None,
+    },
+    Refused {
+        option: None,
+        with: "a URL",
+        why: "only datasets are written to URLs",
+        is_asked: |asked| !asked.is_dataset && asked.is_url,
+        remedy: None,
+    },
+];
+
+impl Conversion {
+    /// Fails for what cannot be combined, in parts or not.
+    pub(super) fn check_combined(&self, in_parts: bool) -> Result<()> {
+        let asked = Asked {
+            conversion: self,
+            is_dataset: self.output_format() == Format::Dataset,
+            is_sharded: self.is_sharded(),
+            is_url: storage::is_url(&self.output),
+            in_parts,
+        };
+        let Some(refused) = REFUSED.iter().find(|refused| (refused.is_asked)(&asked)) else {
+            return Ok(());
+        };
+        let Refused { option, with, why, remedy, .. } = refused;
+        let error = match option {
+            Some(option) => {
+                let message = format!("cannot be combined with {with}: {why}");
+                Error::new(ErrorKind::Unsupported, message).with_option(option)
+            }
+            None => {
+                let message = format!("cannot write {} to {with}: {why}", self.output_format());
+                Error::new(ErrorKind::Unsupported, message).at(storage::shown(&self.output))
+            }
+        };
+        Err(match remedy {
+            Some(remedy) => error.with_remedy(remedy.clone()),
+            None => error,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_docs_list_what_is_refused() {
+        let docs = include_str!("../../docs/convert-many.md");
+        for Refused { option, with, why, .. } in &REFUSED {
+            let option = match *option {
+                Some("on_duplicates") => "`--skip-duplicates`".to_owned(),
+                Some("bad") => "`--bad quarantine`".to_owned(),
+                Some(option) => format!("`--{option}`"),
+                None => "another format".to_owned(),
+            };
+            let row = format!("| {option} | {with} | {why} |");
+            assert!(docs.contains(&row), "docs/convert-many.md lacks {row}");
+        }
+    }
+}

@@ -185,7 +185,7 @@ impl<'a> Archive<'a> {
         &self.path
     }
 
-    /// The position of the next bytes: those of the file that [`next`](Self::next) returned.
+    /// The position of the next bytes of the file that [`next`](Self::next) returned.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
@@ -193,7 +193,7 @@ impl<'a> Archive<'a> {
     /// The next file; directories are skipped. Call [`read`](Self::read) or [`skip`](Self::skip)
     /// for its bytes before the next one.
     ///
-    /// The inner error is that of one entry, which has been skipped.
+    /// The inner error is about one entry, which has been skipped.
     #[cfg(feature = "datasets")]
     pub(crate) fn next(&mut self) -> Result<Option<Result<Entry>>> {
         let found = self.next_or_refused()?;
@@ -312,7 +312,7 @@ impl<'a> Archive<'a> {
         if passed < size { Err(self.truncated()) } else { Ok(()) }
     }
 
-    /// The next header: after an end mark, that of the next archive.
+    /// The next header; after an end mark it is the first one of the next archive.
     fn header(&mut self) -> Result<Option<Header>> {
         let start = self.position;
         let mut block = [0; BLOCK];

@@ -89,7 +89,7 @@ impl Tally {
     }
 }
 
-/// Bad input as JSON lines. They are collected in a file next to that of an earlier conversion, which
+/// Bad input as JSON lines. They are collected in a file next to the one of an earlier conversion, which
 /// they replace when the new dataset is there. An append adds to the file that is there.
 pub(super) struct Quarantine {
     path: PathBuf,

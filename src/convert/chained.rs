@@ -6,7 +6,7 @@ use super::carried::Remarks;
 use super::input::{Emit, Input};
 use crate::error::{Error, ErrorKind, Result};
 
-/// The units of one input after those of the other.
+/// The units of one input, then the units of the other.
 pub struct Chained {
     inputs: Vec<Box<dyn Input>>,
     /// The first unit of each.

@@ -3,7 +3,7 @@
 use super::{Remarks, Source};
 use crate::error::{Error, Result};
 
-/// The samples of one source after those of the other. None has labels: the only streams are lines.
+/// The samples of one source, then the samples of the other. Neither has labels: the only streams are lines.
 pub(super) struct ChainedStreams {
     sources: Vec<Box<dyn Source>>,
     /// The source of the last batch, and of the next one.

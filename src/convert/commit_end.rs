@@ -25,7 +25,7 @@ pub(super) fn remove_all_but_output(
     output: &Path,
     monitor: &mut dyn Monitor,
 ) -> Result<()> {
-    // Of the first pass of a shuffle, as far as this machine has it.
+    // Of the first pass of a shuffle: the files that this machine has.
     if let Some(elsewhere) = remove_scattered(output)? {
         monitor.notice(Notice::ScatterElsewhere(elsewhere));
     }

@@ -60,7 +60,7 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     open_with(path, BUFFER)
 }
 
-/// The same, of which this many bytes are read at a time.
+/// The same, reading this many bytes at a time.
 fn open_with(path: &Path, at_once: usize) -> Result<Box<dyn Read + Send>> {
     let at = |error| Error::io(path, error);
     let mut file = BufReader::with_capacity(at_once, open_regular(path).map_err(at)?);

@@ -27,7 +27,7 @@ pub struct InOrder<T> {
     last: usize,
     before: u64,
     handed: u64,
-    /// Remarks on the units before that of the last batch, and on that one.
+    /// Remarks on the unit of the last batch, and on the units before it.
     whole: Remarks,
     present: Remarks,
     /// The unit after the last one.

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// error says that no more are wanted: pass it on.
 pub type Emit<'a> = dyn FnMut(Result<Vec<u8>>) -> Result<()> + 'a;
 
-/// Raw data that fall into numbered units, each of which can be read without the others: the
+/// Raw data that fall into numbered units that can be read independently: the
 /// shards of a data set, or runs of rows of one file.
 ///
 /// What a unit holds, and how many there are, depends on nothing but the data and the options, so
@@ -133,7 +133,7 @@ macro_rules! forward {
 
 forward!(Arc, Box);
 
-/// The size of a file, which is that of a unit that is all of it.
+/// The size of a file, which is also the size of a unit that is the whole file.
 pub(super) fn file_size(path: Option<&Path>) -> Option<u64> {
     path.and_then(|path| size_of(path).ok().flatten())
 }

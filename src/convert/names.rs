@@ -57,7 +57,7 @@ pub(super) fn files<P: AsRef<Path>>(patterns: impl IntoIterator<Item = P>) -> Re
     }
 }
 
-/// Files may have these endings after those of their format.
+/// Endings that files may have after the ending of their format.
 const COMPRESSED: [&str; 3] = ["bz2", "gz", "zst"];
 
 /// The names of the files of a conversion in keys: one for each, and no two are the same unless the

@@ -1,4 +1,4 @@
-//! [`Partial`]: a file of which only a few ranges, known in advance, are read.
+//! [`Partial`]: a file from which only a few ranges, known in advance, are read.
 //!
 //! The libraries that read such files jump about in them, and read some bytes twice. Behind a URL each of
 //! these reads would be a round trip, so the ranges are copied to a disk first, all of them in few requests.
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::regular;
 use crate::storage::{self, Announced, ScratchDir, Source};
 
-/// A file of which a few ranges are read, in any order, and again: itself on a disk, and for an object a
+/// A file from which a few ranges are read, in any order and repeatedly: itself on a disk, and for an object a
 /// temporary file that has the ranges in their places, and nothing between them.
 pub(in crate::convert) struct Partial {
     path: PathBuf,
@@ -25,7 +25,7 @@ pub(in crate::convert) struct Partial {
 }
 
 impl Partial {
-    /// Opens a regular file, or an object, of which nothing is copied yet. The last 16 KiB cost no
+    /// Opens a regular file, or an object, copying nothing yet. The last 16 KiB cost no
     /// request of their own, if they are read `from_end`.
     pub(in crate::convert) fn open(path: &Path, from_end: bool) -> Result<Partial> {
         let at = |error| Error::io(path, error);

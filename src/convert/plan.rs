@@ -50,7 +50,7 @@ pub struct Plan {
     /// dot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key_names: Vec<String>,
-    /// The digest of the names, sizes and times of further files, such as those of a folder.
+    /// The digest of the names, sizes and times of further files, such as the files in a folder.
     pub other_files: String,
 }
 

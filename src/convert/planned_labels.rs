@@ -61,7 +61,7 @@ impl Conversion {
         }
     }
 
-    /// Publishes the labels with the dataset, or removes those of the dataset that it replaces.
+    /// Publishes the labels with the dataset, or removes the labels of the dataset that it replaces.
     pub(super) fn set_labels(&self, writer: &mut Writer, names: Option<&[String]>) -> Result<()> {
         match names {
             Some(names) => writer.set_labels(Some(names)),

@@ -62,7 +62,7 @@ impl Recode {
         Recode { source, policy, tally, pending, first: 0, next: 0, budget: FIRST }
     }
 
-    /// The arrays so far, by what was done with them.
+    /// Counts the arrays so far by what was done with them.
     pub fn tally(&self) -> &ArrayTally {
         &self.tally
     }

@@ -83,7 +83,7 @@ struct Names {
 }
 
 impl super::Conversion {
-    /// Whether a field of this name is among those of the output, or needed for its key.
+    /// Whether the output has a field of this name, or needs it for the key.
     pub(super) fn keeps_field(&self, name: &str) -> bool {
         let pattern = pattern(&self.options).ok().flatten();
         let in_key = |field: &str| stored_name(field) == name;
@@ -236,7 +236,7 @@ fn names_of(packed: &[u8]) -> Result<String> {
     })
 }
 
-/// The name that a field has whose own name is that of the key.
+/// The new name for a field that is called like the key.
 fn stored_name(name: &str) -> &str {
     if name == sample::KEY { "_key" } else { name }
 }

@@ -166,7 +166,7 @@ impl Conversion {
         }
     }
 
-    /// Datasets that are there already, of which nothing is new.
+    /// Datasets that exist already and get nothing new.
     pub(super) fn report_present(&self, paths: &[PathBuf], skipped_files: u64) -> Result<Report> {
         let mut outputs = Vec::new();
         for path in paths {
@@ -178,7 +178,7 @@ impl Conversion {
         Ok(Report { outputs, was_complete: true, skipped_files, ..Report::default() })
     }
 
-    /// Writes all samples of a source; an error leaves what is there if it can be resumed.
+    /// Writes all samples of a source; an error keeps what was written if it can be resumed.
     fn fill(
         &self,
         begun: Begun,

@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// Samples as they can be had.
 pub(super) enum Samples {
-    /// In units, each of which can be read without the others.
+    /// In units that can be read independently.
     Units(Box<dyn Input>),
     /// One after the other, and only once.
     Stream(Box<dyn Source>),

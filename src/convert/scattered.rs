@@ -94,7 +94,7 @@ impl Plan {
         dir.is_none_or(|dir| self.folder.is_some() && Path::new(&self.dir) == dir)
     }
 
-    /// Writes it if there is none, or returns the one that another part wrote.
+    /// Writes it unless another part has, and returns the one that exists then.
     fn put(self, output: &Path) -> Result<Plan> {
         let (storage, path) = Plan::path(output)?;
         if !storage.is_object_store() {

@@ -100,7 +100,7 @@ pub(in crate::convert) fn size_of(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-/// Storages that are in use, by what URLs begin with: with one for each file, none would find a
+/// Storages that are in use, by the beginning of their URLs: with one for each file, none would find a
 /// connection that is open.
 static STORAGES: Mutex<Vec<(String, Arc<dyn Storage>)>> = Mutex::new(Vec::new());
 
@@ -110,7 +110,7 @@ const STORAGES_KEPT: usize = 64;
 /// The version of each object since [`forget_versions`]: a conversion opens it again and again.
 static VERSIONS: LazyLock<Mutex<HashMap<PathBuf, FileId>>> = LazyLock::new(Mutex::default);
 
-/// Fails for an object of which another version was read before.
+/// Fails for an object that was read in another version before.
 pub(super) fn check_version(path: &Path, id: FileId) -> Result<()> {
     let mut versions = VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
     match *versions.entry(path.to_path_buf()).or_insert(id) == id {

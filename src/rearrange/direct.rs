@@ -59,7 +59,7 @@ enum Then {
 }
 
 impl<'a> Direct<'a> {
-    /// With this much memory for samples, of which all chunks together take an eighth, or 6 MiB.
+    /// With this much memory for samples; all chunks together take an eighth of it, or 6 MiB.
     pub(super) fn new(
         reader: &'a DatasetReader,
         order: &'a dyn Order,

@@ -7,7 +7,7 @@
 //! Pass 1 reads the dataset from front to back and scatters its samples to bucket files, each of
 //! which is for a stretch of the output that fits in memory. Pass 2 takes one bucket after the
 //! other, picks its samples in their order and writes them. So every byte is read and written
-//! twice, always in long runs, except those of the first bucket, which waits in memory.
+//! twice, always in long runs, except for the first bucket, which waits in memory.
 //!
 //! A bucket holds nothing but samples, in the order of the dataset: which ones, and how long each
 //! is, follows from the order and the offsets. Buckets are scratch files of the writer, so what a
@@ -32,7 +32,7 @@ use crate::storage::{CachedFile, Source, prefer_huge_pages, prefetch};
 const ENTRY: u64 = size_of::<Place>() as u64 + 16;
 /// More files than this may not be opened in one process everywhere.
 const MAX_BUCKETS: usize = 512;
-/// Samples after the one that is written, the first bytes of which are asked for: they are anywhere in a bucket.
+/// Samples after the one that is written whose first bytes are prefetched: they are anywhere in a bucket.
 const SOON: usize = 8;
 
 /// Writes all samples in this order: the same dataset as [`copy`](super::copy) makes of the same
@@ -448,7 +448,7 @@ mod tests {
             assert!(moved <= 4, "{moved}");
             writer.abort().unwrap();
         }
-        // Directly up to the first of them; and all in two passes, the first of which has threads that write.
+        // Directly up to the first of them; and all in two passes, where threads write in the first.
         let buckets = Plan::new(&mapped, &*order, memory, 0).unwrap().buckets;
         let spilled: u64 = buckets[1..].iter().map(|bucket| bucket.bytes).sum();
         assert!(spilled > FEW_BYTES, "{spilled}");

@@ -63,7 +63,7 @@ pub enum MergeLabels {
     /// All datasets must have the same names, or none.
     #[default]
     Same,
-    /// The numbers change to those of one list of all names; see [`MergedLabels`].
+    /// The numbers change to positions in one list of all names; see [`MergedLabels`].
     Remap,
     /// The numbers stay, and there are no names.
     Drop,

@@ -105,7 +105,7 @@ impl NewDataset {
     ) -> Result<MadeDataset> {
         let start = Instant::now();
         let mut writer = self.writer.clone().overwrite(self.overwrite).create(&self.path)?;
-        // Without names, those of a dataset that is replaced would stay.
+        // Without names, the names of a dataset that is replaced would stay.
         if let Err(error) = fill(&mut writer).and_then(|()| writer.set_labels(labels)) {
             // The first error is the one to report.
             let _ = writer.abort();

@@ -98,7 +98,7 @@ pub fn whole_groups(groups: &[Scalar], ratios: &[f64], seed: u64) -> Result<Vec<
     Ok(part_of)
 }
 
-/// The ranges between these positions, at each of which a new part begins.
+/// The ranges between these positions; a new part begins at each.
 ///
 /// ```
 /// assert_eq!(kiste::rearrange::cut_at(10, &[7, 9])?, [0..7, 7..9, 9..10]);

@@ -20,7 +20,7 @@ pub(super) struct Spill {
     pub(super) files: usize,
     /// The bytes of all files together.
     pub(super) bytes: u64,
-    /// What all buffers may take, as far as they can be so small.
+    /// The most that all buffers take, unless they cannot be so small.
     pub(super) memory: u64,
 }
 

@@ -1,4 +1,4 @@
-//! [`ValueKind`]: what a value is, as far as formats treat it differently.
+//! [`ValueKind`]: the kinds of value that formats treat differently.
 //!
 //! Absent on purpose: what formats do with it.
 
@@ -76,7 +76,7 @@ pub enum NumberKind {
     Int,
     /// `int64`.
     Int64,
-    /// `uint64` of which one at least is 2^63 or more.
+    /// `uint64`, at least one of them 2^63 or more.
     LargeInt,
     /// `float16`.
     Half,
@@ -84,7 +84,7 @@ pub enum NumberKind {
     Single,
     /// `float64`, within the range of 32 bits.
     Double,
-    /// `float64` of which one at least is finite and beyond that.
+    /// `float64`, at least one of them finite and beyond that.
     HugeDouble,
     /// `complex64` and `complex128`.
     Complex,
@@ -99,7 +99,7 @@ pub enum NumberKind {
     BigEndianInt,
     /// `float32` and `float64` with the higher byte first.
     BigEndianFloat,
-    /// The same, of which one at least is 2^63 or more, or finite and beyond the range of float32.
+    /// The same; at least one is 2^63 or more, or finite and beyond the range of float32.
     BigEndianHuge,
     /// Other numbers: with the higher byte first, or `longdouble`.
     OtherNumber,
@@ -152,7 +152,7 @@ const NUMBERS: [NumberKind; 19] = [
 /// All kinds of shapes.
 const EXTENTS: [Extent; 5] =
     [Extent::Flat, Extent::One, Extent::Grid, Extent::Point, Extent::Empty];
-/// All kinds but those of NumPy.
+/// All kinds that are not NumPy's.
 const PLAIN: [ValueKind; 21] = [
     V::Nil,
     V::Bool,
@@ -429,7 +429,7 @@ fn map_kind(
     })
 }
 
-/// The type of an item, as far as a list of one type is concerned.
+/// The type of an item in a list of one type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Int,

@@ -60,7 +60,7 @@ pub enum LeftOut {
     TimeZone,
     /// Times of day, which become durations since midnight.
     TimeOfDay,
-    /// Types that extend others; the values are those of the type below.
+    /// Types that extend others; the values have the type that is extended.
     ExtensionType,
     /// Entries of the metadata of a table or a column.
     Metadata,

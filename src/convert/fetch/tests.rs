@@ -77,7 +77,7 @@ fn content() -> Vec<u8> {
     (0..300_000u32).map(|n| (n * 7 % 251) as u8).collect()
 }
 
-/// An honest answer, of which only this many bytes arrive.
+/// An honest answer that breaks off after this many bytes.
 fn honest(tag: &'static str, bytes: usize) -> Answer {
     Box::new(move |request, stream| {
         let content = content();

@@ -30,7 +30,7 @@ impl NewFile {
         &self.path
     }
 
-    /// Writes all of these bytes. Unlike that of [`Write`], its error names the file.
+    /// Writes all of these bytes. Unlike [`Write`]'s, its error names the file.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|error| Error::io(&self.path, error))
     }

@@ -3,7 +3,7 @@
 //! In a tar archive, a table or a file of records, nothing at a byte in the middle tells which
 //! record it belongs to. So a range has the records that begin in it, as with lines, and the first
 //! of them is found by a walk from the first record of the range before: over headers, skipping the
-//! content. A walk goes only as far as needed, and never through files that are not read. The
+//! content. A walk stops where nothing more is needed, and never goes through files that are not read. The
 //! positions are kept, one for each range.
 //!
 //! A walk reports no damage. Where it cannot continue, no record begins in the ranges behind. The

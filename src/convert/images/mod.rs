@@ -58,7 +58,7 @@ impl ImageOptions {
     /// [`Unsupported`](ErrorKind::Unsupported) for one that no decoder supports and that may be
     /// intact, [`Limit`](ErrorKind::Limit) for more pixels than the options or the new format
     /// allow, and [`Invalid`](ErrorKind::Invalid) for bytes that are not an image in a field that is
-    /// one: that was [named](ImageOptions::fields), or whose own name is that of an image.
+    /// one: that was [named](ImageOptions::fields), or whose own name is an image file's.
     pub fn apply<'a>(&self, packed: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         let key = msgpack::check_sample(packed)?;
         let mut len = 0;

@@ -27,7 +27,7 @@ const MAX_PIXELS: u64 = 200_000_000;
 /// | EXIF and other metadata | removed |
 ///
 /// A field is an image if it begins like a JPEG, PNG, GIF, WebP, TIFF, BMP or PNM file. Bytes in a
-/// field that is called `image` or `img`, or whose name ends like that of an image file, such as `jpg`
+/// field that is called `image` or `img`, or whose name ends like an image file's, such as `jpg`
 /// and `mask.png`, must be an image: an empty file or a web page is an error there. Names of
 /// fields and keys stay, so a field `png` may hold a JPEG afterwards. A JPEG that was cut short is
 /// damaged, although decoders fill the rest with grey.

@@ -1,4 +1,4 @@
-//! The samples of a reader of which an expression is true.
+//! The samples of a reader for which an expression is true.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;

@@ -110,7 +110,7 @@ impl Expression {
         holds(&self.0, &mut Sample(sample))
     }
 
-    /// Lets names of labels mean their numbers in the field `label`. The first name is that of
+    /// Lets names of labels mean their numbers in the field `label`. The first name stands for
     /// number 0, as in [`read_labels`](crate::dataset::read_labels).
     ///
     /// ```

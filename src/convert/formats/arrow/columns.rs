@@ -46,7 +46,7 @@ pub(super) enum Column {
         of: Type,
         nulls: Nulls,
     },
-    /// Lists of numbers, some of which are nil.
+    /// Lists of numbers, some nil.
     Nullable {
         ends: Vec<usize>,
         numbers: Vec<u8>,

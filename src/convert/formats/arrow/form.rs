@@ -81,7 +81,7 @@ impl Form {
         }
     }
 
-    /// The form of this type by the note and the features, as far as they fit.
+    /// The form of this type by the note and the features, where they fit.
     fn of(of: &DataType, note: Option<&Json>, feature: Option<&Json>) -> Form {
         let noted = note.filter(|note| !note.is_null()).and_then(|note| Form::noted(of, note));
         if let Some(form) = noted {
@@ -299,7 +299,7 @@ fn is_identity(permutation: &Json) -> bool {
     axes.iter().enumerate().all(|(at, axis)| axis.as_u64() == Some(at as u64))
 }
 
-/// The column of labels, and their names: those of the field `label`, or else of the first field with
+/// The column of labels and their names, from the field `label`, or else from the first field with
 /// names.
 fn label_names<'a>(
     columns: &[Column],

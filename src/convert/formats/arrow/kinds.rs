@@ -1,4 +1,4 @@
-//! The types of fields, as far as columns can hold them: found from the first samples, and required
+//! The types of fields that columns can hold: found from the first samples, and required
 //! of all later ones.
 
 use std::fmt;

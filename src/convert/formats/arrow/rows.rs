@@ -53,7 +53,7 @@ pub(super) struct Flaws<'a> {
 }
 
 impl Flaws<'_> {
-    /// Looks at an image in a column. `number` is that of the row in the file.
+    /// Looks at an image in a column, in the row with this number of the file.
     fn look_at(&self, image: &[u8], column: &str, number: u64) {
         if let Some(flaw) = image_bytes::flaw(image) {
             let place = || format!("{}, row {number}", self.table.display());
@@ -62,7 +62,7 @@ impl Flaws<'_> {
     }
 }
 
-/// Files of which rows have only the paths.
+/// Files that rows name by their paths only.
 pub(super) struct Files {
     /// The folder of the table.
     folder: Confined,
@@ -120,7 +120,7 @@ impl Files {
 }
 
 impl Rows<'_> {
-    /// The packed sample of a row. `number` is that of the row in the file.
+    /// The packed sample of the row with this number of the file.
     pub(super) fn pack(&self, batch: &RecordBatch, row: usize, number: u64) -> Result<Vec<u8>> {
         let mut fields: Fields<'_> = Vec::with_capacity(batch.num_columns() + 1);
         let mut key = None;
@@ -222,7 +222,7 @@ pub(super) fn path_field(column: &str) -> String {
     format!("{column}_path")
 }
 
-/// The bytes and the path of a file, as far as they exist.
+/// The bytes and the path of a file, if they exist.
 fn file(array: &ArrayRef, row: usize) -> (Option<&[u8]>, Option<&str>) {
     let Some(both) = array.as_struct_opt() else { return (None, None) };
     let bytes = both.column_by_name("bytes").filter(|column| !column.is_null(row));

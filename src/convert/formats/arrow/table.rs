@@ -39,7 +39,7 @@ impl Table {
         Table { entries: None, schema: None, labels: None, samples: Vec::new(), bytes: 0, changes }
     }
 
-    /// Values that became something else so far, and those of samples that wait for their batch.
+    /// Values that became something else so far, also in samples that wait for their batch.
     pub(super) fn changes(&self) -> Vec<ChangedValues> {
         let mut changes = self.changes.clone();
         // An error of a batch is reported when that is written.

@@ -27,7 +27,7 @@ const COARSE_NAMES: &str = "coarse_label_names";
 /// The most bytes of a file of names. The largest real one has 1.5 kB.
 const MAX_NAMES: u64 = 1 << 20;
 
-/// Which labels images have: those of CIFAR-10 or of CIFAR-100.
+/// The labels of images: CIFAR-10's or CIFAR-100's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CifarLabels {
     /// One of ten classes.

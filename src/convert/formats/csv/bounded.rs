@@ -105,7 +105,7 @@ impl Seek for Bounded {
     }
 }
 
-/// Whether the error is that of a row that is too long.
+/// Whether the error says that a row is too long.
 pub(super) fn is_too_long(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|error| error.is::<TooLong>())
 }

@@ -1,7 +1,7 @@
 //! [`Quotes`]: what the quotes of a row say about it.
 //!
 //! The csv crate reads any bytes as a table. A quote that was meant as a character of the text opens a
-//! value, which then goes on to the next quote, wherever that is: rows are joined, and nobody is told.
+//! value, which then extends to the next quote, wherever that is: rows are joined without a warning.
 
 /// What is odd about the quotes of a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -211,7 +211,7 @@ impl CsvReader {
         }
     }
 
-    /// Opens a file at a row; its columns must be those of the first file.
+    /// Opens a file at a row; it must have the same columns as the first file.
     fn table_at(
         &self,
         file: usize,
@@ -333,7 +333,7 @@ pub(super) fn type_of(text: &str) -> CsvType {
     }
 }
 
-/// What values of a column are, as far as they are known.
+/// What is known of the values of a column.
 #[derive(Debug, Clone, Copy)]
 struct Guess {
     of: CsvType,

@@ -130,7 +130,7 @@ impl Table {
         }
     }
 
-    /// Fails if the first bytes are those of another encoding.
+    /// Fails if the first bytes are in another encoding.
     fn check_encoding(&self) -> Result<()> {
         let found = encoding::wide(self.rows.get_ref().seen());
         found.map_or(Ok(()), |found| Err(encoding::wide_error(found).at(&self.path)))

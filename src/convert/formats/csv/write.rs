@@ -59,7 +59,7 @@ struct Row {
     fields: Vec<(String, String)>,
 }
 
-/// How many values of a column are of which kind. A reader that guesses types finds one for all.
+/// The number of values of each kind in a column. A reader that guesses types finds one for all.
 #[derive(Debug, Default)]
 struct Kinds {
     ints: u64,

@@ -40,7 +40,7 @@ impl FolderOptions {
     /// these names: strings, unless [types are guessed](Self::guess_types); then labels that are all
     /// numbers stay so too, and are not numbered. Without one the first
     /// column is the path, the second is the label, and the third is called `column3`. The key is
-    /// the path as listed. The list and the [root](Self::root) may be URLs. Paths are those of files in
+    /// the path as listed. The list and the [root](Self::root) may be URLs. Paths name files in
     /// the folder, by any symbolic link, unless others are [allowed](Self::allow_outside).
     ///
     /// # Errors

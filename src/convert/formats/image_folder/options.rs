@@ -393,7 +393,7 @@ impl FolderOptions {
         Ok(())
     }
 
-    /// Whether the name is that of an image, or was asked for.
+    /// Whether the name is an image file's, or was asked for.
     fn takes(&self, name: &str) -> bool {
         !self.filter.include.is_empty() || is_image(name)
     }

@@ -69,7 +69,7 @@ pub struct ImageFolderReader {
 pub(super) type Stamp = Option<(u64, u64)>;
 
 impl ImageFolderReader {
-    /// The number of skipped files: those whose names are not those of images and were not asked
+    /// The number of skipped files, whose names are no image files' and were not asked
     /// for, and images without a label because they are next to the folders of labels.
     pub fn skipped(&self) -> u64 {
         self.skipped
@@ -235,7 +235,7 @@ impl ImageFolderReader {
         }
     }
 
-    /// Writes the label as it is in samples; nothing if there is none.
+    /// Writes the label as it is in samples, if there is one.
     fn write_label(&self, file: &ImageFile, out: &mut Vec<u8>) -> Result<()> {
         match (file.label, &self.labels) {
             (Some(label), Some(labels)) if self.text_labels => {

@@ -51,7 +51,7 @@ pub struct ImageFolderWriter {
     more: bool,
     /// Labels that are numbers without names.
     numbers: BTreeSet<u64>,
-    /// Files that were found to be those of other samples.
+    /// Files that turned out to belong to other samples.
     taken: usize,
     changes: Changes,
 }
@@ -200,7 +200,7 @@ impl ImageFolderWriter {
         }
     }
 
-    /// The error of a file that another sample is already: `a.png` may be that of `a.jpg` too. On some systems the names of two files may
+    /// The error for a file that another sample is already: `a.png` and `a.jpg` may be one file. On some systems the names of two files may
     /// differ in case, or in how accents are spelled.
     fn taken(&mut self, name: &str) -> Error {
         self.taken += 1;

@@ -21,7 +21,7 @@ const SHARD_BYTES: u64 = 1 << 26;
 
 /// Writes samples to a folder for the `StreamingDataset` of MosaicML Streaming.
 ///
-/// The bytes are those of Streaming's `MDSWriter`, except for spaces in JSON, and without the empty
+/// The bytes equal those from Streaming's `MDSWriter`, except for spaces in JSON, and without the empty
 /// shard that it writes before a first sample beyond the size limit.
 ///
 /// The first sample decides the columns, sorted by name; the key is the column `key`. Bytes become
@@ -90,7 +90,7 @@ impl MdsWriter {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for fields that are not those of the first sample, and for
+    /// [`Invalid`](ErrorKind::Invalid) for other fields than the first sample has, and for
     /// arrays that MDS cannot hold. The sample is not written then, not even in part.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;

@@ -51,7 +51,7 @@ pub struct NpzReader {
 }
 
 impl NpzReader {
-    /// Reads a file, of which each row is a sample.
+    /// Reads a file; each row is a sample.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ use crate::value::{DType, NdArray};
 /// which NumPy takes for padding. The key is the array
 /// `key`. Names of fields may have slashes, but not lead out of the folder where the archive is
 /// unpacked, although NumPy itself accepts any name. The arrays are collected in memory. The same
-/// samples make the same bytes, which are those of `numpy.savez` except for details of the archive.
+/// samples make the same bytes, equal to `numpy.savez` except for details of the archive.
 ///
 /// ```
 /// use kiste::convert::{NpzReader, NpzWriter, Input};

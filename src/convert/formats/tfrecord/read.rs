@@ -30,7 +30,7 @@ type Lacks = [(LeftOut, u64); 2];
 /// its ending, a slash and the number of the record in twelve digits; or a [field](Self::key).
 ///
 /// The feature lists of a `SequenceExample` are fields as well: an array if each step has one number,
-/// and otherwise a list of the steps, of which each is its only value if all have one. Fields that
+/// and otherwise a list of the steps; if every step has one value, a step is that value. Fields that
 /// neither message knows are [counted](Input::remarks), and a record that is neither is an error.
 ///
 /// Units are ranges of a file, cut between records; a file that is compressed by bzip2, gzip, zlib or
@@ -85,7 +85,7 @@ impl TfRecordReader {
         self
     }
 
-    /// Features that stay lists and arrays even if they have one value, as those of varying length
+    /// Features that stay lists and arrays even if they have one value, as features of varying length
     /// should.
     pub fn lists<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.lists = names.into_iter().map(Into::into).collect();
@@ -324,7 +324,7 @@ impl Records<'_> {
         Ok(Records { path, input, position, max_bytes })
     }
 
-    /// The next record. The inner error is that of a record whose length is intact, so that the one
+    /// The next record. The inner error is about a record whose length is intact, so that the one
     /// after it can be found.
     fn next(&mut self) -> Result<Option<Result<Vec<u8>>>> {
         let header = self.take(HEADER as u64)?;

@@ -22,7 +22,7 @@ use crate::format::tar::{BLOCK, RECORD, file_header_with, global_header, padding
 ///
 /// A field becomes a file named by the key, a dot, and the field in lower case, as the package
 /// webdataset decodes it: `image` becomes `jpg`, `png` and so on, and an integer `label` becomes
-/// `cls`. For other fields a suffix is added unless the name ends in it: that of the image, `.txt`
+/// `cls`. For other fields a suffix is added unless the name ends in it: the image's, `.txt`
 /// for strings, `.cls` for integers, `.npy` for arrays, `.bin` for other bytes where the name means
 /// something else, and `.json` for anything else, in the notation of
 /// [`format::jsonl`](crate::format::jsonl). NumPy integers are integers, other NumPy scalars arrays
@@ -321,7 +321,7 @@ fn content<'a>(
     })
 }
 
-/// The suffixes by which webdataset decodes images.
+/// The suffixes that webdataset decodes as images.
 const IMAGES: [&str; 12] =
     ["jpg", "jpeg", "png", "gif", "webp", "bmp", "tif", "tiff", "ppm", "pgm", "pbm", "pnm"];
 

@@ -100,13 +100,13 @@ pub(crate) struct Entry {
     pub(super) records: Records,
 }
 
-/// What the names of our own records begin with.
+/// The prefix of our own records' names.
 pub(super) const OWN: &str = "KISTE.";
 
 /// Names and values of our own records.
 pub(super) type Records = Vec<(String, String)>;
 
-/// What headers before an entry say about it.
+/// Headers before an entry that describe it.
 #[derive(Default)]
 struct Ahead {
     name: Option<Vec<u8>>,

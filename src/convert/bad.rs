@@ -33,7 +33,7 @@ pub enum BadInput {
 /// How many reasons a report has.
 const REASONS: usize = 5;
 
-/// What was counted so far. A resumed run continues from it.
+/// The counts so far. A resumed run continues from them.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tally {
@@ -47,7 +47,7 @@ pub(super) struct Tally {
     #[serde(default)]
     pub(super) unsupported: u64,
     pub(super) cut: u64,
-    /// What is wrong with the first ones, and where.
+    /// The faults of the first ones, with their places.
     pub(super) first: Vec<String>,
     /// Bytes of the quarantine file.
     pub(super) quarantined: u64,
@@ -84,7 +84,7 @@ impl Tally {
             *self.arrays.get_or_insert_default() += arrays;
         }
         self.remarks.add(&later.remarks);
-        // What one part has not seen, another one may have.
+        // A field that one part has not seen, another one may have.
         self.unseen.retain(|name| later.unseen.contains(name));
     }
 }

@@ -1,4 +1,4 @@
-//! What cannot be combined, and why: one table, which `docs/convert-many.md` repeats.
+//! Combinations that are refused, and why: one table, which `docs/convert-many.md` repeats.
 
 use super::bad::BadInput;
 use super::conversion::Conversion;
@@ -11,7 +11,7 @@ use crate::storage;
 struct Refused {
     /// The option, by its name in the library. `None`: the output alone.
     option: Option<&'static str>,
-    /// What it cannot be combined with.
+    /// The other half of the combination.
     with: &'static str,
     why: &'static str,
     is_asked: fn(&Asked<'_>) -> bool,

@@ -141,7 +141,7 @@ impl Conversion {
             // A stream that was read in part cannot be read again. In an object store its reader may be alive;
             // here it is not if nothing is locked.
             let _locks = (there.lock(Part::whole())?, there.lock_all()?);
-            // What is of another plan than the one that is there is not given up.
+            // Parts of another plan than the one that is there are not given up.
             there.done(Part::whole())?;
             there.remove()?;
         }
@@ -375,7 +375,7 @@ impl<'a> Joining<'a> {
                 Format::Dataset => self.is_published()?,
                 format => export::clear_place(format, &output, self.parts)?,
             };
-            // What is there may be replaced: everything else was refused. In a store what is of this commit is
+            // Files there may be replaced: others were refused. In a store the files of this commit are
             // known by the numbers of its writes.
             self.conversion.options.overwrite |= !self.home.is_object_store();
         } else {
@@ -670,7 +670,7 @@ impl<'a> Joining<'a> {
         Ok(Report { skipped_files, duration: self.start.elapsed(), resumed: true, ..report })
     }
 
-    /// What an earlier run wrote, which only had left to remove the parts.
+    /// The output of an earlier run, which only had left to remove the parts.
     fn found(&self) -> Result<Report> {
         let quarantine = self.quarantine()?;
         let mut outputs = Vec::new();

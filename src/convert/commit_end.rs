@@ -41,7 +41,7 @@ pub(super) fn remove_all_but_output(
         }
         LocalStorage::mapped().sync_dir(output.parent().unwrap_or(Path::new("")))?;
     }
-    // What is open cannot be removed everywhere.
+    // Not every system removes open files.
     drop(lock);
     parts.remove()
 }

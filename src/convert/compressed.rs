@@ -15,7 +15,7 @@ const BUFFER: usize = 1 << 17;
 /// The same where only the start of a file is looked at.
 const START: usize = 1 << 13;
 
-/// What is supported, for errors.
+/// The supported compressions, for errors.
 const READ: &str = if cfg!(feature = "formats") {
     "no compression, bzip2, gzip or Zstandard"
 } else {
@@ -86,7 +86,7 @@ pub(super) fn head(path: &Path, len: usize) -> io::Result<Vec<u8>> {
     if let Ok(head) = first_bytes(path, len) {
         return Ok(head);
     }
-    // What cannot be decompressed is reported by its reader.
+    // A file that cannot be decompressed is reported by its reader.
     let mut head = Vec::new();
     open_regular(path)?.take(len as u64).read_to_end(&mut head).map(|_| head)
 }

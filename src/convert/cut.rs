@@ -37,7 +37,7 @@ pub(super) fn shares(samples: u64, shards: usize) -> impl Iterator<Item = u64> {
 pub(super) struct Cutter {
     source: Box<dyn Source>,
     cut: Cut,
-    /// What is left of the last batch of the source, and how many items of it were handed out.
+    /// The rest of the last batch of the source, and how many items of it were handed out.
     held: VecDeque<Result<Vec<u8>>>,
     passed: usize,
     /// Where in the batch of the source the last one that was handed out begins.

@@ -195,7 +195,7 @@ impl Conversion {
     }
 }
 
-/// What was remarked on so far.
+/// The remarks so far.
 fn all_remarks(source: &dyn Source) -> Vec<Remark> {
     let mut all = Remarks::default();
     source.remarks().into_iter().for_each(|remarks| all.add(remarks));
@@ -208,7 +208,7 @@ const OWN_KEY: &str = "_key";
 /// A field that the format has no place for.
 struct Refused {
     field: String,
-    /// What a conversion would stop with.
+    /// The error that would stop a conversion.
     error: Error,
 }
 

@@ -14,7 +14,7 @@ use crate::storage::{self, LocalStorage, Lock, Storage};
 /// The file that marks the directory as ours, and is locked while its process lives.
 const LOCK: &str = ".kiste-lock";
 
-/// What is replaced, until it is removed.
+/// The output that is replaced, until it is removed.
 const OLD: &str = ".kiste-old";
 
 /// A directory that belongs to this process alone. When dropped, it is removed with its contents.

@@ -18,7 +18,7 @@ use crate::storage::{Chance, LocalStorage, Lock, Storage, chance};
 
 /// Bytes read and written at a time.
 const CHUNK: usize = 256 << 10;
-/// What has arrived is synced after this many bytes.
+/// Bytes between two syncs of a download.
 const SYNC: u64 = 64 << 20;
 /// How often a server is tried that was never reached: most likely there is no network.
 const TRIES: u32 = 3;
@@ -53,7 +53,7 @@ pub struct Fetch {
     pause: Duration,
 }
 
-/// What is known about the bytes that have arrived.
+/// Facts about the bytes that have arrived.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Known {

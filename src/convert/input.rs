@@ -14,7 +14,7 @@ pub type Emit<'a> = dyn FnMut(Result<Vec<u8>>) -> Result<()> + 'a;
 /// Raw data that fall into numbered units that can be read independently: the
 /// shards of a data set, or runs of rows of one file.
 ///
-/// What a unit holds, and how many there are, depends on nothing but the data and the options, so
+/// The units and their contents depend on nothing but the data and the options, so
 /// any number of machines can divide the units among them and come to the same samples. The order
 /// of a data set is unit by unit. [`InOrder`](super::InOrder) makes a [`Source`](super::Source) of
 /// it.

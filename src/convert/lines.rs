@@ -201,7 +201,7 @@ impl Lines {
         } else {
             let exact = match how.fields.is_empty() {
                 true => is_exact(&value, &reader.get_raw(index)?),
-                // What is left out cannot be read back anyway.
+                // These cannot be read back anyway.
                 false => !has_short_floats(&value),
             };
             self.inexact += u64::from(!exact);

@@ -198,7 +198,7 @@ pub trait Source: Send {
         self.inner()?.shard()
     }
 
-    /// What became of arrays so far that are stored otherwise on the way.
+    /// Counts the arrays so far that are stored otherwise on the way.
     fn arrays(&self) -> Option<&ArrayTally> {
         self.inner()?.arrays()
     }

@@ -128,14 +128,14 @@ pub enum Notice {
     FieldChanges {
         /// The output.
         path: PathBuf,
-        /// What happens to which field.
+        /// The field and its change, in words.
         change: String,
     },
     /// Values of a field became something else, as the format has no exact form for them.
     ValuesChanged {
         /// The output.
         path: PathBuf,
-        /// What they were, what they became, and how many there were.
+        /// The kinds before and after, and the number of values.
         changed: ChangedValues,
     },
     /// Something in the sources was left out, or changed on the way to the samples.
@@ -151,7 +151,7 @@ pub enum Notice {
     OneColumn {
         /// The table.
         path: PathBuf,
-        /// What may be the delimiter.
+        /// The likely delimiter.
         delimiter: char,
     },
     /// The name of the output has an ending that names no format, so it is a dataset.
@@ -246,7 +246,7 @@ pub(super) fn counted_as(count: u64, one: &str, many: &str) -> String {
     format!("{grouped} {}", if count == 1 { one } else { many })
 }
 
-/// What the error says of a conversion that a monitor stopped.
+/// The message for a conversion that a monitor stopped.
 const INTERRUPTED: &str = "interrupted";
 
 /// Says of a conversion that was stopped what stays of it.

@@ -24,7 +24,7 @@ pub(super) struct Opened {
     pub(super) samples: Samples,
     /// Files of a folder that are no images, or have no place in it.
     pub(super) skipped_files: u64,
-    /// What a person should know about them.
+    /// Notes for the user about them.
     pub(super) notices: Vec<Notice>,
 }
 
@@ -81,7 +81,7 @@ impl Conversion {
         Ok(Opened { format: Some(format), samples, skipped_files, notices })
     }
 
-    /// What the format is asked for.
+    /// The options that the format gets.
     fn opening<'a>(&'a self, paths: &'a [PathBuf], keeps: &'a dyn Fn(&str) -> bool) -> Opening<'a> {
         Opening {
             paths,

@@ -19,7 +19,7 @@ pub enum Duplicates {
     Skip,
 }
 
-/// What changes the samples or their files: see `option_list`.
+/// Options that change the samples or their files: see `option_list`.
 macro_rules! common_options {
     ($make:ident) => {
         $crate::convert::option_list::$make! {
@@ -97,7 +97,7 @@ macro_rules! common_options {
 common_options!(fields);
 pub(super) use common_options;
 
-/// What changes neither samples nor files, and so is no part of a plan.
+/// Options that change neither samples nor files, and so are no part of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct How {
     pub(super) resume: bool,

@@ -7,7 +7,7 @@
 //! a [`Conversion`] does. So every byte is read and written twice, in long runs, and no process holds
 //! more than one shard.
 //!
-//! What lies between the passes is in the directory `NAME.shards.json.scatter`, or another one, on a disk
+//! The files between the passes are in the directory `NAME.shards.json.scatter`, or another one, on a disk
 //! or in an object store:
 //!
 //! | file | content |
@@ -82,7 +82,7 @@ pub struct PartedShuffle {
     overwrite: bool,
 }
 
-/// Of what a part was made.
+/// The source and options of a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plan {
@@ -385,7 +385,7 @@ fn is_web(url: &Path) -> bool {
     url.to_str().is_some_and(|url| url.to_ascii_lowercase().starts_with("http"))
 }
 
-/// What is noted of a part of the first pass, if it is finished.
+/// The note of a part of the first pass, if it is finished.
 fn scattered(scatter: &Scatter, part: Part, plan: &Plan) -> Result<Option<Scattered>> {
     let Some(text) = scatter.note(part)? else { return Ok(None) };
     let path = scatter.file(part, "json");
@@ -454,7 +454,7 @@ impl Pending {
     }
 }
 
-/// What the first pass wrote, with a unit for each shard.
+/// The output of the first pass, with a unit for each shard.
 struct Gathering {
     shuffle: PartedShuffle,
     order: Arc<dyn Order>,
@@ -494,7 +494,7 @@ impl Gathering {
                 let of_next = wanted[next_wanted..].iter().take_while(|(index, _)| *index < end);
                 let of_next: Vec<usize> = of_next.map(|(index, _)| *index as usize).collect();
                 self.shuffle.reader.fetch_offsets(&of_next)?;
-                // What fails is reported when it is read.
+                // A failure is reported when the bytes are read.
                 let _ = fetch_together(&next, false);
             }
             let bytes = source.read(range.clone()).map_err(|error| error.at(path))?;
@@ -532,7 +532,7 @@ impl Input for Gathering {
     }
 
     fn identify(&self, add: &mut dyn FnMut(&[u8])) {
-        // What is not written cannot be read.
+        // A plan always serialises.
         add(&serde_json::to_vec(&self.plan).unwrap_or_default());
     }
 

@@ -48,7 +48,7 @@ pub fn convert(
     Ok(passing.tally.skipped_duplicates)
 }
 
-/// What a pass needs to know, and what it counts.
+/// The options of a pass, and its counts.
 pub(super) struct Passing<'a> {
     monitor: &'a mut dyn Monitor,
     bad: BadInput,
@@ -58,7 +58,7 @@ pub(super) struct Passing<'a> {
     /// Samples and bytes that the writer has.
     pub(super) written: (u64, u64),
     pub(super) tally: Tally,
-    /// What an earlier run counted, if this one continues it.
+    /// The counts of an earlier run, if this one continues it.
     before: Option<Tally>,
     pub(super) quarantine: Option<Quarantine>,
     pub(super) log: Option<UnitLog>,
@@ -136,7 +136,7 @@ impl<'a> Passing<'a> {
         while self.written.0 < self.limit {
             check_cancelled(self.monitor)?;
             let batch = source.next_batch()?;
-            // What has ended may have been stopped by the same request, so the end is none.
+            // The request may also have ended the source, so this is not its end.
             check_cancelled(self.monitor)?;
             if batch.is_empty() {
                 break;

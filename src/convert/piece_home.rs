@@ -42,7 +42,7 @@ impl Begun {
 #[derive(Debug, Clone)]
 pub(super) struct Home {
     pub(super) storage: Arc<dyn Storage>,
-    /// What they are next to: the manifest that lists them, or the notes of their journal.
+    /// The file that they are next to: the manifest that lists them, or the notes of their journal.
     pub(super) manifest: PathBuf,
     /// Whether they are in the folder of a journal, until they are joined.
     pub(super) is_own: bool,

@@ -280,14 +280,14 @@ impl Conversion {
                 .create(path);
         }
         if home.is_own {
-            // What is there is of an earlier run of this part, which has ended.
+            // Anything there is from an earlier run of this part, which has ended.
             return options.overwrite(true).create(path);
         }
         if let Some(begun) = &begun {
             home.remove_begun(begun)?;
         }
         home.check_free(&path)?;
-        // What is ours is removed: another conversion has left this, and may continue it.
+        // Our own files are removed: these are from another conversion, which may continue.
         if begun.is_some() {
             parts.note(part, progress)?;
         }

@@ -1,4 +1,4 @@
-//! What is in the place of an output, or of an input, before any work is done.
+//! Checks the places of outputs and inputs before any work is done.
 
 use std::path::{Path, PathBuf};
 

@@ -17,7 +17,7 @@ use super::{Input, names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
 
-/// What a conversion will do: its description, and the sources as they are now. It is the same on
+/// The plan of a conversion: its description, and the sources as they are now. It is the same on
 /// every machine that sees the same sources and is given the same conversion.
 ///
 /// As JSON it has one member for each field; the [`Conversion`] has `sources` and `options`. The output is not
@@ -94,7 +94,7 @@ impl Conversion {
         if let Some(input) = input {
             input.identify(&mut add);
         }
-        // What is behind a URL has no time: two versions may have one size.
+        // Objects behind a URL have no time: two versions may have one size.
         for (one, other) in files.iter().filter_map(|file| version_of(&file.name)) {
             add(&one.to_le_bytes());
             add(&other.to_le_bytes());
@@ -176,13 +176,13 @@ fn unknown(there: &Json, known: &Json) -> Option<String> {
     })
 }
 
-/// What differs between two plans that were kept as lines, in words.
+/// The difference between two plans that were kept as lines, in words.
 pub(super) fn line_difference(there: &str, here: &str) -> Option<String> {
     let (there, here) = (serde_json::from_str(there).ok()?, serde_json::from_str(here).ok()?);
     (there != here).then(|| difference(&there, &here))
 }
 
-/// What differs between two plans, in words.
+/// The difference between two plans, in words.
 pub(super) fn difference(there: &Json, here: &Json) -> String {
     let pair = |name: &str, there: &Json, here: &Json| {
         let shown = |value: &Json| match value {

@@ -46,7 +46,7 @@ pub struct Recode {
     source: Box<dyn Source>,
     policy: ArrayPolicy,
     tally: ArrayTally,
-    /// What is left of the last batch of the source.
+    /// The rest of the last batch of the source.
     pending: VecDeque<Result<Vec<u8>>>,
     /// Which samples of that batch the last one of ours began with, and the next one will.
     first: usize,

@@ -20,7 +20,7 @@ const TOLD: usize = 20;
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
-    /// What was written: one output, or several datasets of a split. A part that is not yet joined
+    /// The outputs: one, or several datasets of a split. A part that is not yet joined
     /// has the file of the part.
     pub outputs: Vec<WrittenOutput>,
     /// Whether all of it was there before, so that nothing had to be done.
@@ -36,7 +36,7 @@ pub struct Report {
     /// Files of a folder that were not read: no images by their names, or outside of the folders of
     /// labels, or not in the metadata.
     pub skipped_files: u64,
-    /// What happened to arrays, if they were to be stored differently.
+    /// Counts of arrays, if they were to be stored differently.
     pub arrays: Option<ArrayTally>,
     /// Values that became something else, as the output has no exact form for them.
     pub changes: Vec<ChangedValues>,
@@ -177,7 +177,7 @@ impl Report {
         self
     }
 
-    /// What was counted.
+    /// The counts.
     pub(super) fn of(tally: Tally) -> Report {
         Report {
             skipped_duplicates: tally.skipped_duplicates,

@@ -173,7 +173,7 @@ impl Reshape {
         let old_key = msgpack::check_sample(packed)?;
         let invalid = |message: String| Error::new(ErrorKind::Invalid, message).with_key(old_key);
         let own = self.key_field.as_deref().map(stored_name);
-        // What is called "key" in the source may have become the key already.
+        // A field called "key" in the source may have become the key already.
         let is_key = own.is_none() || self.key_field.as_deref() == Some(sample::KEY);
         let mut key = is_key.then(|| old_key.to_owned());
         let mut kept: Vec<(String, &[u8])> = Vec::new();

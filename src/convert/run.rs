@@ -477,7 +477,7 @@ fn publishing(parts: Option<&Journal>, from: &Path, place: &Path) -> Result<()> 
     }
 }
 
-/// What [`Conversion::fill`] needs to know about the input.
+/// Facts about the input for [`Conversion::fill`].
 struct Whole<'a> {
     /// The unit after the last one; `None` for a stream.
     units: Option<usize>,
@@ -495,10 +495,10 @@ struct Filled {
     quarantine: Option<Quarantine>,
 }
 
-/// What [`Conversion::export`] continues with.
+/// The state that [`Conversion::export`] continues from.
 pub(super) struct Exporting<'a> {
     pub(super) format: Format,
-    /// What was counted while the parts were written.
+    /// Counts from writing the parts.
     pub(super) before: Option<Tally>,
     pub(super) unseen: Unseen,
     /// Bytes of input before each unit.
@@ -556,7 +556,7 @@ pub(super) fn check_unit(unit: usize, units: Range<usize>, dataset: &Path) -> Re
     Err(Error::new(ErrorKind::Damaged, message).at(dataset).with_remedy(Remedy::StartOver))
 }
 
-/// What there is to do.
+/// The work that is left.
 pub(super) enum Beginning {
     Begun(Box<Begun>),
     /// Nothing: an earlier run had only left to publish it, and now it is published.
@@ -571,7 +571,7 @@ impl From<Begun> for Beginning {
     }
 }
 
-/// What an earlier run wrote.
+/// The output of an earlier run.
 pub(super) struct Complete {
     pub(super) samples: u64,
     pub(super) bytes: u64,

@@ -163,11 +163,11 @@ pub(super) struct Scatter {
     dir: PathBuf,
     notes: Arc<Notes>,
     storage: Arc<dyn Storage>,
-    /// What it belongs to: the manifest, and the plan next to it.
+    /// The manifest that it belongs to, and the plan next to that.
     plan: Option<(PathBuf, Plan)>,
 }
 
-/// What a run notes before a part is finished.
+/// The note of a run before a part is finished.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Begun {
@@ -249,7 +249,7 @@ impl Scatter {
         self.storage.open(&self.file(part, "samples"))
     }
 
-    /// What is noted of a part that is finished.
+    /// The note of a part that is finished.
     pub(super) fn note(&self, part: Part) -> Result<Option<Vec<u8>>> {
         let noted = self.notes.read(&self.file(part, "json"))?;
         Ok(noted.filter(|text| begun(text).is_none()))
@@ -399,7 +399,7 @@ fn render(begun: &Begun, path: &Path) -> Result<String> {
     Ok(note::sealed(&text))
 }
 
-/// What a note says of a part that is not finished.
+/// The content of the note of a part that is not finished.
 fn begun(note: &[u8]) -> Option<Begun> {
     note::parsed(note).ok()
 }

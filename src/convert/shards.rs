@@ -141,7 +141,7 @@ impl Conversion {
         home.check_free(&home.manifest).map_err(|error| error.with_remedy(Remedy::Overwrite))
     }
 
-    /// What helps after a run that was cut short. An append cannot tell its own shards from those that
+    /// The remedy after a run that was cut short. An append cannot tell its own shards from those that
     /// were there, once it is another append.
     pub(super) fn continued_by(&self) -> Remedy {
         match self.options.append {
@@ -357,7 +357,7 @@ enum Afterwards {
     Removed,
 }
 
-/// What happened to the shards of a manifest that was just put: a repair that began before has not seen it,
+/// Finds out whether a repair has taken the shards of a manifest that was just put: one that began before has not seen it,
 /// and removes them.
 fn shards_after(parts: &Journal, home: &Home, made: &[Made]) -> Result<Afterwards> {
     match parts.fate()? {

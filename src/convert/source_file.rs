@@ -1,6 +1,6 @@
 //! Files that are converted: on a disk, or behind a URL.
 //!
-//! What is behind a URL is read by ranges: from front to back with more and more on its way over several
+//! A file behind a URL is read by ranges: from front to back with more and more on its way over several
 //! connections, and all of one version. A connection that ends is resumed where it ended.
 
 use std::collections::{HashMap, VecDeque};
@@ -27,9 +27,9 @@ pub(in crate::convert) enum SourceFile {
 pub(in crate::convert) struct Remote {
     source: Source,
     at: u64,
-    /// What will be read of it, and was not asked for.
+    /// Ranges that will be read and were not requested yet.
     announced: Range<u64>,
-    /// What was asked for, by where it ends.
+    /// Requested ranges, by their ends.
     flights: VecDeque<(u64, Arc<Ahead>)>,
     /// It is not read any more.
     closed: Arc<AtomicBool>,
@@ -226,7 +226,7 @@ impl Remote {
                 break;
             }
             let ahead = Ahead::new(Some(self.closed.clone()));
-            // What fails is reported when it is read.
+            // A failure is reported when the bytes are read.
             let _ = ahead.run(|| self.source.fetch_in_order(slice::from_ref(&(start..end))));
             self.flights.push_back((end, ahead));
             self.announced.start = end;

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::format::dataset::shards::is_manifest;
 use crate::storage::{LocalStorage, Lock};
 
-/// What a conversion in pieces has left that was cut short: shards, or what is joined later.
+/// Leftovers of a conversion in pieces that was cut short: shards, or pieces that are joined later.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedShards {
@@ -113,11 +113,11 @@ pub(super) fn remove_pieces(parts: &Journal) -> Result<()> {
     .map(drop)
 }
 
-/// What the notes of the parts say is theirs, and is.
+/// The files that the notes of the parts claim, each checked to be theirs.
 struct Found {
     home: Home,
     unfinished: UnfinishedShards,
-    /// What is to be removed, and in an object store the writes that made it.
+    /// The files to remove, and in an object store the writes that made them.
     ours: Vec<(PathBuf, Vec<u64>)>,
     /// All pieces that are complete, those that the manifest lists included.
     made: Vec<Made>,
@@ -181,7 +181,7 @@ impl Found {
     }
 }
 
-/// What is there of the shards that a part has noted, but for those that the manifest lists.
+/// The shards that a part has noted and that exist, except those that the manifest lists.
 fn noted(home: &Home, progress: &Progress, listed: &BTreeSet<String>) -> Result<Vec<Noted>> {
     if home.is_own && !home.is_object_store() {
         // Nothing else is in the folder of a journal.

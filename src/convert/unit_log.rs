@@ -65,7 +65,7 @@ pub(super) struct UnitLog {
     time: Instant,
 }
 
-/// What an interrupted conversion left.
+/// The state in which a conversion was interrupted.
 #[derive(Debug)]
 pub(super) enum Resumption {
     /// Nothing: start from the beginning.
@@ -279,7 +279,7 @@ fn is_unbegun(staging: &Staging, log: &Path) -> Result<bool> {
     }
 }
 
-/// What was published, if that was this conversion and its log is whole.
+/// The published dataset, if this conversion made it and its log is whole.
 fn complete(dataset: &Path, plan: &str, log: Option<(Head, Vec<Entry>)>) -> Result<Resumption> {
     let found = fs::metadata(dataset).map_err(|error| Error::io(dataset, error))?.len();
     let log = log.filter(|(head, _)| head.plan == plan);

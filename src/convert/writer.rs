@@ -102,7 +102,7 @@ impl SampleWriter for Writer {
     }
 
     fn flush(&mut self) -> Result<()> {
-        // What goes to an object store is not there before it is finished, so there is nothing to hurry.
+        // Nothing is in an object store before it is finished, so there is no hurry.
         match self.keeps_samples() {
             true => Writer::flush(self),
             false => Ok(()),

@@ -37,7 +37,7 @@ impl ByKey {
         let mut sum = 0.0;
         let mut end = |share: &f64| {
             sum += share;
-            // What rounding took off or added is less than anybody's sample.
+            // The rounding error is less than one sample.
             (sum * (1u64 << 53) as f64) as u64
         };
         let mut ends: Vec<u64> = shares.iter().map(&mut end).collect();

@@ -160,7 +160,7 @@ impl Changed {
             (Some(left), Some(right)) if left == right => {
                 format!("{name} {} → {}, packed differently", short(left), short(right))
             }
-            // What differs was cut off.
+            // The difference was cut off.
             (Some(left), Some(right)) if short(left) == short(right) => {
                 format!("{name} {} differs", short(left))
             }

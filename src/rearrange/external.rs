@@ -1,6 +1,6 @@
 //! A shuffle within some memory, for datasets that are larger than that.
 //!
-//! What the page cache has is read from there: samples are written one after the other, and nothing
+//! Samples in the page cache are read from there: they are written one after the other, and nothing
 //! else is. From the first ones on that would have to be fetched from all over a disk, and from the first one that
 //! is large for the memory, there are two sequential passes over what is left.
 //!
@@ -28,7 +28,7 @@ use crate::format::claimed::Claimed;
 use crate::sampler::Order;
 use crate::storage::{CachedFile, Source, prefer_huge_pages, prefetch};
 
-/// What a sample of the current bucket takes in memory on top of its bytes: where it is.
+/// Memory for a sample of the current bucket on top of its bytes: its place.
 const ENTRY: u64 = size_of::<Place>() as u64 + 16;
 /// More files than this may not be opened in one process everywhere.
 const MAX_BUCKETS: usize = 512;
@@ -159,7 +159,7 @@ fn open_ahead(scratch: &Scratch, number: usize, buckets: usize) -> Result<Option
     Ok(Some(file))
 }
 
-/// What goes where in pass 1.
+/// The bucket of each sample in pass 1.
 struct Plan {
     buckets: Vec<Bucket>,
     /// The bucket of each sample, or [`NOWHERE`].

@@ -15,7 +15,7 @@ use crate::storage::{CachedFile, Source};
 /// Bytes that are read in one go, and in one request. Larger samples are read where they are needed.
 const BLOCK: u64 = 1 << 20;
 const REQUEST: u64 = 4 << 20;
-/// What may still be in memory of a map before what was touched of it: a page that is touched may bring neighbours.
+/// Bytes of a map before the touched range that may still be in memory: a touched page may bring neighbours.
 const NEIGHBOURS: u64 = 8 << 20;
 /// Blocks that wait.
 const QUEUE: usize = 2;

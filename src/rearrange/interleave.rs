@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::rng::StableRng;
 
-/// What the seed of this module is combined with. Frozen.
+/// Mixed into the seed of this module. Frozen.
 const PURPOSE: u64 = 0x6d65_7267_6521;
 
 /// For each sample of a merged dataset the input it comes from, the samples of each input staying

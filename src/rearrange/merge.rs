@@ -56,7 +56,7 @@ pub enum MergeOrder {
     },
 }
 
-/// What happens to the names of the numeric labels in the field `label`.
+/// How the names of the numeric labels in the field `label` are merged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeLabels {
@@ -76,7 +76,7 @@ impl Merge {
         self
     }
 
-    /// What happens to the names of labels. Default: they must be the same.
+    /// How the names of labels are merged. Default: they must be the same.
     pub fn labels(mut self, labels: MergeLabels) -> Merge {
         self.labels = labels;
         self
@@ -146,7 +146,7 @@ pub struct MergePlan<'a> {
     skip_duplicates: bool,
 }
 
-/// What the labels of the new dataset are.
+/// The labels of the new dataset.
 enum Labels {
     None,
     /// Those of all inputs.

@@ -1,6 +1,6 @@
 //! Rearranging: the samples of datasets in another order, or some of them, in new datasets.
 //!
-//! What comes where is decided first, as plain numbers; then the packed bytes of the samples are
+//! The order is decided first, as plain numbers; then the packed bytes of the samples are
 //! passed through, never decoded and packed again. So a sample is the same, byte for byte, however
 //! often it was shuffled, merged and split.
 //!
@@ -103,7 +103,7 @@ pub fn copy(
             return Ok(());
         }
         if !batch.windows(2).all(|pair| pair[1] == pair[0] + 1) {
-            // What is read from front to back is read ahead without this.
+            // Reading from front to back is read ahead without this.
             reader.prefetch(&batch);
         }
         for few in batch.chunks(FEW) {

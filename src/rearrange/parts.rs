@@ -7,7 +7,7 @@ use super::Scalar;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::rng::StableRng;
 
-/// What the seed of this module is combined with, so that a split and a shuffle with one seed have
+/// Mixed into the seed of this module, so that a split and a shuffle with one seed have
 /// nothing to do with each other. Frozen.
 const PURPOSE: u64 = 0x7061_7274_7321;
 
@@ -46,13 +46,13 @@ pub fn parts(
         let mut counts = Vec::with_capacity(shares.len());
         for (part, share) in shares.iter().enumerate() {
             let exact = share * members.len() as f64;
-            // What rounding took off a whole number is put back.
+            // Add back what rounding took off a whole number.
             let count = (exact + 1e-9).floor();
             ideal[part] += exact;
             given[part] += count;
             counts.push(count as usize);
         }
-        // What is left goes to those who are owed most, counting all classes before.
+        // The rest goes to the parts that are owed most, counting all classes before.
         let left = members.len() - counts.iter().sum::<usize>().min(members.len());
         let mut owed: Vec<usize> = (0..shares.len()).collect();
         owed.sort_by(|&a, &b| (ideal[b] - given[b]).total_cmp(&(ideal[a] - given[a])));

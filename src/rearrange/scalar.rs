@@ -42,7 +42,7 @@ pub enum Scalar {
     Text(String),
 }
 
-/// What [`Scalar`]s can be compared with each other. Prints itself as in "found a number".
+/// Kinds of [`Scalar`] that can be compared with each other. Prints itself as in "found a number".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ScalarKind {
     /// True and false.

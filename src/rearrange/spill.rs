@@ -6,7 +6,7 @@ use std::thread;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Sink;
 
-/// What each file gathers before it is written, at least and at most. The page cache takes a megabyte at a time well.
+/// Bytes that each file gathers before it is written, at least and at most. The page cache takes a megabyte at a time well.
 const BUFFER: (u64, u64) = (4 << 10, 1 << 20);
 /// Threads that write, at most, and how many buffers wait for each: the rest of the machine has the
 /// samples to find.
@@ -15,7 +15,7 @@ const QUEUE: usize = 2;
 /// So few bytes are written by the thread that has them.
 pub(super) const FEW_BYTES: u64 = 16 << 20;
 
-/// What is to be written.
+/// Bytes to write.
 pub(super) struct Spill {
     pub(super) files: usize,
     /// The bytes of all files together.

@@ -33,7 +33,7 @@ impl fmt::Display for ChangedValues {
 /// Fields whose changes are counted: a sample can have any number of them.
 const COUNTED: usize = 1 << 16;
 
-/// What a writer has changed so far.
+/// Changes that a writer has made so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Changes {
     fields: BTreeMap<String, BTreeMap<ValueKind, (&'static str, u64)>>,
@@ -80,6 +80,6 @@ impl Changes {
     }
 }
 
-/// What writing one sample changes.
+/// Changes that writing one sample makes.
 #[derive(Debug, Default)]
 pub(crate) struct SampleChanges<'a>(pub(super) Vec<(&'a str, ValueKind, &'static str)>);

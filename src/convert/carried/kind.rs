@@ -66,7 +66,7 @@ pub enum ValueKind {
     Array(NumberKind, Extent),
 }
 
-/// What the elements of a NumPy array are, or what a NumPy scalar is.
+/// The kind of the elements of a NumPy array, or of a NumPy scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum NumberKind {
@@ -185,7 +185,7 @@ impl ValueKind {
         let arrays = NUMBERS
             .into_iter()
             .flat_map(|number| EXTENTS.into_iter().map(move |extent| V::Array(number, extent)));
-        // What is large is in there, so there are elements.
+        // A large value is in there, so there are elements.
         let large = [N::LargeInt, N::HugeDouble, N::BigEndianHuge];
         let exists = move |kind: &ValueKind| match kind {
             V::Array(number, Extent::Empty) => !large.contains(number),

@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, sample};
 use kind::kind_of;
 
-/// What a format does with values of one kind.
+/// How a format treats values of one kind.
 ///
 /// ```
 /// use kiste::convert::{Carried, Format, NumberKind, ValuePlace, ValueKind};
@@ -62,7 +62,7 @@ pub enum ValuePlace {
 }
 
 impl Carried {
-    // What several formats do.
+    // Shared by several formats.
     pub(crate) const WIDER: Carried = Carried::Changed("64-bit floats of the same value");
     pub(crate) const PLAIN_INT: Carried = Carried::Changed("plain integers");
     pub(crate) const PLAIN_FLOAT: Carried = Carried::Changed("plain floats");

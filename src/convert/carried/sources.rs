@@ -1,4 +1,4 @@
-//! What sources may hold that samples do not carry.
+//! Contents of sources that samples do not carry.
 //!
 //! [`Format::leaves_out`](crate::convert::Format::leaves_out) is the table of each format. A row is refused by an error, or counted as a [`Remark`] that
 //! the run reports at its end: nothing is left out or changed in silence. `docs/formats.md` prints
@@ -17,7 +17,7 @@ use LeftOut as L;
 
 use super::super::monitor::counted_as;
 
-/// What a source may hold that its samples do not carry, or carry as something else.
+/// Contents that a source may have and its samples do not carry, or carry as something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -102,7 +102,7 @@ pub enum LeftOut {
     BackslashName,
 }
 
-/// What happens to what samples do not carry.
+/// The handling of contents that samples do not carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Handling {
@@ -265,7 +265,7 @@ impl LeftOut {
         }
     }
 
-    /// What becomes of them where they are counted, such as `left out`.
+    /// Their fate in a report that counts them, such as `left out`.
     pub fn done(self) -> &'static str {
         self.words()[2]
     }
@@ -278,7 +278,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// What a conversion left out or changed while it read, counted by kind and field.
+/// Counts, by kind and field, the contents that a conversion left out or changed while it read.
 ///
 /// Prints as in `512 bytes after the end of the data left out, first: a.tar, byte 10240`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -295,7 +295,7 @@ pub struct Remark {
 }
 
 impl Remark {
-    /// What happened, without the place and the field.
+    /// The change, without the place and the field.
     pub(crate) fn what(&self) -> String {
         let [one, many, done] = self.kind.words();
         format!("{} {done}", counted_as(self.count, one, many))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 
-/// What the server does with one request, given the range that is asked for.
+/// How the server answers one request, given the range that is asked for.
 type Answer = Box<dyn FnOnce(&Request, &mut TcpStream) + Send>;
 
 #[derive(Debug, Clone, PartialEq)]

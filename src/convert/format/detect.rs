@@ -51,7 +51,7 @@ pub(super) fn detect(path: &Path) -> Result<Format> {
     }
     // A pipe can be read only once.
     let is_file = match size_of(path) {
-        // What is below a URL at which there is nothing.
+        // Objects below a URL that is no object itself.
         Err(error) if error.kind() == io::ErrorKind::NotFound && storage::is_url(path) => {
             return by_index().ok_or_else(|| {
                 Error::io(path, error).advise(

@@ -83,13 +83,13 @@ fn find(is: impl Fn(&FormatDef) -> bool) -> Option<Format> {
     FORMATS.iter().find(|(_, def)| is(def)).map(|(format, _)| *format)
 }
 
-/// What there is to know about each format.
+/// The definitions of all formats.
 fn all() -> impl Iterator<Item = &'static FormatDef> {
     FORMATS.iter().map(|(_, def)| *def)
 }
 
 impl Format {
-    /// What there is to know about it. The list has the order of the enum.
+    /// Its definition. The list has the order of the enum.
     pub(super) fn def(self) -> &'static FormatDef {
         FORMATS[self as usize].1
     }
@@ -109,7 +109,7 @@ impl Format {
         self.def().name
     }
 
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub fn title(self) -> &'static str {
         self.def().title
     }
@@ -131,7 +131,7 @@ impl Format {
         self.def().keeps_labels
     }
 
-    /// What this format, written and read again, does with such values. Fields follow the table for
+    /// How such values come back from this format, written and read again. Fields follow the table for
     /// [`ValuePlace::Field`], values in lists and maps for [`ValuePlace::Within`].
     ///
     /// Read again means: TFRecord with [`texts`](super::Conversion::texts) for no field, and CSV
@@ -141,7 +141,7 @@ impl Format {
         (self.def().carries)(kind, place)
     }
 
-    /// What a source of this format may hold that its samples do not carry, and what happens to it.
+    /// Contents of sources of this format that samples do not carry, and their handling.
     ///
     /// Not in here: what describes files and not samples, such as times and owners of files, compression,
     /// dictionaries of values, the number of bytes that an integer takes, and the order of columns.

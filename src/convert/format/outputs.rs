@@ -1,4 +1,4 @@
-//! What the name of an output asks for, and names that were meant otherwise.
+//! The format that the name of an output asks for, and names that mean something else.
 
 use std::path::Path;
 

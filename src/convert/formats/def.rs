@@ -16,7 +16,7 @@ use crate::storage::Storage;
 /// and leaves the rest to [`READ`]. It is there also where this build has no reader and writer of the format.
 pub(in crate::convert) struct FormatDef {
     pub(in crate::convert) name: &'static str,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub(in crate::convert) title: &'static str,
     /// The feature of the crate that it needs.
     pub(in crate::convert) feature: Option<&'static str>,
@@ -30,7 +30,7 @@ pub(in crate::convert) struct FormatDef {
     pub(in crate::convert) begins: fn(&Glance<'_>) -> bool,
     /// Whether the name of a file does, if its first bytes show no other.
     pub(in crate::convert) is_named: fn(&Glance<'_>) -> bool,
-    /// What to say about a file of no format that is named as if it were of this one.
+    /// The hint for a file of no format that is named as if it were of this one.
     pub(in crate::convert) misnamed: fn(&Glance<'_>) -> Option<Hint>,
     /// The same about one that may be of this format by its bytes.
     pub(in crate::convert) resembled: fn(&Glance<'_>) -> Option<Hint>,
@@ -41,14 +41,14 @@ pub(in crate::convert) struct FormatDef {
 
     /// Where the keys of samples come from that are read.
     pub(in crate::convert) keys: Keys,
-    /// What sources may hold that samples do not carry.
+    /// Contents of sources that samples do not carry.
     pub(in crate::convert) leaves_out: &'static [(LeftOut, Handling)],
-    /// What a person should know about the sources before they are read.
+    /// Notes for the user about the sources before they are read.
     pub(in crate::convert) notices: fn(&Opening<'_>) -> Result<Vec<Notice>>,
     /// Opens sources.
     pub(in crate::convert) open: fn(&mut Opening<'_>) -> Result<Samples>,
 
-    /// What its output is, if it is written.
+    /// The kind of its output, if it is written.
     pub(in crate::convert) output: Output,
     /// The endings that an output has, without the dot.
     pub(in crate::convert) endings: &'static [&'static str],
@@ -56,12 +56,12 @@ pub(in crate::convert) struct FormatDef {
     pub(in crate::convert) not_endings: &'static [(&'static str, &'static str)],
     /// Whether it keeps the names of numeric labels.
     pub(in crate::convert) keeps_labels: bool,
-    /// What it does with values.
+    /// How it treats values.
     pub(in crate::convert) carries: fn(ValueKind, ValuePlace) -> Carried,
     /// Whether the key of a sample becomes a field among the others.
     #[cfg_attr(not(feature = "stat"), expect(dead_code, reason = "needed by dry runs"))]
     pub(in crate::convert) key_field: bool,
-    /// What a writer may append to the name of a field.
+    /// Suffixes that a writer may append to the name of a field.
     #[cfg_attr(not(feature = "stat"), expect(dead_code, reason = "needed by dry runs"))]
     pub(in crate::convert) suffixes: &'static [&'static str],
     /// Begins an output at this path, or with this path before the numbers of its shards; with the names of the
@@ -103,7 +103,7 @@ fn absent() -> Error {
     Error::new(ErrorKind::Unsupported, "this build of kiste does not have the format")
 }
 
-/// What an output is on the disk.
+/// The form of an output on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::convert) enum Output {
     File,
@@ -124,7 +124,7 @@ pub(in crate::convert) enum Keys {
     Own,
 }
 
-/// What a file is called, and its first bytes.
+/// The name of a file, and its first bytes.
 pub(in crate::convert) struct Glance<'a> {
     pub(in crate::convert) path: &'a Path,
     /// Its name in lower case.
@@ -150,7 +150,7 @@ impl Glance<'_> {
     }
 }
 
-/// What may be wrong with a file, and what can be done about it.
+/// A likely fault of a file, and a remedy.
 pub(in crate::convert) type Hint = (&'static str, Remedy);
 
 /// Sources to be opened, and what a conversion asks of them.

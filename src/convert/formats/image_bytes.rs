@@ -1,11 +1,11 @@
-//! What the bytes of an image say about it: in a file, in an archive, or in a column of a table.
+//! Recognises images by their bytes: in a file, in an archive, or in a column of a table.
 //!
 //! Absent on purpose: decoding, which is for `Images`. Only first and last bytes are looked at, which
 //! costs nothing next to reading them.
 
 use crate::convert::carried::LeftOut;
 
-/// What images begin with, the byte at which that is, and what their files are called.
+/// The magic bytes of images, their position, and the endings of such files.
 const MAGIC: [(&[u8], usize, &[&str]); 12] = [
     (b"\xff\xd8\xff", 0, &["jpg", "jpeg"]),
     (b"\x89PNG\r\n\x1a\n", 0, &["png"]),

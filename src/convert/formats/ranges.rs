@@ -39,7 +39,7 @@ pub(super) struct Ranges {
     cut: OnceLock<Arc<Cut>>,
 }
 
-/// What is known about the files.
+/// Facts about the files that are known by now.
 #[derive(Debug)]
 struct Cut {
     files: Vec<File>,

@@ -46,9 +46,9 @@ const ID: &str = "conversion_id";
 /// The form that this code writes. Earlier versions wrote no number, and the notes of parts to files ending
 /// in `.shards` and `.json`.
 const VERSION: u64 = 2;
-/// What `published` says of a conversion that was given up, after its number.
+/// The word in `published` for a conversion that was given up, after its number.
 const GIVEN_UP: &str = "given up";
-/// What is in `part-I-of-N.json`.
+/// The name of `part-I-of-N.json` in errors.
 const NOTE: &str = "a note about a part";
 
 /// The plan and parts of a conversion.
@@ -283,7 +283,7 @@ impl Journal {
         }
     }
 
-    /// What a part has made; `None` if it is not finished.
+    /// The result of a part; `None` if it is not finished.
     pub(in crate::convert) fn done(&self, part: Part) -> Result<Option<Done>> {
         let done = self.part_note(part)?.and_then(|noted| noted.finished);
         done.map(|done| typed(done, &self.note_of(part), NOTE)).transpose()
@@ -400,7 +400,7 @@ impl Journal {
         Err(self.lost(part))
     }
 
-    /// What has happened to them since they were opened, which locks keep from happening on a disk.
+    /// Their state, which other processes may have changed since they were opened; on a disk, locks prevent that.
     pub(in crate::convert) fn fate(&self) -> Result<Fate> {
         if !self.are_objects() {
             return Ok(Fate::Open);
@@ -461,7 +461,7 @@ impl Journal {
         self.notes.write(&self.dir_file("published"), self.sign())
     }
 
-    /// What a note of the end begins with.
+    /// The beginning of a note of the end.
     fn sign(&self) -> &str {
         if self.id.is_empty() { &self.digest } else { &self.id }
     }

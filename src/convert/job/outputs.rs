@@ -1,5 +1,5 @@
-//! What is in the places of the outputs while parts are joined: a commit that was cut short replaces what was
-//! there before it and what is its own, and nothing that has come there since.
+//! The places of the outputs while parts are joined: a commit that was cut short replaces files that were
+//! there before it and its own, and nothing that has come there since.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,9 +22,9 @@ struct Commit {
     /// The digest of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     plan: Option<String>,
-    /// What was there when it began.
+    /// The files that were there when it began.
     before: BTreeMap<String, Option<Noted>>,
-    /// What is put there.
+    /// The files that it puts there.
     made: BTreeMap<String, Noted>,
     /// The numbers of the files in which each dataset was written, by one run after the other: a repair may
     /// have published one.
@@ -69,16 +69,16 @@ impl<'de> Deserialize<'de> for Noted {
     }
 }
 
-/// What is in the place of something that is made of parts, since that was begun.
+/// The contents of an output's place since its parts began to be joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::convert) enum Place {
     /// Nothing.
     Free,
-    /// What was there when it was begun.
+    /// The same as when that began.
     Before,
-    /// What was made of the parts.
+    /// The output, made of the parts.
     Made,
-    /// What a repair published of a commit that was cut short, and others may have changed since.
+    /// A dataset that a repair published after a commit was cut short, and that others may have changed since.
     Begun,
     /// Something else.
     Foreign,
@@ -157,7 +157,7 @@ impl Journal {
         Ok(self.read_commit()?.writes)
     }
 
-    /// What is in the place of a file or folder that is made of the parts.
+    /// The contents of the place of a file or folder that is made of the parts.
     pub(in crate::convert) fn place(&self, target: &Path) -> Result<Place> {
         let Some(stamp) = self.stamp(target)? else { return Ok(Place::Free) };
         let commit = self.read_commit()?;

@@ -28,7 +28,7 @@ pub(super) struct PartNote {
     /// by nothing but their bytes. Earlier versions noted none on a disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) run: Option<String>,
-    /// What the part has made, once it is finished.
+    /// The result of the part, once it is finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) finished: Option<Json>,
 }
@@ -45,7 +45,7 @@ impl PartNote {
     }
 }
 
-/// What a part has made.
+/// The result of a part.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::convert) struct Done {

@@ -10,7 +10,7 @@ use crate::reader::Reader;
 use crate::rearrange::{STRIDE, Scalar, ScalarKind, at_sample};
 use crate::text::units;
 
-/// What [`Expression::choose`] found.
+/// The result of [`Expression::choose`].
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Chosen {

@@ -18,7 +18,7 @@ const STATE: &str = "state.json";
 /// The most bytes of it: enough for some hundred thousand files.
 const MAX_STATE: u64 = 64 << 20;
 
-/// What `save_to_disk` notes.
+/// The notes of `save_to_disk`.
 #[derive(Deserialize)]
 struct State {
     #[serde(rename = "_data_files")]
@@ -34,7 +34,7 @@ struct Named {
 }
 
 impl State {
-    /// What is noted in this folder.
+    /// The notes in this folder.
     fn of(folder: &Path) -> Result<Option<State>> {
         let path = folder.join(STATE);
         let at = |error| Error::io(&path, error);

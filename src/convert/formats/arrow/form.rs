@@ -1,4 +1,4 @@
-//! What the columns of a schema become, by their types and by the metadata of the schema.
+//! The fields that the columns of a schema become, by their types and by the metadata of the schema.
 
 use std::collections::HashMap;
 
@@ -24,10 +24,10 @@ pub(super) const EXTENSION_DETAIL: &str = "ARROW:extension:metadata";
 /// The prefix of the array types of `datasets`, before the number of axes.
 pub(super) const ARRAY_TYPE: &str = "datasets.features.features.Array";
 
-/// What the values of a column become.
+/// The form that the values of a column get.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Form {
-    /// What the type of the column implies.
+    /// The form that the type of the column implies.
     Plain,
     /// NumPy scalars.
     Scalar,
@@ -201,13 +201,13 @@ fn shape_of(shape: &Json) -> Option<Vec<Option<usize>>> {
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) slot: Slot,
-    /// What the field does not carry of its values.
+    /// Contents of its values that the field does not carry.
     pub(super) lacks: Vec<LeftOut>,
     /// Whether its values may be images, or have some in them.
     pub(super) images: bool,
 }
 
-/// What the columns of a schema become.
+/// The fields that the columns of a schema become.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) columns: Vec<Column>,
@@ -215,7 +215,7 @@ pub(super) struct Plan {
     pub(super) key: Option<usize>,
     /// The names of the labels, if they are known.
     pub(super) labels: Option<Vec<String>>,
-    /// What samples do not carry of the schema.
+    /// Contents of the schema that samples do not carry.
     pub(super) lacks: Lacks,
 }
 

@@ -229,7 +229,7 @@ impl Type {
                 Form::Seconds(Box::new(Form::Array(shape.clone())))
             }
             Type::Array(_, shape) => Form::Array(shape.clone()),
-            // What a reader makes of lists of numbers without a note.
+            // A reader makes this of lists of numbers without a note.
             Type::Nullable(_) => Form::Plain,
             Type::List(items, _) => {
                 Form::List(Box::new(Slot { form: items.form(), optional: false }))

@@ -1,4 +1,4 @@
-//! What fields do not carry of columns, and samples not of a schema.
+//! Contents of columns that fields do not carry, and of schemas that samples do not.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::form::{FEATURES, NOTE};
 use crate::convert::carried::{LeftOut, RemarkLog};
 use crate::convert::sample::stored_name;
 
-/// What only describes columns, rows or writers, and is read or made again by whoever needs it.
+/// Metadata that only describes columns, rows or writers, and is made again by programs that need it.
 const DESCRIPTIONS: [&str; 9] = [
     FEATURES,
     NOTE,
@@ -25,10 +25,10 @@ const DESCRIPTIONS: [&str; 9] = [
     "parquet.avro.schema",
     "writer.model.name",
 ];
-/// What the names of such entries of Spark begin with.
+/// The prefix of such entries of Spark.
 const SPARK: &str = "org.apache.spark.";
 
-/// What the samples of a file do not carry of its schema.
+/// Contents of a file's schema that its samples do not carry.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lacks {
     /// Columns whose labels have names, beyond the one whose names are kept.
@@ -76,7 +76,7 @@ fn has_names(feature: &Json) -> bool {
     }
 }
 
-/// What fields do not carry of the values in a column.
+/// Contents of the values in a column that fields do not carry.
 pub(super) fn of_column(field: &Field) -> Vec<LeftOut> {
     let mut found = Vec::new();
     add(field, &mut found);

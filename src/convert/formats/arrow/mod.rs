@@ -106,7 +106,7 @@ pub(in crate::convert) static ARROW: FormatDef = FormatDef {
     ..TABLE
 };
 
-/// What both have in common.
+/// Shared by both.
 const TABLE: FormatDef = FormatDef {
     feature: Some("parquet"),
     keys: Keys::Column,
@@ -116,7 +116,7 @@ const TABLE: FormatDef = FormatDef {
     ..READ
 };
 
-/// What tables with typed columns may hold.
+/// Contents of tables with typed columns.
 const TABLES: &[(L, H)] = &[
     (L::Decimal, H::Remarked),
     (L::TimeZone, H::Remarked),

@@ -21,7 +21,7 @@ const SHAPE: [usize; 3] = [3, 32, 32];
 /// Bytes of an image: 32 rows of 32 columns of red, then green, then blue.
 pub(crate) const IMAGE: usize = 3 * 32 * 32;
 
-/// What the names of the coarse labels are called, for which a dataset has no place.
+/// The file of the names of the coarse labels, for which a dataset has no place.
 const COARSE_NAMES: &str = "coarse_label_names";
 
 /// The most bytes of a file of names. The largest real one has 1.5 kB.
@@ -157,7 +157,7 @@ impl CifarReader {
         let rest = (len - pickle.end()) as u64;
         let place = || format!("{path}, byte {}", pickle.end());
         self.files.remarks.note(unit, LeftOut::AfterEnd, None, rest, place);
-        // What the file is called is in all files of the data set.
+        // The name of the file is in all files of the data set.
         let known = ["data", "filenames", "batch_label"];
         let is_known = |name: &Option<&str>| {
             let labels = self.labels.iter().map(|(pickled, _)| *pickled);

@@ -19,7 +19,7 @@ pub(in crate::convert) struct Bounded {
     left: u64,
     /// Where the row begins.
     row: u64,
-    /// What was read of it and after it, perhaps with some bytes before, and where that begins.
+    /// Bytes that were read of it and behind it, perhaps with some before it, and their position.
     seen: Vec<u8>,
     start: u64,
 }
@@ -61,13 +61,13 @@ impl Bounded {
         &self.seen[at(start)..at(end).max(at(start))]
     }
 
-    /// What was read since the row began.
+    /// Bytes read since the row began.
     pub(super) fn seen(&self) -> &[u8] {
         self.row(self.row, u64::MAX)
     }
 
     fn keep(&mut self, read: &[u8]) {
-        // What is before the row goes only here: a read has many rows.
+        // Bytes before the row go only here: a read has many rows.
         let done = usize::try_from(self.row.saturating_sub(self.start)).unwrap_or(usize::MAX);
         let done = done.min(self.seen.len());
         self.seen.drain(..done);

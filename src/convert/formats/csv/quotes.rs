@@ -3,7 +3,7 @@
 //! The csv crate reads any bytes as a table. A quote that was meant as a character of the text opens a
 //! value, which then extends to the next quote, wherever that is: rows are joined without a warning.
 
-/// What is odd about the quotes of a row.
+/// An oddity in the quotes of a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Quotes {
     /// A value is in quotes that are never closed.

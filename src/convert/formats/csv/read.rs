@@ -295,7 +295,7 @@ pub(in crate::convert) fn other_delimiter(path: &Path, delimiter: u8) -> Result<
     let mut builder = ::csv::ReaderBuilder::new();
     builder.delimiter(delimiter).has_headers(false).flexible(true);
     let mut rows = Vec::new();
-    // What is wrong with a row is reported where it is read.
+    // A bad row is reported where it is read.
     for row in builder.from_reader(input).records().take(2).map_while(std::result::Result::ok) {
         if row.len() != 1 {
             return Ok(None);

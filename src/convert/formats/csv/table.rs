@@ -186,7 +186,7 @@ fn joined() -> Error {
     Error::new(ErrorKind::Damaged, message).with_remedy(Remedy::PlainQuotes)
 }
 
-/// What is wrong with a row.
+/// The fault of a row.
 fn flaw(error: &::csv::Error, row: &[u8]) -> Error {
     match error.kind() {
         ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {

@@ -49,7 +49,7 @@ pub struct CsvWriter {
     columns: Option<Vec<String>>,
     first: Vec<Row>,
     changes: Changes,
-    /// What the values of each column are.
+    /// The kinds of the values of each column.
     kinds: BTreeMap<String, Kinds>,
 }
 
@@ -82,7 +82,7 @@ impl Kinds {
         }
     }
 
-    /// What changes because of the other values of the column.
+    /// Changes because of the other values of the column.
     fn changes(&self) -> Vec<(ValueKind, &'static str, u64)> {
         let Kinds { ints, floats, numerals, texts } = *self;
         match () {

@@ -50,7 +50,7 @@ impl DatasetInput {
         Ok(DatasetInput { reader, names, labels })
     }
 
-    /// What the file is called in keys, where it is one of several.
+    /// The name of the file in keys, if it is one of several.
     pub(in crate::convert) fn called(mut self, names: KeyNames) -> DatasetInput {
         self.names = names;
         self

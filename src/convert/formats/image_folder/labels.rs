@@ -1,4 +1,4 @@
-//! What labels may have been meant as, other than labels.
+//! Labels that were probably meant as something else.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::read::ImageFolderReader;
 use crate::convert::carried::LeftOut;
 use crate::storage;
 
-/// What the parts of a data set are called.
+/// The names of the parts of a data set.
 const SPLITS: [&str; 10] = [
     "dev",
     "eval",

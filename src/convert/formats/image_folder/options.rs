@@ -66,7 +66,7 @@ impl Default for FolderOptions {
     }
 }
 
-/// What was found in folders.
+/// The files found in folders.
 #[derive(Default)]
 struct Walk {
     images: Vec<String>,

@@ -60,7 +60,7 @@ pub struct ImageFolderReader {
     pub(super) max_bytes: u64,
     /// Size and time of each file of a folder, once they were needed.
     pub(super) stamps: OnceLock<Vec<Stamp>>,
-    /// What has a name that cannot be part of a key. If there is something, it is the first unit.
+    /// Files whose names cannot be part of a key. If there are any, they are the first unit.
     pub(super) unnamed: Vec<PathBuf>,
     pub(super) remarks: RemarkLog,
 }

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::jsonl;
 use crate::format::msgpack::{self, sample::KEY};
 
-/// What the keys of samples are. Samples without a key of their own are numbered by line, not by
+/// The keys of samples. Samples without a key of their own are numbered by line, not by
 /// sample: then a line that is bad or empty changes no other key, and where a file is cut into units
 /// makes no difference.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

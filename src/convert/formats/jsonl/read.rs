@@ -221,7 +221,7 @@ impl JsonLinesReader {
         self
     }
 
-    /// What the file is called in keys, where it is one of several.
+    /// The name of the file in keys, if it is one of several.
     pub(in crate::convert) fn called(mut self, names: KeyNames) -> JsonLinesReader {
         self.names = names;
         self

@@ -121,7 +121,7 @@ impl MdsReader {
         self.shards.iter().map(|shard| self.root.join(&shard.raw.basename))
     }
 
-    /// What the shards are called in keys, where there are several data sets.
+    /// The name of the shards in keys, if there are several data sets.
     pub(in crate::convert) fn called(mut self, names: KeyNames) -> MdsReader {
         self.names = names;
         self

@@ -55,7 +55,7 @@ impl MnistReader {
     }
 }
 
-/// What is read by a [`MnistReader`].
+/// The files that a [`MnistReader`] reads.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct MnistOptions {

@@ -77,7 +77,7 @@ impl NpzReader {
         self.unread.iter().map(|name| (name.as_str().into(), Field::Value(Value::Nil)))
     }
 
-    /// What the file is called in keys, where it is one of several.
+    /// The name of the file in keys, if it is one of several.
     pub(in crate::convert) fn called(mut self, names: KeyNames) -> Self {
         self.names = names;
         self

@@ -167,7 +167,7 @@ struct Key<'a> {
     number: u64,
 }
 
-/// What is in a record; an error says that it is something else.
+/// The content of a record, or an error if it is something else.
 fn decode(record: &[u8]) -> Result<Record<'_>> {
     let other = |found: &dyn std::fmt::Display| {
         let expected = "expected a tf.train.Example or SequenceExample";

@@ -1,4 +1,4 @@
-//! What the files of a sample mean in the shards that kiste writes.
+//! The meaning of a sample's files in the shards that kiste writes.
 //!
 //! Readers of WebDataset know a file by the end of its name: `jpg` is a picture, `cls` an integer.
 //! So the field `label` becomes the file `cls`, and `caption` becomes `caption.txt`. What they were
@@ -35,7 +35,7 @@ const VERSION: u64 = 1;
 /// mebibyte is refused.
 const MOST: (usize, usize) = (4096, 1 << 18);
 
-/// What a file is.
+/// The meaning of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Meaning {
     /// The field.
@@ -55,7 +55,7 @@ pub(super) enum Form {
 }
 
 impl Meaning {
-    /// What a file is if nothing is noted.
+    /// The meaning of a file without a note.
     pub(super) fn plain(name: &str) -> Meaning {
         Meaning { field: name.to_owned(), form: Form::Plain }
     }
@@ -84,7 +84,7 @@ impl Meaning {
     }
 }
 
-/// What the files of a shard are, by the ends of their names.
+/// The meanings of the files of a shard, by the ends of their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Note {
     files: BTreeMap<String, Meaning>,
@@ -102,7 +102,7 @@ impl Note {
         }
     }
 
-    /// What a file of this name is.
+    /// The meaning of a file of this name.
     pub(super) fn meaning(&self, name: &str) -> Cow<'_, Meaning> {
         match self.files.get(name) {
             Some(meaning) => Cow::Borrowed(meaning),
@@ -137,7 +137,7 @@ impl Note {
     }
 }
 
-/// What the records of a file say about it.
+/// The meaning of a file by its records.
 pub(super) fn of_file(records: &Records) -> Result<Option<Meaning>> {
     let Some((_, text)) = records.iter().find(|(name, _)| name == FILE) else { return Ok(None) };
     let json: Option<Json> = serde_json::from_str(text).ok();

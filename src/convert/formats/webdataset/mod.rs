@@ -60,7 +60,7 @@ pub(super) fn carries(kind: V, place: ValuePlace) -> Carried {
     }
 }
 
-/// What the names of shards begin with.
+/// The prefix of the names of shards.
 pub(in crate::convert) fn prefix(path: &Path) -> PathBuf {
     let plain = if ending(path) == "tar" { path.file_stem() } else { None };
     PathBuf::from(plain.or(path.file_name()).unwrap_or_default())

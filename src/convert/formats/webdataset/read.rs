@@ -220,7 +220,7 @@ impl WebDatasetReader {
         self.files.remarks.note(unit, kind, None, count, || format!("{shard}, byte {position}"));
     }
 
-    /// What the shard says about its files, if kiste wrote it: what is at its front.
+    /// The meaning of the files by the record at the front of the shard, if kiste wrote it.
     fn note(&self, shard: &Path) -> Result<Option<Note>> {
         let mut front = Archive::open(shard, self.files.max_bytes)?;
         // An error is reported by the unit that reads this far.

@@ -58,7 +58,7 @@ pub struct WebDatasetWriter {
     shard_bytes: u64,
     shard: Option<Shard>,
     finished: Vec<PathBuf>,
-    /// What the files written so far are.
+    /// The meaning of the files written so far.
     note: Note,
     changes: Changes,
 }
@@ -127,7 +127,7 @@ impl WebDatasetWriter {
             None => {
                 let mut name = self.prefix.clone().into_os_string();
                 name.push(format!("-{:06}.tar", self.finished.len()));
-                // What is known by now is noted for all files of the shard.
+                // The meanings known by now are noted for all files of the shard.
                 files.iter().for_each(|file| self.note.set(&file.name, &file.meaning));
                 let note = self.note.clone();
                 let front = global_header(&[(meaning::SHARD, &note.to_record())]);

@@ -1,6 +1,5 @@
 //! Combinations that are refused, and why: one table, which `docs/convert-many.md` repeats.
 
-use super::bad::BadInput;
 use super::conversion::Conversion;
 use super::format::Format;
 use super::options::Duplicates;
@@ -42,7 +41,7 @@ const MANY_FILES: &str = "a dataset of many files";
 const PARTS_OF_MANY: &str = "parts of a dataset of many files";
 const ANOTHER_FORMAT: &str = "an output of another format";
 
-static REFUSED: [Refused; 9] = [
+static REFUSED: [Refused; 8] = [
     Refused {
         option: Some("split"),
         with: MANY_FILES,
@@ -100,13 +99,6 @@ static REFUSED: [Refused; 9] = [
         remedy: None,
     },
     Refused {
-        option: Some("bad"),
-        with: "an output at a URL",
-        why: "the list of bad samples is kept on a disk while it grows",
-        is_asked: |asked| asked.is_url && asked.conversion.options.bad == BadInput::Quarantine,
-        remedy: None,
-    },
-    Refused {
         option: None,
         with: "a URL",
         why: "only datasets are written to URLs",
@@ -156,7 +148,6 @@ mod tests {
         for Refused { option, with, why, .. } in &REFUSED {
             let option = match *option {
                 Some("on_duplicates") => "`--skip-duplicates`".to_owned(),
-                Some("bad") => "`--bad quarantine`".to_owned(),
                 Some(option) => format!("`--{option}`"),
                 None => "another format".to_owned(),
             };

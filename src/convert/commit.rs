@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde_json::Value as Json;
 
-use super::bad::{BadInput, Quarantine, Tally};
+use super::bad::{BadInput, Tally};
 use super::commit_end::remove_all_but_output;
 use super::compared::{Compared, Noted, not_noted, sizes};
 use super::conversion::Conversion;
@@ -22,6 +22,7 @@ use super::piece_home::Home;
 use super::pieces::unskipped;
 use super::place;
 use super::plan::{Plan, difference};
+use super::quarantine::Quarantine;
 use super::report::{Report, WrittenOutput};
 use super::reshape::{Unseen, check_unseen};
 use super::run::{Exporting, Peeked};
@@ -302,6 +303,8 @@ struct Joining<'a> {
     pieces: Vec<Noted>,
     samples: u64,
     tally: Tally,
+    /// Bytes of bad input in each part.
+    quarantined: Vec<u64>,
 }
 
 impl<'a> Joining<'a> {
@@ -310,8 +313,20 @@ impl<'a> Joining<'a> {
         let conversion = plan.conversion.clone().durable(durable);
         let (home, start) = (conversion.piece_home(parts)?, Instant::now());
         let (samples, tally, made, pieces) = (0, Tally::default(), Vec::new(), Vec::new());
-        let mut joining =
-            Joining { start, parts, plan, conversion, home, all, made, pieces, samples, tally };
+        let quarantined = Vec::new();
+        let mut joining = Joining {
+            start,
+            parts,
+            plan,
+            conversion,
+            home,
+            all,
+            made,
+            pieces,
+            samples,
+            tally,
+            quarantined,
+        };
         let mut missing = Vec::new();
         let states = at_once(&joining.all, |part| parts.done(*part))?;
         for (part, state) in joining.all.clone().into_iter().zip(states) {
@@ -327,6 +342,7 @@ impl<'a> Joining<'a> {
     /// Adds a part that is finished.
     fn add(&mut self, part: Part, done: Done) -> Result<()> {
         self.samples = self.samples.saturating_add(done.samples);
+        self.quarantined.push(done.tally.quarantined);
         match part.number() {
             1 => self.tally = done.tally,
             _ => self.tally.add(done.tally),
@@ -646,15 +662,8 @@ impl<'a> Joining<'a> {
         let total = Total { samples: source.len_hint(), ..Total::default() };
         monitor.begin(Phase::Joining, total);
         let quarantine = match self.conversion.options.bad {
-            BadInput::Quarantine => {
-                // Samples that this format cannot hold follow those that were bad in the parts.
-                let path = Quarantine::path_of(&self.conversion.output);
-                let mut quarantine = Quarantine::begin(path, 0)?;
-                for part in &self.all {
-                    quarantine.add_all(&self.parts.file(*part, "quarantine.jsonl"))?;
-                }
-                Some(quarantine)
-            }
+            // Samples that this format cannot hold follow those that were bad in the parts.
+            BadInput::Quarantine => Some(self.begin_quarantine()?),
             _ => None,
         };
         let exporting = Exporting {
@@ -697,12 +706,18 @@ impl<'a> Joining<'a> {
         if self.conversion.options.bad != BadInput::Quarantine || self.tally.bad == 0 {
             return Ok(None);
         }
-        let path = Quarantine::path_of(&self.conversion.output);
-        let mut quarantine = Quarantine::begin(path, 0)?;
-        for part in &self.all {
-            quarantine.add_all(&self.parts.file(*part, "quarantine.jsonl"))?;
+        let finished = self.begin_quarantine()?.finish()?;
+        Ok(finished.map(|_| Quarantine::path_of(&self.conversion.output)))
+    }
+
+    /// A quarantine file with the bad input of all parts.
+    fn begin_quarantine(&self) -> Result<Quarantine> {
+        let (storage, path) = storage::of(Quarantine::path_of(&self.conversion.output))?;
+        let mut quarantine = Quarantine::begin_in(&storage, path, 0)?;
+        for (part, bytes) in self.all.iter().zip(&self.quarantined) {
+            quarantine.add_all(&self.parts.file(*part, "quarantine.jsonl"), *bytes)?;
         }
-        quarantine.finish()
+        Ok(quarantine)
     }
 }
 

@@ -75,6 +75,7 @@ mod monitor;
 mod bad;
 mod twins;
 mod passing;
+mod quarantine;
 mod unit_log;
 mod job;
 mod combined;
@@ -101,8 +102,6 @@ mod parted_shuffle;
 #[doc(hidden)]
 pub use crate::guard::panic_is_caught;
 pub use bad::BadInput;
-#[doc(hidden)]
-pub use bad::settle_quarantine;
 pub use carried::{
     Carried, ChangedValues, Extent, Handling, LeftOut, NumberKind, Remark, Remarks, ValueKind,
     ValuePlace,
@@ -154,6 +153,8 @@ pub use passing::convert;
 #[doc(hidden)]
 pub use place::{check_data_path, check_finished, is_same};
 pub use plan::{Plan, PlannedFile};
+#[doc(hidden)]
+pub use quarantine::settle_quarantine;
 #[doc(hidden)]
 pub use recode::Recode;
 pub use report::{BadSamples, Report, WrittenOutput};

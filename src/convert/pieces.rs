@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::bad::{BadInput, Quarantine, Tally};
+use super::bad::{BadInput, Tally};
 use super::conversion::Conversion;
 use super::cut::{Cut, Cutter, shares};
 use super::distinct::Distinct;
@@ -23,6 +23,7 @@ use super::open::{Opened, Samples};
 use super::options::Duplicates;
 use super::passing::{Passing, starts};
 use super::piece_home::{Begun, Home, of_write};
+use super::quarantine::Quarantine;
 use super::report::{Report, WrittenOutput};
 use super::reshape::check_unseen;
 use super::twins::Origins;
@@ -147,11 +148,12 @@ impl Conversion {
         let quarantined = progress.tally.as_ref().map_or(0, |tally| tally.quarantined);
         let mut settled = None;
         match self.options.bad {
-            BadInput::Quarantine if progress.done => {
+            BadInput::Quarantine if progress.done && !parts.are_objects() => {
                 settled = Quarantine::settle(quarantine, Some(quarantined))?;
             }
-            BadInput::Quarantine => {
-                passing.quarantine = Some(Quarantine::begin(quarantine, quarantined)?);
+            BadInput::Quarantine if !progress.done => {
+                let storage = parts.notes().storage();
+                passing.quarantine = Some(Quarantine::begin_in(storage, quarantine, quarantined)?);
             }
             _ => {}
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::bad::{BadInput, Quarantine, Tally};
+use super::bad::{BadInput, Tally};
 use super::carried::ChangedValues;
 use super::conversion::Conversion;
 use super::export::{self, Export};
@@ -15,6 +15,7 @@ use super::monitor::{Monitor, Notice, Phase, Total, counted, kept};
 use super::open::{Opened, Samples};
 use super::passing::{Passing, starts};
 use super::plan::line_difference;
+use super::quarantine::Quarantine;
 use super::report::{Report, WrittenOutput};
 use super::reshape::{Reshape, Unseen, check_unseen};
 use super::twins::{KeysOf, Origins};
@@ -53,7 +54,9 @@ impl Conversion {
         }
         let (is_url, is_split) = (storage::is_url(&self.output), self.options.split.is_split());
         let in_pieces = match self.output_format() {
-            Format::Dataset if is_url => self.how.resume,
+            Format::Dataset if is_url => {
+                self.how.resume || self.options.bad == BadInput::Quarantine
+            }
             Format::Dataset => is_split,
             _ => self.how.resume || self.options.duplicates == Duplicates::Skip,
         };

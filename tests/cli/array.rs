@@ -743,7 +743,7 @@ fn a_file_of_an_array_with_room_is_no_container_and_said_to_be_ours() {
 fn verify_says_what_may_have_been_lost_and_what_a_writer_is_at() {
     let dir = scratch();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/kiste-0.1.0-bc0d5446");
-    crate::arrays::copy(&golden.join("lost-chunk"), &dir.path().join("x"));
+    crate::array::chunked::copy(&golden.join("lost-chunk"), &dir.path().join("x"));
     let lost = run(&dir, ["array", "verify", "x"]).exits(1);
     let line = "x/data/__2__.bin: chunk [1, 0]: written to slot 0 for version 3, which has something else there";
     assert!(lost.out.starts_with(line), "{lost:?}");

@@ -3,7 +3,7 @@
 use kiste::storage::{LocalStorage, Storage};
 
 use super::*;
-use crate::packed::{golden, sha256};
+use crate::array::packed::{golden, sha256};
 
 /// `data.dat`, 300,000 numbers as bloscpack's own examples have them, in a directory.
 fn with_data() -> (TempDir, Vec<u8>) {

@@ -10,7 +10,7 @@ unpacked source, rename that function in c-blosc/blosc/shuffle.c (to anything, a
 and install from there. The tests of `kiste` do not run this, people do.
 
 First bcolz writes random arrays and tables, of all types, shapes, chunk lengths, codecs, some
-appended to, cut or changed afterwards. The test `bcolz::exchange::what_python_wrote` compares what is
+appended to, cut or changed afterwards. The test `array::bcolz::exchange::what_python_wrote` compares what is
 in them and writes each of them again. bcolz opens what was written, compares values, type and
 attributes, and appends rows to some; the test then compares those, once more. There are also some
 arrays that bcolz opens and cannot create.
@@ -119,7 +119,7 @@ def save(path, opened):
 def run_kiste(folder):
     (folder / "ours").mkdir()
     command = ["cargo", "test", "--test", "main", "--", "--ignored", "--exact"]
-    command.append("bcolz::exchange::what_python_wrote")
+    command.append("array::bcolz::exchange::what_python_wrote")
     done = subprocess.run(
         command,
         cwd=str(Path(__file__).parent),

@@ -36,7 +36,7 @@ def spelled(dtype):
 
 
 def ask_kiste(test, folder):
-    command = ["cargo", "test", "--quiet", "--test", "main", f"packed::python::{test}",
+    command = ["cargo", "test", "--quiet", "--test", "main", f"array::packed::python::{test}",
                "--", "--ignored", "--exact"]
     env = {**os.environ, "KISTE_EXCHANGE": str(folder)}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)

@@ -542,9 +542,11 @@ impl Journal {
     fn remove_objects(&self) -> Result<()> {
         // Else another process has removed this one, and a plan may be of the next conversion.
         if self.id.is_empty() || self.is_there()? {
+            let sets_aside = self.plan["options"]["bad"] == "quarantine";
             let notes = self.all()?.into_iter().flat_map(|part| {
                 let older = self.is_older.then(|| self.file(part, "shards"));
-                older.into_iter().chain([self.note_of(part)])
+                let bad = sets_aside.then(|| self.file(part, "quarantine.jsonl"));
+                older.into_iter().chain(bad).chain([self.note_of(part)])
             });
             self.notes.remove(&notes.chain([self.commit_note()]).collect::<Vec<_>>())?;
             // By the plan the others are found.

@@ -1,4 +1,4 @@
-//! The parts of the format one by one. What bcolz wrote is compared in `tests/bcolz`.
+//! The parts of the format one by one. What bcolz wrote is compared in `tests/array/bcolz`.
 
 use serde_json::{Map, Value, json};
 

@@ -13,8 +13,8 @@ use kiste::format::dataset::{SideFile, crc, filter};
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
-use crate::hostile::{run, sparse};
 use crate::support::packed;
+use crate::untrusted::attacks::{run, sparse};
 
 /// Counts that no file here has.
 pub(crate) const HOSTILE: [u64; 6] =
@@ -396,7 +396,7 @@ struct InFiles(TempDir);
 impl InFiles {
     fn new() -> InFiles {
         let dir = tempfile::tempdir().unwrap();
-        crate::arrays::sample_at(&dir.path().join("a"), ArrayOptions::default());
+        crate::array::chunked::sample_at(&dir.path().join("a"), ArrayOptions::default());
         InFiles(dir)
     }
 
@@ -413,7 +413,7 @@ impl InFiles {
         for command in commands {
             let dir = tempfile::tempdir().unwrap();
             let copy = dir.path().join("a");
-            crate::arrays::copy(&self.0.path().join("a"), &copy);
+            crate::array::chunked::copy(&self.0.path().join("a"), &copy);
             fs::write(dir.path().join("row.npy"), npy("<i4", "(1, 7)", &[0; 28])).unwrap();
             forge(&copy);
             let (code, error) = run(dir.path(), &[&["array"], *command].concat());
@@ -454,7 +454,7 @@ fn commands_for_arrays_are_understood() {
     let array = InFiles::new();
     for command in OF_ARRAYS {
         let dir = tempfile::tempdir().unwrap();
-        crate::arrays::copy(&array.0.path().join("a"), &dir.path().join("a"));
+        crate::array::chunked::copy(&array.0.path().join("a"), &dir.path().join("a"));
         fs::write(dir.path().join("row.npy"), npy("<i4", "(1, 7)", &[0; 28])).unwrap();
         let (code, error) = run(dir.path(), &[&["array"], command].concat());
         let differs = i32::from(command[0] == "diff");

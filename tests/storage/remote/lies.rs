@@ -165,7 +165,7 @@ fn plain_http_leads_on_where_it_was_asked_for() {
 #[cfg(all(feature = "cli", unix))]
 #[test]
 fn counts_that_a_server_sends_are_not_believed() {
-    use crate::claims::{HOSTILE, SIDES, claiming, dataset, manifest};
+    use crate::untrusted::claims::{HOSTILE, SIDES, claiming, dataset, manifest};
     use kiste::format::dataset::SideFile;
 
     let dir = tempfile::tempdir().unwrap();
@@ -184,7 +184,7 @@ fn counts_that_a_server_sends_are_not_believed() {
             &["order", url, "--indices"],
             &["convert", url, "o.jsonl", "--dry-run"],
         ] {
-            let (code, error) = crate::hostile::run(dir.path(), args);
+            let (code, error) = crate::untrusted::attacks::run(dir.path(), args);
             assert!(matches!(code, Some(0..=2)), "{what}: {args:?}: {code:?} {error}");
             assert!(!error.contains("panicked"), "{what}: {args:?}: {error}");
         }

@@ -158,7 +158,7 @@ fn written_reference() -> String {
     let mut text = String::from(
         "# All commands and options\n\nThis is what `kiste --help` and `kiste COMMAND --help` print, \
          with all features. Every command takes the global options of the first section. The tests \
-         write this page (`tests/guide.rs`).\n",
+         write this page (`tests/docs/guide.rs`).\n",
     );
     let mut add = |names: &[&str]| {
         let page = help(names);

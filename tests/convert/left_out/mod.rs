@@ -121,7 +121,7 @@ fn every_row_has_an_input() {
 fn the_docs_have_the_table_of_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/formats.md");
     let page = fs::read_to_string(&path).unwrap();
-    let (begin, end) = ("<!-- made by tests/left_out -->\n", "<!-- end -->\n");
+    let (begin, end) = ("<!-- made by tests/convert/left_out -->\n", "<!-- end -->\n");
     let (before, rest) = page.split_once(begin).unwrap();
     let (found, after) = rest.split_once(end).unwrap();
     let table = rendered();

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs;
 use std::process::{Child, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -479,6 +480,60 @@ fn an_append_adds_shards_and_replaces_the_manifest() {
     assert_as_local(&server, dir.path());
 }
 
+/// The list of bad input is an object next to the output, the same as on a disk.
+#[test]
+fn bad_input_is_set_aside_in_any_number_of_parts() {
+    let (dir, lines) = with_lines(3, 40, 50);
+    for (at, path) in lines.iter().enumerate() {
+        let text = fs::read_to_string(path).unwrap();
+        fs::write(path, text.replacen("\n", &format!("\nno sample {at}\n"), 20)).unwrap();
+    }
+    let local = dir.path().join("one.msgpack");
+    let bad = ["--bad", "quarantine"];
+    let made = run(&Server::start(), &args("convert", &lines, local.to_str().unwrap(), &bad));
+    assert_eq!(made.status.code(), Some(1), "{}", error_of(&made));
+    let expected = fs::read(dir.path().join("one.msgpack.quarantine.jsonl")).unwrap();
+    let expected = Arc::new(expected);
+    assert_eq!(expected.iter().filter(|byte| **byte == b'\n').count(), 60);
+
+    let server = Server::start();
+    let ends = |args: &[&str], code: i32| {
+        let made = run(&server, args);
+        assert_eq!(made.status.code(), Some(code), "{}", error_of(&made));
+    };
+    for (url, options) in [
+        ("s3://d/one.msgpack", &[][..]),
+        ("s3://d/set.shards.json", &["--shard-size", "500"]),
+        ("s3://d/two.msgpack", &["--split", "a=1,b=1"]),
+    ] {
+        ends(&args("convert", &lines, url, &[&bad[..], options].concat()), 1);
+        let name = url.strip_prefix("s3:/").unwrap();
+        assert_eq!(
+            server.object(&format!("{name}.quarantine.jsonl")),
+            Some(expected.clone()),
+            "{url}"
+        );
+        // Parts, one of which is run again after it has ended.
+        let again = [&bad[..], &["--force"], options].concat();
+        let in_parts = |part: &'static str| [&again[..], &["--part", part]].concat();
+        for part in ["2/3", "1/3", "3/3", "1/3"] {
+            ends(&args("convert", &lines, url, &in_parts(part)), 0);
+        }
+        ends(&["commit", url], 1);
+        assert_eq!(
+            server.object(&format!("{name}.quarantine.jsonl")),
+            Some(expected.clone()),
+            "{url}"
+        );
+    }
+    assert!(!server.names().iter().any(|name| name.contains(".parts")), "{:?}", server.names());
+    // A conversion without bad input replaces the list by none.
+    let good = dir.path().join("good.jsonl").to_str().unwrap().to_owned();
+    fs::write(&good, "{\"key\": \"a\"}\n").unwrap();
+    ends(&args("convert", &[good], "s3://d/one.msgpack", &["--bad", "quarantine", "--force"]), 0);
+    assert_eq!(server.object("/d/one.msgpack.quarantine.jsonl"), None);
+}
+
 /// The new shards have names of their own; the old ones go once the manifest lists the new ones.
 #[test]
 fn a_manifest_is_replaced_and_then_its_shards_are_removed() {
@@ -584,13 +639,8 @@ fn racing_commits_publish_once() {
 fn what_a_url_cannot_is_refused_before_any_work() {
     let (_dir, lines) = with_lines(2, 5, 50);
     let server = Server::start();
-    for (options, expected) in [
-        (&["--append"][..], "cannot be combined with one file at a URL"),
-        (&["--bad", "quarantine"], "cannot be combined with an output at a URL"),
-    ] {
-        let error = fails(&server, &args("convert", &lines, "s3://d/one.msgpack", options));
-        assert!(error.contains(expected), "{error}");
-    }
+    let error = fails(&server, &args("convert", &lines, "s3://d/one.msgpack", &["--append"]));
+    assert!(error.contains("cannot be combined with one file at a URL"), "{error}");
     let error = fails(&server, &args("convert", &lines, URL, &["--split", "a=1,b=1"]));
     assert!(error.contains("cannot be combined with a dataset of many files"), "{error}");
     let error = fails(&server, &["commit", URL]);

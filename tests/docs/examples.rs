@@ -3,16 +3,16 @@
 //! Compiled into this binary rather than started: `cargo test --test main` does not build examples,
 //! and would start the program of an earlier build.
 
-#[path = "../examples/train.rs"]
+#[path = "../../examples/train.rs"]
 #[expect(dead_code, reason = "`main` is for the example itself")]
 mod train;
 
 #[cfg(feature = "images")]
-#[path = "../examples/images.rs"]
+#[path = "../../examples/images.rs"]
 #[expect(dead_code, reason = "`main` is for the example itself")]
 mod images;
 
-#[path = "../examples/convert.rs"]
+#[path = "../../examples/convert.rs"]
 #[expect(dead_code, reason = "`main` is for the example itself")]
 mod convert;
 

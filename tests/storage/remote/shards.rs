@@ -5,7 +5,7 @@ use kiste::convert::{Conversion, Silent};
 use kiste::format::dataset::shards::{Manifest, ShardEntry};
 
 use super::*;
-use crate::remote::server::asked;
+use crate::storage::remote::server::asked;
 
 /// Four shards on a server, and the same locally.
 fn with_shards() -> (TempDir, Server, DatasetReader) {

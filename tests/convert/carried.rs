@@ -765,7 +765,7 @@ fn columns_count_what_their_null_cannot_tell() {
 fn the_docs_have_the_table_of_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/formats.md");
     let page = std::fs::read_to_string(&path).unwrap();
-    let (begin, end) = ("<!-- made by tests/carried.rs -->\n", "<!-- end -->\n");
+    let (begin, end) = ("<!-- made by tests/convert/carried.rs -->\n", "<!-- end -->\n");
     let (before, rest) = page.split_once(begin).unwrap();
     let (found, after) = rest.split_once(end).unwrap();
     let table = rendered();

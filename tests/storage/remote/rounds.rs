@@ -1,7 +1,7 @@
 //! How many requests, how many of them one after the other, and how many bytes.
 
 use super::*;
-use crate::remote::server::{Fault, asked};
+use crate::storage::remote::server::{Fault, asked};
 use kiste::Reader;
 use kiste::storage::{Source, Storage};
 

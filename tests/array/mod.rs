@@ -1,0 +1,3 @@
+mod bcolz;
+pub(crate) mod chunked;
+pub(crate) mod packed;

@@ -1,0 +1,12 @@
+#[cfg(all(feature = "full", feature = "stat"))]
+mod carried;
+#[cfg(feature = "stat")]
+mod conversion;
+mod inputs;
+#[cfg(all(feature = "full", feature = "stat"))]
+mod left_out;
+#[cfg(feature = "convert")]
+mod notes;
+mod parted_shuffle;
+#[cfg(feature = "convert")]
+mod sharding;

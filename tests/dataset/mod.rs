@@ -1,0 +1,8 @@
+mod checksums;
+mod crash;
+mod damage;
+mod lazy;
+mod model;
+mod recovery;
+mod together;
+mod writing;

@@ -1,0 +1,3 @@
+mod examples;
+#[cfg(feature = "full")]
+mod guide;

@@ -1,0 +1,3 @@
+#[cfg(feature = "remote")]
+pub(crate) mod remote;
+mod replace;

@@ -703,7 +703,7 @@ impl<'a> Joining<'a> {
 
     /// The quarantine files of all parts as one.
     fn quarantine(&self) -> Result<Option<PathBuf>> {
-        if self.conversion.options.bad != BadInput::Quarantine || self.tally.bad == 0 {
+        if self.conversion.options.bad != BadInput::Quarantine {
             return Ok(None);
         }
         let finished = self.begin_quarantine()?.finish()?;

@@ -463,6 +463,12 @@ fn bad_lines_are_listed_in_any_number_of_parts() {
         };
         assert_eq!((report.bad.count, read(name)), (2, read("one.msgpack")), "{name}");
         assert_eq!(report.outputs[0].samples, one.outputs[0].samples);
+        // One without bad input has no list, and the older one would be taken for its own.
+        let good = Conversion::new(&inputs[2..], dir.path().join(name)).overwrite(true);
+        let good = good.on_bad_input(BadInput::Quarantine);
+        Part::all(2).for_each(|part| drop(good.run_part(part, &mut Silent).unwrap()));
+        assert_eq!(commit(good.output(), &mut Silent).unwrap().quarantine, None);
+        assert!(!dir.path().join(format!("{name}.quarantine.jsonl")).exists(), "{name}");
     }
 }
 

@@ -20,8 +20,8 @@ use super::super::staging;
 use super::super::walk::{NoMessage, messages};
 
 /// The files of one dataset, open.
-pub(super) struct OpenDataset {
-    pub(super) path: PathBuf,
+pub(crate) struct OpenDataset {
+    pub(crate) path: PathBuf,
     pub(super) storage: Arc<dyn Storage>,
     pub(super) data: Source,
     pub(super) data_len: u64,

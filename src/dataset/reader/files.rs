@@ -62,16 +62,4 @@ impl<'a> Opened<'a> {
             Opened::Lent(file) => Ok(Cow::Owned(read(&file)?.into_owned())),
         }
     }
-
-    /// The same, for what may not be there.
-    #[inline]
-    pub(super) fn read_some<T: ?Sized + ToOwned>(
-        self,
-        read: impl for<'f> FnOnce(&'f OneFile) -> Result<Option<Cow<'f, T>>>,
-    ) -> Result<Option<Cow<'a, T>>> {
-        match self {
-            Opened::Kept(file) => read(file),
-            Opened::Lent(file) => Ok(read(&file)?.map(|own| Cow::Owned(own.into_owned()))),
-        }
-    }
 }

@@ -21,11 +21,13 @@ use super::names::Named;
 mod open;
 mod keys;
 mod hashes;
-mod table;
 mod accelerators;
 mod search;
-mod many;
+mod key_files;
 mod absent;
+mod find;
+mod rounds;
+mod many;
 mod one;
 mod files;
 pub(crate) mod shards;
@@ -37,6 +39,7 @@ mod with_arrays;
 use files::{Files, Opened};
 pub use iter::{Iter, Keys, RawIter};
 use one::{OneFile, Opening};
+use rounds::Fetch;
 use shards::Shards;
 
 /// How to open a dataset.
@@ -378,8 +381,12 @@ impl DatasetReader {
 
     /// The packed bytes of one field.
     pub fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
-        let (file, index) = self.shared.at(index)?;
-        file.read_some(|file| file.field_raw(index, name))
+        match self.shared.at(index)? {
+            (Opened::Kept(file), index) => file.field_raw(index, name),
+            (Opened::Lent(file), index) => {
+                Ok(file.field_raw(index, name)?.map(|raw| Cow::Owned(raw.into_owned())))
+            }
+        }
     }
 
     /// Compares a sample with its checksum in `.crc`, without decoding it. The first call reads all
@@ -412,7 +419,7 @@ impl DatasetReader {
     /// unless there is a `.lookup` file. A match is confirmed against the sample's own key.
     pub fn find(&self, key: &str) -> Result<Option<usize>> {
         match &*self.shared {
-            Shared::One(one) => one.search.find(one, key),
+            Shared::One(one) => one.find(key, Fetch::Key),
             Shared::Many(shards) => Ok(shards.find_many(&[key])?.pop().flatten()),
         }
     }
@@ -436,7 +443,7 @@ impl DatasetReader {
     /// ```
     pub fn find_many<K: AsRef<str>>(&self, keys: &[K]) -> Result<Vec<Option<usize>>> {
         match &*self.shared {
-            Shared::One(one) => one.search.find_many(one, keys),
+            Shared::One(one) => one.find_many(keys),
             Shared::Many(shards) => {
                 shards.find_many(&keys.iter().map(AsRef::as_ref).collect::<Vec<&str>>())
             }
@@ -448,7 +455,7 @@ impl DatasetReader {
     /// shows the key of a sample of more than 16 KiB.
     pub fn find_and_fetch(&self, key: &str) -> Result<Option<usize>> {
         match self.shared.one() {
-            Some(one) => one.search.find_and_fetch(one, key),
+            Some(one) => one.find(key, Fetch::Sample),
             None => self.find(key),
         }
     }
@@ -476,7 +483,7 @@ impl DatasetReader {
     #[inline]
     pub fn get_raw_by_key(&self, key: &str) -> Result<Option<Cow<'_, [u8]>>> {
         match self.shared.one() {
-            Some(one) => one.search.raw_by_key(one, key),
+            Some(one) => one.raw_by_key(key),
             None => self.find(key)?.map(|index| self.get_raw(index)).transpose(),
         }
     }
@@ -489,7 +496,7 @@ impl DatasetReader {
     /// as well.
     pub fn contains_key(&self, key: &str) -> Result<bool> {
         match self.shared.one() {
-            Some(one) => one.search.contains(one, key),
+            Some(one) => one.contains(key),
             None => Ok(self.find(key)?.is_some()),
         }
     }
@@ -498,8 +505,7 @@ impl DatasetReader {
     /// builds the table (seven bytes a key in memory, on all cores) or opens `.lookup`, and
     /// compares the filter and, unless it is at a URL, `.lookup` with their digests, for which they are read whole.
     pub fn prepare_keys(&self) -> Result<()> {
-        let prepare = |file: Opened<'_>| file.search.prepare(&file);
-        (0..self.shared.count()).try_for_each(|number| prepare(self.shared.file(number)?))
+        (0..self.shared.count()).try_for_each(|number| self.shared.file(number)?.prepare())
     }
 
     /// The packed bytes of the samples of a range, in order.
@@ -581,7 +587,7 @@ impl DatasetReader {
 
     /// Whether there is a `.lookup`, of the hashes that there are; of a dataset of one file.
     pub(crate) fn has_lookup(&self) -> Result<bool> {
-        self.shared.one().map_or(Ok(false), |one| one.search.has_lookup(one))
+        self.shared.one().map_or(Ok(false), OneFile::has_lookup)
     }
 
     /// Compares a sample that was read by way of [`data`](Self::data) with its checksum, if this

@@ -6,14 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::msgpack;
 use crate::storage::Storage;
 
 use super::files::{Files, Opened};
+use super::key_files::KeyFiles;
 use super::keys::FileKeys;
 use super::open::{OpenDataset, Room};
-use super::search::Search;
 
 /// Samples at most this many bytes apart are fetched as one: they share pages, or nearly.
 const NEIGHBOUR: u64 = 4096;
@@ -32,7 +31,7 @@ pub(crate) struct Opening {
 /// A dataset of one data file.
 pub(crate) struct OneFile {
     files: OpenDataset,
-    pub(super) search: Search,
+    pub(super) by_key: KeyFiles,
 }
 
 impl Deref for OneFile {
@@ -51,7 +50,7 @@ impl OneFile {
             files.checksums()?;
             files.check_samples();
         }
-        Ok(OneFile { files, search: Search::default() })
+        Ok(OneFile { files, by_key: KeyFiles::default() })
     }
 
     /// The packed bytes of one field.
@@ -78,16 +77,6 @@ impl OneFile {
     /// The keys of all samples, in order.
     pub(crate) fn keys(&self) -> FileKeys<'_> {
         FileKeys::new(&self.files)
-    }
-
-    /// The hash of each key with this salt, in order of the samples.
-    pub(super) fn each_hash(&self, salt: &Salt, mut with: impl FnMut(usize, u64)) -> Result<()> {
-        if !self.search.each_hash(&self.files, salt, &mut with)? {
-            for (index, key) in self.keys().enumerate() {
-                with(index, key_hashes::hash(salt, key?.as_bytes()));
-            }
-        }
-        Ok(())
     }
 
     pub(super) fn is_mapped(&self) -> bool {

@@ -21,7 +21,7 @@ use crate::storage::{Confined, FileId, Source, Storage, ahead, fetch_together, i
 
 use super::super::index::recorded_md5;
 use super::super::names::{ReadManifest, shard_path, shards_of};
-use super::accelerators::ShardFilter;
+use super::accelerators::Filter;
 use super::files::{Files, Opened};
 use super::one::{OneFile, Opening};
 
@@ -72,7 +72,7 @@ struct Shard {
     /// One that is not, as long as there is room.
     lent: Mutex<Option<Arc<OneFile>>>,
     used: AtomicU64,
-    filter: OnceLock<Option<ShardFilter>>,
+    filter: OnceLock<Option<Filter>>,
 }
 
 impl Shard {
@@ -396,37 +396,24 @@ impl Shards {
     /// key that none of these has is absent only if two witnesses agree for each of the others.
     pub(super) fn find_many(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
         let mut found: Vec<Option<usize>> = vec![None; keys.len()];
-        let asked = |number: &usize| {
-            let shard = &self.shards[*number];
-            let ask = |key: &&str| match is_outside(shard, key) {
+        let numbers: Vec<usize> = (0..self.shards.len()).collect();
+        for some in numbers.chunks(ASKING) {
+            let ask = |shard: &Shard, key: &str| match is_outside(shard, key) {
                 true => Ok(Answer::Absent),
                 false => self.ask(shard, key),
             };
-            keys.iter().map(ask).collect::<Result<Vec<Answer>>>()
-        };
-        let numbers: Vec<usize> = (0..self.shards.len()).collect();
-        for some in numbers.chunks(ASKING) {
-            let answers: Vec<_> = match self.is_remote {
-                true => in_parallel(some, self.storage.connections(), asked),
-                false => some.iter().map(asked).collect(),
-            };
-            for (&number, answers) in some.iter().zip(answers) {
-                let mut perhaps = Vec::new();
-                for (at, answer) in answers?.into_iter().enumerate() {
-                    match answer {
-                        // An earlier shard has it, and no other does.
-                        _ if found[at].is_some() => {}
-                        Answer::Perhaps => perhaps.push(at),
-                        // For the keys that are in no shard, this is asked once more.
-                        Answer::Denied | Answer::Absent => {}
-                    }
-                }
+            for (&number, answers) in some.iter().zip(self.ask_all(some, keys, ask)) {
+                // For the keys that are in no shard, those that say no are asked once more. Of a key that an earlier
+                // shard has no other is asked.
+                let perhaps = answers?.into_iter().enumerate();
+                let perhaps = perhaps
+                    .filter(|&(at, answer)| answer == Answer::Perhaps && found[at].is_none());
+                let perhaps: Vec<usize> = perhaps.map(|(at, _)| at).collect();
                 if perhaps.is_empty() {
                     continue;
                 }
                 let wanted: Vec<&str> = perhaps.iter().map(|&at| keys[at]).collect();
-                let file = self.open(number)?;
-                let indices = file.search.find_many(&file, &wanted)?;
+                let indices = self.open(number)?.find_many(&wanted)?;
                 for (at, index) in perhaps.into_iter().zip(indices) {
                     found[at] = index.map(|index| self.starts[number] + index);
                 }
@@ -435,21 +422,10 @@ impl Shards {
                 return Ok(found);
             }
         }
-        let missing: Vec<&str> = keys
-            .iter()
-            .zip(&found)
-            .filter(|(_, found)| found.is_none())
-            .map(|(key, _)| *key)
-            .collect();
-        let asked = |number: &usize| {
-            let ask = |key: &&str| self.ask(&self.shards[*number], key);
-            missing.iter().map(ask).collect::<Result<Vec<Answer>>>()
-        };
+        let missing = keys.iter().zip(&found).filter(|(_, found)| found.is_none());
+        let missing: Vec<&str> = missing.map(|(key, _)| *key).collect();
         for some in numbers.chunks(ASKING).filter(|_| !missing.is_empty()) {
-            let answers: Vec<_> = match self.is_remote {
-                true => in_parallel(some, self.storage.connections(), asked),
-                false => some.iter().map(asked).collect(),
-            };
+            let answers = self.ask_all(some, &missing, |shard, key| self.ask(shard, key));
             for (&number, answers) in some.iter().zip(answers) {
                 // Not looked for before, as the manifest says that they are not there.
                 let mut outside = Vec::new();
@@ -468,6 +444,21 @@ impl Shards {
         Ok(found)
     }
 
+    /// What these shards say of the keys.
+    fn ask_all(
+        &self,
+        some: &[usize],
+        keys: &[&str],
+        ask: impl Fn(&Shard, &str) -> Result<Answer> + Sync,
+    ) -> Vec<Result<Vec<Answer>>> {
+        let asked =
+            |number: &usize| keys.iter().map(|key| ask(&self.shards[*number], key)).collect();
+        match self.is_remote {
+            true => in_parallel(some, self.storage.connections(), asked),
+            false => some.iter().map(asked).collect(),
+        }
+    }
+
     /// What filter and range of keys say, without opening the shard.
     fn ask(&self, shard: &Shard, key: &str) -> Result<Answer> {
         if shard.entry.samples == 0 {
@@ -477,7 +468,7 @@ impl Shards {
         let filter = match shard.filter.get() {
             Some(filter) => filter,
             None => {
-                let filter = ShardFilter::open(&*self.storage, &shard.path, shard.entry.samples)?;
+                let filter = Filter::of_shard(&*self.storage, &shard.path, shard.entry.samples)?;
                 match filter {
                     // It would hold a file descriptor.
                     Some(filter) if !filter.is_cheap() => {
@@ -493,10 +484,10 @@ impl Shards {
         }
     }
 
-    fn answer(shard: &Shard, filter: &ShardFilter, key: &str) -> Result<Answer> {
+    fn answer(shard: &Shard, filter: &Filter, key: &str) -> Result<Answer> {
         Ok(match filter.contains(key)? {
             true => Answer::Perhaps,
-            false if is_outside(shard, key) || filter.is_trusted() => Answer::Absent,
+            false if is_outside(shard, key) || filter.trusted.load(Relaxed) => Answer::Absent,
             false => Answer::Denied,
         })
     }
@@ -506,14 +497,13 @@ impl Shards {
     fn confirm_absent(&self, number: usize, key: &str) -> Result<()> {
         let shard = &self.shards[number];
         if let (Some(Some(filter)), Some(md5)) = (shard.filter.get(), shard.entry.md5) {
-            if filter.is_trusted()
-                || (!self.is_remote && filter.trust(&self.storage, &shard.path, md5)?)
+            if filter.trusted.load(Relaxed)
+                || (!self.is_remote && filter.trust_of_shard(&self.storage, &shard.path, md5)?)
             {
                 return Ok(());
             }
         }
-        let file = self.open(number)?;
-        if !file.search.contains(&file, key)? {
+        if !self.open(number)?.contains(key)? {
             return Ok(());
         }
         let error = Error::new(ErrorKind::Damaged, "the filter lacks this key");
@@ -525,8 +515,7 @@ impl Shards {
         if keys.is_empty() {
             return Ok(());
         }
-        let file = self.open(number)?;
-        let found = file.search.find_many(&file, keys)?;
+        let found = self.open(number)?.find_many(keys)?;
         let is_there = keys.iter().zip(found).find(|(_, found)| found.is_some());
         let Some((key, _)) = is_there else { return Ok(()) };
         let (path, name) = (self.path.clone(), &self.shards[number].entry.name);

@@ -44,20 +44,37 @@ pub(crate) fn reaches(expected: Limit, mut run: impl FnMut() -> LoaderReport) ->
     report
 }
 
-/// Whether this thread waits for a core for a tenth of the time, where the system tells.
+/// Whether other programs take the cores, where the system tells: this thread waits for one for a tenth of the time,
+/// or while it keeps one busy the others are idle for less than half of it.
 fn cores_are_taken() -> bool {
-    let times = || {
-        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-        let mut times = text.split_whitespace().map(|time| time.parse::<u64>().ok());
-        Some((times.next()??, times.next()??))
-    };
-    let before = times();
+    let (thread, machine) = (times_of_thread(), times_of_machine());
     spin(50 * MS);
-    let Some(((worked, waited), (worked_now, waited_now))) = before.zip(times()) else {
-        return false;
-    };
-    let (worked, waited) = (worked_now - worked, waited_now - waited);
-    waited * 10 > worked + waited
+    let since = |(a, b): (u64, u64), (x, y): (u64, u64)| (x - a, y - b);
+    let waits = thread.zip(times_of_thread()).is_some_and(|(before, now)| {
+        let (worked, waited) = since(before, now);
+        waited * 10 > worked + waited
+    });
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let is_full = machine.zip(times_of_machine()).is_some_and(|(before, now)| {
+        let (idle, all) = since(before, now);
+        idle * 2 * cores < all * (cores - 1)
+    });
+    waits || is_full
+}
+
+/// Nanoseconds for which this thread has worked, and has waited for a core.
+fn times_of_thread() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let mut times = text.split_whitespace().map(|time| time.parse::<u64>().ok());
+    Some((times.next()??, times.next()??))
+}
+
+/// Ticks for which the cores were idle, and all ticks.
+fn times_of_machine() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let times = text.lines().next()?.split_whitespace().skip(1).take(8);
+    let times: Vec<u64> = times.map(|time| time.parse().ok()).collect::<Option<_>>()?;
+    Some((times.get(3)? + times.get(4)?, times.iter().sum()))
 }
 
 /// Keeps a core busy.

@@ -13,7 +13,7 @@ use crate::storage::{Source, Storage};
 
 use super::super::index::{digest_into, read_digests};
 use super::hashes::Hashes;
-use super::open::OpenDataset;
+use super::open::{OpenDataset, get_or_open};
 
 /// An open `.lookup`, of as many samples as there are.
 pub(super) struct Lookup {
@@ -86,9 +86,9 @@ impl Lookup {
 
     /// Fetches all of a remote file, unless it has more bytes than this. Says whether it is at hand.
     pub(super) fn fetch_whole(&self, most: u64) -> Result<bool> {
-        if self.source.is_remote() && self.source.len() <= most && self.whole.get().is_none() {
-            let bytes = self.source.read(0..self.source.len())?.into_owned();
-            self.whole.get_or_init(|| bytes);
+        if self.source.is_remote() && self.source.len() <= most {
+            let read = || Ok(self.source.read(0..self.source.len())?.into_owned());
+            get_or_open(&self.whole, read)?;
         }
         Ok(self.whole.get().is_some())
     }
@@ -118,6 +118,16 @@ impl Lookup {
         let at = lookup::HEADER as u64 + slot * lookup::SLOT;
         let bytes = self.source.read(at..at + lookup::SLOT)?;
         Ok(lookup::slot(&bytes, 0).unwrap_or(lookup::EMPTY))
+    }
+}
+
+/// Compares a file with its digest.
+pub(super) fn check_digest(source: &Source, expected: Digest, path: &Path) -> Result<()> {
+    let mut md5 = Md5::new();
+    digest_into(&mut md5, source, 0..source.len())?;
+    match md5.finish() == expected {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::Damaged, "the file does not match its MD5").at(path)),
     }
 }
 
@@ -158,10 +168,8 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn open(files: &OpenDataset) -> Result<Option<Filter>> {
-        match files.side_file(SideFile::Filter)? {
-            Some(source) => Filter::of(source, &files.path, files.len as u64).map(Some),
-            None => Ok(None),
-        }
+        let source = files.side_file(SideFile::Filter)?;
+        source.map(|source| Filter::of(source, &files.path, files.len as u64)).transpose()
     }
 
     /// The filter of a dataset with this many samples.
@@ -178,6 +186,44 @@ impl Filter {
             return Err(damaged(e));
         }
         Ok(Filter { params, source, trusted: AtomicBool::new(false) })
+    }
+
+    /// The filter of a shard that is not open. `None` if there is no such file.
+    pub(super) fn of_shard(
+        storage: &dyn Storage,
+        data: &Path,
+        samples: u64,
+    ) -> Result<Option<Filter>> {
+        let source = storage.open_if_exists(&SideFile::Filter.path(data))?;
+        source.map(|source| Filter::of(source, data, samples)).transpose()
+    }
+
+    /// Whether it holds no file descriptor.
+    pub(super) fn is_cheap(&self) -> bool {
+        self.source.mapped().is_some() || self.source.is_remote()
+    }
+
+    /// Compares the filter of a shard with its digest, if there is one next to that of this data.
+    pub(super) fn trust_of_shard(
+        &self,
+        storage: &Arc<dyn Storage>,
+        data: &Path,
+        md5_of_data: Digest,
+    ) -> Result<bool> {
+        let path = SideFile::Md5.path(data);
+        if storage.stat(&path)?.is_none() {
+            return Ok(false);
+        }
+        let digests = read_digests(storage, &path)?;
+        let name = data.file_name().unwrap_or_default().to_string_lossy();
+        let digest_of = |suffix: &str| digests.get_of(&name, suffix).copied();
+        let expected = digest_of(SideFile::Filter.suffix());
+        let (true, Some(expected)) = (digest_of("") == Some(md5_of_data), expected) else {
+            return Ok(false);
+        };
+        check_digest(&self.source, expected, &SideFile::Filter.path(data))?;
+        self.trusted.store(true, Relaxed);
+        Ok(true)
     }
 
     #[cold]
@@ -218,67 +264,6 @@ impl Filter {
                 }
             }
         }
-        Ok(true)
-    }
-}
-
-/// The filter of a shard that is not open.
-pub(super) struct ShardFilter(Filter);
-
-impl ShardFilter {
-    /// `None` if there is no such file.
-    pub(super) fn open(
-        storage: &dyn Storage,
-        data: &Path,
-        samples: u64,
-    ) -> Result<Option<ShardFilter>> {
-        match storage.open_if_exists(&SideFile::Filter.path(data))? {
-            Some(source) => {
-                Filter::of(source, data, samples).map(|filter| Some(ShardFilter(filter)))
-            }
-            None => Ok(None),
-        }
-    }
-
-    /// Whether it holds no file descriptor.
-    pub(super) fn is_cheap(&self) -> bool {
-        self.0.source.mapped().is_some() || self.0.source.is_remote()
-    }
-
-    pub(super) fn contains(&self, key: &str) -> Result<bool> {
-        self.0.contains(key)
-    }
-
-    pub(super) fn is_trusted(&self) -> bool {
-        self.0.trusted.load(Relaxed)
-    }
-
-    /// Compares it with its digest, if there is one next to that of this data.
-    pub(super) fn trust(
-        &self,
-        storage: &Arc<dyn Storage>,
-        data: &Path,
-        md5_of_data: Digest,
-    ) -> Result<bool> {
-        let path = SideFile::Md5.path(data);
-        if storage.stat(&path)?.is_none() {
-            return Ok(false);
-        }
-        let digests = read_digests(storage, &path)?;
-        let name = data.file_name().unwrap_or_default().to_string_lossy();
-        let digest_of = |suffix: &str| digests.get_of(&name, suffix).copied();
-        let expected = digest_of(SideFile::Filter.suffix());
-        let (true, Some(expected)) = (digest_of("") == Some(md5_of_data), expected) else {
-            return Ok(false);
-        };
-        let mut md5 = Md5::new();
-        digest_into(&mut md5, &self.0.source, 0..self.0.source.len())?;
-        if md5.finish() != expected {
-            let message = "the file does not match its MD5";
-            let path = SideFile::Filter.path(data);
-            return Err(Error::new(ErrorKind::Damaged, message).at(path));
-        }
-        self.0.trusted.store(true, Relaxed);
         Ok(true)
     }
 }

@@ -12,7 +12,7 @@ use crate::format::dataset::SideFile;
 use crate::format::dataset::key_hashes::{self, Salt};
 use crate::storage::Source;
 
-use super::open::OpenDataset;
+use super::open::{OpenDataset, get_or_open};
 
 /// From how many entries on a search uses all cores: below, starting a thread costs more.
 const PARALLEL: usize = 1 << 21;
@@ -137,11 +137,8 @@ impl Hashes {
             let error = Error::new(ErrorKind::Limit, message).at(file.path());
             return Err(error.advise("a .lookup next to the dataset answers without this file"));
         }
-        if all.get().is_none() {
-            let bytes = file.read(SALT..SALT + self.len as u64 * 8)?.into_owned();
-            all.get_or_init(|| bytes);
-        }
-        Ok(all.get().map_or(&[], Vec::as_slice))
+        let read = || Ok(file.read(SALT..SALT + self.len as u64 * 8)?.into_owned());
+        get_or_open(all, read).map(Vec::as_slice)
     }
 
     /// Fetches all hashes of a remote file, unless they take more bytes than this.

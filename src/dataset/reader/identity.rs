@@ -1,6 +1,6 @@
 //! Tells a dataset from another one of the same size, such as one with other labels.
 
-use super::{DatasetReader, Shared};
+use super::DatasetReader;
 use crate::error::Result;
 use crate::format::dataset::shards::is_manifest;
 use crate::format::hex;
@@ -62,18 +62,16 @@ impl DatasetReader {
 
     /// The identity by files that say what the data is.
     fn recorded(&self) -> Result<Option<String>> {
-        match &*self.shared {
-            Shared::One(one) => {
-                let storage = &one.files.storage;
-                let md5 = recorded_md5(storage, &one.files.path)?;
-                Ok(md5.map(|md5| format!("{DIGEST}{}", hex(&md5))))
-            }
-            Shared::Many(shards) if shards.path().to_str().is_some_and(is_manifest) => {
-                let manifest = shards.storage().open(shards.path())?;
-                Ok(Some(format!("{MANIFEST}{}", hex(&md5_of(&manifest)?))))
-            }
-            Shared::Many(_) => Ok(None),
+        let path = self.path();
+        if self.as_shards().is_none() {
+            let md5 = recorded_md5(self.shared.storage(), path)?;
+            return Ok(md5.map(|md5| format!("{DIGEST}{}", hex(&md5))));
         }
+        if !path.to_str().is_some_and(is_manifest) {
+            return Ok(None);
+        }
+        let manifest = self.shared.storage().open(path)?;
+        Ok(Some(format!("{MANIFEST}{}", hex(&md5_of(&manifest)?))))
     }
 
     fn by_samples(&self) -> Result<String> {

@@ -10,99 +10,73 @@ use std::borrow::Cow;
 use crate::error::Result;
 use crate::format::dataset::{key_hashes, lookup};
 
+use super::files::Files;
+use super::find::Run;
 use super::hashes::Wanted;
-use super::open::OpenDataset;
-use super::search::{Asked, Quick, Search, Slots, first};
+use super::key_files::Slots;
+use super::one::OneFile;
+use super::rounds::Fetch;
 
 /// Keys of a group. What they touch has to fit in the first level of the cache.
 const GROUP: usize = 32;
 /// The same where a group takes three round trips.
 const REMOTE_GROUP: usize = 256;
-/// What a request costs, in bytes that could be fetched instead: files that take less than the requests
-/// for a part of them are fetched whole.
-const REQUEST: u64 = 64 << 10;
 
-impl Search {
-    pub(super) fn find_many<K: AsRef<str>>(
-        &self,
-        files: &OpenDataset,
-        keys: &[K],
-    ) -> Result<Vec<Option<usize>>> {
-        let mut found = self.find_first(files, keys)?;
+impl OneFile {
+    pub(super) fn find_many<K: AsRef<str>>(&self, keys: &[K]) -> Result<Vec<Option<usize>>> {
+        let mut found = self.find_first(keys)?;
         let keys = &keys[found.len()..];
         let Some(key) = keys.first() else { return Ok(found) };
-        let is_remote = files.data.is_remote();
-        let most = keys.len() as u64 * REQUEST;
-        let is_whole = match self.any_lookup(files)? {
-            Some(lookup) => lookup.fetch_whole(most)?,
-            None => false,
+        let is_remote = self.is_remote();
+        let hashes = match is_remote {
+            true => self.fetch_first(key.as_ref(), keys.len())?,
+            false => self.hashes()?,
         };
-        // The slots of the first key need not be fetched once more.
-        let hashes =
-            if is_whole { self.hashes(files)? } else { self.hashes_for(files, key.as_ref())? };
-        if is_remote && self.slots(files)?.is_none() {
-            hashes.fetch_whole(most)?;
-        }
-        self.build_for(files, hashes, keys.len())?;
+        self.build_for(hashes, keys.len())?;
         let (mut group, mut hashed): (Vec<&str>, _) = (Vec::new(), Vec::new());
         for part in keys.chunks(if is_remote { REMOTE_GROUP } else { GROUP }) {
             group.clear();
             group.extend(part.iter().map(AsRef::as_ref));
             hashed.resize(part.len(), 0);
             key_hashes::hash_many(&hashes.salt, &group, &mut hashed);
-            let wanted: Vec<Wanted<'_>> =
-                group.iter().zip(&hashed).map(|(&key, &hash)| Wanted { key, hash }).collect();
-            match self.slots(files)? {
-                Some(slots) if is_remote => fetch(files, &slots, &wanted)?,
-                Some(slots) if slots.are_mapped() => touch(files, &slots, &hashed),
-                _ => {}
+            let wanted = group.iter().zip(&hashed).map(|(&key, &hash)| Wanted { key, hash });
+            if is_remote {
+                let wanted: Vec<_> = wanted.collect();
+                found.extend(self.find_in_rounds(hashes, &wanted, Fetch::Key)?);
+                continue;
+            }
+            if let Some(slots) = self.slots()?.filter(Slots::are_mapped) {
+                self.touch(&slots, &hashed);
             }
             for wanted in wanted {
-                found.push(self.find_wanted(files, hashes, wanted, Asked::No)?);
+                found.push(Run::new(self, hashes, wanted, None)?.finish()?);
             }
         }
         Ok(found)
     }
 
     /// The first keys, as long as the accelerator is there and turns out to be of use.
-    fn find_first<K: AsRef<str>>(
-        &self,
-        files: &OpenDataset,
-        keys: &[K],
-    ) -> Result<Vec<Option<usize>>> {
+    fn find_first<K: AsRef<str>>(&self, keys: &[K]) -> Result<Vec<Option<usize>>> {
         let mut found = Vec::with_capacity(keys.len());
         let mut hashed = Vec::new();
         for part in keys.chunks(GROUP) {
-            let Some(lookup) = self.quick_lookup(files)? else { break };
+            let Some(lookup) = self.quick_lookup()? else { break };
             hashed.clear();
             hashed.extend(part.iter().map(|key| lookup::hash(key.as_ref().as_bytes())));
             if lookup.is_mapped() {
-                touch(files, &Slots::File(lookup), &hashed);
+                self.touch(&Slots::File(lookup), &hashed);
             }
             for (key, &hash) in part.iter().zip(&hashed) {
                 let key = key.as_ref();
-                found.push(match self.find_quickly(files, lookup, key, hash) {
-                    Quick::Found(index, _) => Some(index),
-                    Quick::Absent => None,
-                    Quick::Unclear => self.find_after(files, key, Asked::No)?,
+                found.push(match self.find_quickly(lookup, key, hash).0.end() {
+                    Some(found) => found,
+                    None => self.find_in_all(key, None, Fetch::Key)?,
                 });
             }
         }
         Ok(found)
     }
-}
 
-/// Fetches what the look-ups of these keys will read, down to what shows the keys of the samples: each step is a
-/// round trip, which they share.
-fn fetch(files: &OpenDataset, slots: &Slots<'_>, wanted: &[Wanted<'_>]) -> Result<()> {
-    if let Slots::File(lookup) = slots {
-        lookup.fetch_runs(&wanted.iter().map(|wanted| wanted.key).collect::<Vec<_>>())?;
-    }
-    let samples = wanted.iter().filter_map(|&wanted| first(slots, slots.hash(wanted)));
-    files.fetch_heads(&samples.collect::<Vec<_>>())
-}
-
-impl OpenDataset {
     /// The packed bytes of these samples. The processor is asked for the offsets of a group, then for the
     /// beginnings of its samples, before the first of them is waited for.
     pub(super) fn raw_many(&self, indices: &[usize]) -> Result<Vec<Cow<'_, [u8]>>> {
@@ -116,19 +90,20 @@ impl OpenDataset {
         }
         Ok(samples)
     }
-}
 
-/// Reads step by step what the look-ups by these hashes will read, from memory. What is damaged is not noticed here.
-fn touch(files: &OpenDataset, slots: &Slots<'_>, wanted: &[u64]) {
-    let shape = slots.shape();
-    // The compiler leaves out a read whose result is not used.
-    let mut sum = 0;
-    for &hash in wanted {
-        sum ^= slots.at(shape.home_of(hash)).unwrap_or_default();
+    /// Reads step by step what the look-ups by these hashes will read, from memory. What is damaged is not noticed here.
+    fn touch(&self, slots: &Slots<'_>, wanted: &[u64]) {
+        let shape = slots.shape();
+        // The compiler leaves out a read whose result is not used.
+        let mut sum = 0;
+        for &hash in wanted {
+            sum ^= slots.at(shape.home_of(hash)).unwrap_or_default();
+        }
+        let first = |&hash: &u64| shape.probe(hash).next_candidate(|slot| slots.at(slot)).ok()?;
+        let candidates: Vec<usize> =
+            wanted.iter().filter_map(first).map(|index| index as usize).collect();
+        candidates.iter().for_each(|&index| self.prefetch_offsets(index));
+        candidates.iter().for_each(|&index| self.prefetch_sample(index));
+        std::hint::black_box(sum);
     }
-    let candidates: Vec<usize> =
-        wanted.iter().filter_map(|&hash| first(slots, hash)).filter(|&i| i < files.len).collect();
-    candidates.iter().for_each(|&index| files.prefetch_offsets(index));
-    candidates.iter().for_each(|&index| files.prefetch_sample(index));
-    std::hint::black_box(sum);
 }

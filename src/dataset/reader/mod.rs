@@ -3,53 +3,57 @@
 use crate::error::Shown;
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::{Range, RangeBounds};
+use std::ops::{Deref, Range, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
 use crate::error::Result;
-use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::msgpack::{self, Value};
 use crate::reader::{self, Location, Reader};
-use crate::storage::{self, LocalStorage, Source, Storage};
+use crate::storage::{self, Source, Storage};
 
 use super::index::Found;
 use super::labels::read_labels_from;
 use super::names::Named;
 
 mod open;
-mod iter;
-mod many;
+mod keys;
 mod hashes;
-mod table;
-mod absent;
 mod accelerators;
 mod search;
+mod key_files;
+mod absent;
+mod find;
+mod rounds;
+mod many;
+mod one;
+mod files;
 pub(crate) mod shards;
+mod iter;
 mod identity;
 #[cfg(feature = "arrays")]
 mod with_arrays;
 
-use accelerators::ShardFilter;
+use files::{Files, Opened};
 pub use iter::{Iter, Keys, RawIter};
-use open::{OpenDataset, Room};
-use search::Search;
-use shards::{Opened, Shards};
-
-/// Samples at most this many bytes apart are fetched as one: they share pages, or nearly.
-const NEIGHBOUR: u64 = 4096;
+use one::{OneFile, Opening};
+use rounds::Fetch;
+use shards::Shards;
 
 /// How to open a dataset.
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct ReaderOptions {
     storage: Option<Arc<dyn Storage>>,
-    checksums: bool,
-    most_open: Option<usize>,
-    /// For the offsets of all shards.
-    room: Room,
+    how: Opening,
+}
+
+impl From<ReaderOptions> for Opening {
+    fn from(options: ReaderOptions) -> Opening {
+        options.how
+    }
 }
 
 impl ReaderOptions {
@@ -84,7 +88,7 @@ impl ReaderOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn checksums(mut self, yes: bool) -> Self {
-        self.checksums = yes;
+        self.how.checksums = yes;
         self
     }
 
@@ -92,7 +96,7 @@ impl ReaderOptions {
     /// holds a few file descriptors then. Default: 128; behind a URL, where each holds some kilobytes of
     /// memory instead, 16,384.
     pub fn open_shards(mut self, most: usize) -> Self {
-        self.most_open = Some(most);
+        self.how.most_open = Some(most);
         self
     }
 
@@ -108,13 +112,12 @@ impl ReaderOptions {
             Some(storage) => (storage, path.as_ref().to_path_buf()),
             None => storage::of(path)?,
         };
-        let options = ReaderOptions { storage: None, room: Room::default(), ..self };
-        let shards = match Named::find(&*storage, &path)? {
-            Named::Dataset => return options.storage(storage).open_one(&path),
-            Named::Manifest => Shards::of_manifest(storage, &path, options)?,
-            Named::Files(files) => Shards::of_files(storage, &path, options, files)?,
+        let shared = match Named::find(&*storage, &path)? {
+            Named::Dataset => Shared::One(OneFile::open(&self.how, storage, &path)?),
+            Named::Manifest => Shared::Many(Shards::of_manifest(storage, &path, self.how)?),
+            Named::Files(files) => Shared::Many(Shards::of_files(storage, &path, self.how, files)?),
         };
-        Ok(DatasetReader { shared: Arc::new(Shared::Many(shards)) })
+        Ok(DatasetReader { shared: Arc::new(shared) })
     }
 
     /// Datasets behind one another that no manifest lists, next to this path.
@@ -124,21 +127,9 @@ impl ReaderOptions {
         path: &Path,
         entries: &[crate::format::dataset::shards::ShardEntry],
     ) -> Result<DatasetReader> {
-        let storage = self.storage.clone().unwrap_or_else(|| Arc::new(LocalStorage::mapped()));
-        let shards = Shards::of_entries(storage, path, self, entries)?;
+        let storage = self.storage.unwrap_or_else(|| Arc::new(storage::LocalStorage::mapped()));
+        let shards = Shards::of_entries(storage, path, self.how, entries)?;
         Ok(DatasetReader { shared: Arc::new(Shared::Many(shards)) })
-    }
-
-    /// Opens a dataset of one file.
-    fn open_one(self, path: &Path) -> Result<DatasetReader> {
-        let storage = self.storage.unwrap_or_else(|| Arc::new(LocalStorage::mapped()));
-        let mut files = OpenDataset::open_in(&self.room, storage, path)?;
-        if self.checksums {
-            files.checksums()?;
-            files.check_samples();
-        }
-        let one = One { files, search: Search::default() };
-        Ok(DatasetReader { shared: Arc::new(Shared::One(one)) })
     }
 }
 
@@ -175,30 +166,57 @@ pub struct DatasetReader {
     shared: Arc<Shared>,
 }
 
-/// What the clones share.
+/// What the clones share. Told apart only where a call through [`Files`] would cost more than what is asked
+/// for, and where one file and many have nothing in common.
 #[expect(clippy::large_enum_variant, reason = "there is one of it, behind an Arc")]
 enum Shared {
-    One(One),
+    One(OneFile),
     Many(Shards),
 }
 
-/// A dataset of one data file.
-struct One {
-    files: OpenDataset,
-    search: Search,
+impl Deref for Shared {
+    type Target = dyn Files;
+
+    fn deref(&self) -> &(dyn Files + 'static) {
+        match self {
+            Shared::One(one) => one,
+            Shared::Many(shards) => shards,
+        }
+    }
 }
 
-impl One {
-    /// The packed bytes of one field.
-    fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
-        let damaged = |e| self.files.damaged_sample(index, e);
-        match self.files.raw(index)? {
-            Cow::Borrowed(raw) => {
-                Ok(msgpack::field(raw, name).map_err(damaged)?.map(Cow::Borrowed))
-            }
-            Cow::Owned(raw) => {
-                let field = msgpack::field(&raw, name).map_err(damaged)?;
-                Ok(field.map(|field| Cow::Owned(field.to_vec())))
+impl Shared {
+    #[inline(always)]
+    fn one(&self) -> Option<&OneFile> {
+        match self {
+            Shared::One(one) => Some(one),
+            Shared::Many(_) => None,
+        }
+    }
+
+    fn many(&self) -> Option<&Shards> {
+        match self {
+            Shared::One(_) => None,
+            Shared::Many(shards) => Some(shards),
+        }
+    }
+
+    /// The file that a sample is in, and its index there.
+    #[inline(always)]
+    fn at(&self, index: usize) -> Result<(Opened<'_>, usize)> {
+        match self {
+            Shared::One(one) => Ok((Opened::Kept(one), index)),
+            Shared::Many(shards) => shards.at(index),
+        }
+    }
+
+    #[inline(always)]
+    fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
+        match self {
+            Shared::One(one) => one.raw(index),
+            Shared::Many(shards) => {
+                let (file, index) = shards.at(index)?;
+                file.read(|file| file.raw(index))
             }
         }
     }
@@ -226,20 +244,9 @@ impl DatasetReader {
         ReaderOptions::default()
     }
 
-    /// Its files, if it is a dataset of one.
-    fn one(&self) -> Option<&OpenDataset> {
-        match &*self.shared {
-            Shared::One(one) => Some(&one.files),
-            Shared::Many(_) => None,
-        }
-    }
-
     /// The path of the data file.
     pub fn path(&self) -> &Path {
-        match &*self.shared {
-            Shared::One(one) => &one.files.path,
-            Shared::Many(shards) => shards.path(),
-        }
+        self.shared.path()
     }
 
     /// The names of the numeric labels, if their file is there.
@@ -248,21 +255,16 @@ impl DatasetReader {
     ///
     /// [`Damaged`](crate::ErrorKind::Damaged) if they are not UTF-8.
     pub fn labels(&self) -> Result<Option<Vec<String>>> {
-        match &*self.shared {
-            Shared::One(one) => read_labels_from(&*one.files.storage, self.path()),
-            Shared::Many(shards) => match shards.count() {
-                0 => Ok(None),
-                _ => shards.open(0)?.labels(),
-            },
+        if self.shared.count() == 0 {
+            return Ok(None);
         }
+        let first = self.shared.file(0)?;
+        read_labels_from(&*first.storage, &first.path)
     }
 
     /// Samples.
     pub fn len(&self) -> usize {
-        match &*self.shared {
-            Shared::One(one) => one.files.len,
-            Shared::Many(shards) => shards.len(),
-        }
+        self.shared.len()
     }
 
     /// Whether there is no `.offsets` and no legacy `.index`, so that opening took a pass over all of the data, and
@@ -278,10 +280,7 @@ impl DatasetReader {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_walked(&self) -> bool {
-        match &*self.shared {
-            Shared::One(one) => one.files.is_walked,
-            Shared::Many(shards) => shards.is_walked(),
-        }
+        self.shared.is_walked()
     }
 
     /// Whether there are no samples.
@@ -291,41 +290,27 @@ impl DatasetReader {
 
     /// Bytes of all samples.
     pub fn data_len(&self) -> u64 {
-        match &*self.shared {
-            Shared::One(one) => one.files.data_len,
-            Shared::Many(shards) => shards.data_len(),
-        }
+        self.shared.data_len()
     }
 
     /// The whole data file, if there is one and it is mapped: [`get_raw`](Self::get_raw) borrows from it.
     #[inline]
     pub fn mapped(&self) -> Option<&[u8]> {
-        match &*self.shared {
-            Shared::One(one) => one.files.data.mapped(),
-            Shared::Many(_) => None,
-        }
+        self.data()?.mapped()
     }
 
     /// Where a sample lies in the data file.
     #[inline]
     pub fn byte_range(&self, index: usize) -> Result<Range<u64>> {
-        match &*self.shared {
-            Shared::One(one) => one.files.byte_range(index),
-            Shared::Many(shards) => {
-                let (reader, index) = shards.at(index)?;
-                reader.byte_range(index)
-            }
-        }
+        let (file, index) = self.shared.at(index)?;
+        file.byte_range(index)
     }
 
     /// Fetches what [`byte_range`](Self::byte_range) needs for these samples, where they are remote: in one
     /// round, in place of one for each.
     #[cfg(feature = "convert")]
     pub(crate) fn fetch_offsets(&self, indices: &[usize]) -> Result<()> {
-        match &*self.shared {
-            Shared::One(one) => one.files.fetch_offsets(indices),
-            Shared::Many(shards) => shards.fetch_offsets(indices),
-        }
+        self.shared.fetch_offsets(indices)
     }
 
     /// The packed bytes of a sample, borrowed from the map where there is one.
@@ -335,10 +320,7 @@ impl DatasetReader {
     /// checks all.
     #[inline(always)]
     pub fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
-        match &*self.shared {
-            Shared::One(one) => one.files.raw(index),
-            Shared::Many(shards) => shards.get_raw(index),
-        }
+        self.shared.get_raw(index)
     }
 
     /// The packed bytes of many samples, in the order of their indices, each as [`get_raw`](Self::get_raw)
@@ -364,27 +346,20 @@ impl DatasetReader {
     ///
     /// The first of those that [`get_raw`](Self::get_raw) has for one of the samples.
     pub fn get_raw_many(&self, indices: &[usize]) -> Result<Vec<Cow<'_, [u8]>>> {
-        match &*self.shared {
-            Shared::One(one) if self.is_mapped() => one.files.raw_many(indices),
-            _ => {
-                if Reader::is_remote(self) {
-                    Reader::prefetch(self, indices);
-                }
-                indices.iter().map(|&index| self.get_raw(index)).collect()
-            }
+        if let Some(one) = self.shared.one().filter(|one| one.is_mapped()) {
+            return one.raw_many(indices);
         }
+        if self.shared.is_remote() {
+            self.shared.prefetch(indices);
+        }
+        indices.iter().map(|&index| self.get_raw(index)).collect()
     }
 
     /// A sample as a dynamic value. Arrays, complex numbers and NumPy scalars are the maps that
     /// msgpack-numpy makes of them.
     pub fn get(&self, index: usize) -> Result<Value> {
-        match &*self.shared {
-            Shared::One(one) => one.files.value(index),
-            Shared::Many(shards) => {
-                let (reader, index) = shards.at(index)?;
-                reader.get(index)
-            }
-        }
+        let (file, index) = self.shared.at(index)?;
+        file.value(index)
     }
 
     /// A sample as a type of yours, which may borrow `&str` and `&[u8]` (with `serde_bytes`) from
@@ -406,14 +381,11 @@ impl DatasetReader {
 
     /// The packed bytes of one field.
     pub fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
-        match &*self.shared {
-            Shared::One(one) => one.field_raw(index, name),
-            Shared::Many(shards) => match shards.at(index)? {
-                (Opened::Kept(reader), index) => reader.field_raw(index, name),
-                (Opened::Lent(reader), index) => {
-                    Ok(reader.field_raw(index, name)?.map(|raw| Cow::Owned(raw.into_owned())))
-                }
-            },
+        match self.shared.at(index)? {
+            (Opened::Kept(file), index) => file.field_raw(index, name),
+            (Opened::Lent(file), index) => {
+                Ok(file.field_raw(index, name)?.map(|raw| Cow::Owned(raw.into_owned())))
+            }
         }
     }
 
@@ -425,34 +397,19 @@ impl DatasetReader {
     /// [`Damaged`](crate::ErrorKind::Damaged), naming the sample, its key and its bytes, if it
     /// differs; the errors of [`ReaderOptions::open`] if there is nothing to compare with.
     pub fn check(&self, index: usize) -> Result<()> {
-        match &*self.shared {
-            Shared::One(One { files, .. }) => {
-                files.checksums()?;
-                let range = files.byte_range(index)?;
-                let raw = files.data.read(range)?;
-                files.compare(index, &raw)
-            }
-            Shared::Many(shards) => {
-                let (reader, index) = shards.at(index)?;
-                reader.check(index)
-            }
-        }
+        let (file, index) = self.shared.at(index)?;
+        file.check(index)
     }
 
     /// The key of a sample.
     pub fn key(&self, index: usize) -> Result<Cow<'_, str>> {
-        match &*self.shared {
-            Shared::One(one) => one.files.key(index),
-            Shared::Many(shards) => shards.key(index),
-        }
+        let (file, index) = self.shared.at(index)?;
+        file.read(|file| file.key(index))
     }
 
     /// The keys of all samples, in order.
     pub fn keys(&self) -> Keys<'_> {
-        match &*self.shared {
-            Shared::One(one) => Keys::new(&one.files),
-            Shared::Many(shards) => Keys::of_shards(shards),
-        }
+        Keys::new(&self.shared)
     }
 
     /// The index of the sample with this key, if there is one.
@@ -462,8 +419,8 @@ impl DatasetReader {
     /// unless there is a `.lookup` file. A match is confirmed against the sample's own key.
     pub fn find(&self, key: &str) -> Result<Option<usize>> {
         match &*self.shared {
-            Shared::One(one) => one.search.find(&one.files, key),
-            Shared::Many(shards) => shards.find(key),
+            Shared::One(one) => one.find(key, Fetch::Key),
+            Shared::Many(shards) => Ok(shards.find_many(&[key])?.pop().flatten()),
         }
     }
 
@@ -486,7 +443,7 @@ impl DatasetReader {
     /// ```
     pub fn find_many<K: AsRef<str>>(&self, keys: &[K]) -> Result<Vec<Option<usize>>> {
         match &*self.shared {
-            Shared::One(one) => one.search.find_many(&one.files, keys),
+            Shared::One(one) => one.find_many(keys),
             Shared::Many(shards) => {
                 shards.find_many(&keys.iter().map(AsRef::as_ref).collect::<Vec<&str>>())
             }
@@ -497,9 +454,9 @@ impl DatasetReader {
     /// is fetched in the round trip that compares its key, where [`find`](Self::find) fetches only what
     /// shows the key of a sample of more than 16 KiB.
     pub fn find_and_fetch(&self, key: &str) -> Result<Option<usize>> {
-        match &*self.shared {
-            Shared::One(one) => one.search.find_and_fetch(&one.files, key),
-            Shared::Many(shards) => shards.find(key),
+        match self.shared.one() {
+            Some(one) => one.find(key, Fetch::Sample),
+            None => self.find(key),
         }
     }
 
@@ -525,9 +482,9 @@ impl DatasetReader {
     /// ```
     #[inline]
     pub fn get_raw_by_key(&self, key: &str) -> Result<Option<Cow<'_, [u8]>>> {
-        match &*self.shared {
-            Shared::One(one) => one.search.raw_by_key(&one.files, key),
-            Shared::Many(shards) => shards.find(key)?.map(|index| self.get_raw(index)).transpose(),
+        match self.shared.one() {
+            Some(one) => one.raw_by_key(key),
+            None => self.find(key)?.map(|index| self.get_raw(index)).transpose(),
         }
     }
 
@@ -538,9 +495,9 @@ impl DatasetReader {
     /// [`prepare_keys`](Self::prepare_keys)); until then, and where there is no digest, other files are asked
     /// as well.
     pub fn contains_key(&self, key: &str) -> Result<bool> {
-        match &*self.shared {
-            Shared::One(one) => one.search.contains(&one.files, key),
-            Shared::Many(shards) => Ok(shards.find(key)?.is_some()),
+        match self.shared.one() {
+            Some(one) => one.contains(key),
+            None => Ok(self.find(key)?.is_some()),
         }
     }
 
@@ -548,12 +505,7 @@ impl DatasetReader {
     /// builds the table (seven bytes a key in memory, on all cores) or opens `.lookup`, and
     /// compares the filter and, unless it is at a URL, `.lookup` with their digests, for which they are read whole.
     pub fn prepare_keys(&self) -> Result<()> {
-        match &*self.shared {
-            Shared::One(one) => one.search.prepare(&one.files),
-            Shared::Many(shards) => {
-                (0..shards.count()).try_for_each(|at| shards.open(at)?.prepare_keys())
-            }
-        }
+        (0..self.shared.count()).try_for_each(|number| self.shared.file(number)?.prepare())
     }
 
     /// The packed bytes of the samples of a range, in order.
@@ -562,19 +514,13 @@ impl DatasetReader {
     ///
     /// If the range is not within the dataset, as slicing does.
     pub fn iter_raw(&self, range: impl RangeBounds<usize>) -> RawIter<'_> {
-        match &*self.shared {
-            Shared::One(one) => RawIter::new(&one.files, self.resolve(range)),
-            Shared::Many(shards) => RawIter::of_shards(shards, self.resolve(range)),
-        }
+        RawIter::new(&self.shared, self.resolve(range))
     }
 
     /// The samples of a range as dynamic values, in order. Panics as
     /// [`iter_raw`](Self::iter_raw).
     pub fn iter(&self, range: impl RangeBounds<usize>) -> Iter<'_> {
-        match &*self.shared {
-            Shared::One(one) => Iter::new(&one.files, self.resolve(range)),
-            Shared::Many(shards) => Iter::of_shards(shards, self.resolve(range)),
-        }
+        Iter { files: &self.shared, range: self.resolve(range) }
     }
 
     /// The samples of a range as a type of yours, in order. Panics as
@@ -590,15 +536,12 @@ impl DatasetReader {
 
     /// The shards of a dataset of many files.
     pub(crate) fn as_shards(&self) -> Option<&Shards> {
-        match &*self.shared {
-            Shared::One(_) => None,
-            Shared::Many(shards) => Some(shards),
-        }
+        self.shared.many()
     }
 
     /// How many data files it has: one, unless it was opened by a manifest or a pattern.
     pub fn shards(&self) -> usize {
-        self.as_shards().map_or(1, Shards::count)
+        self.shared.count()
     }
 
     /// Its data files, in order.
@@ -618,23 +561,12 @@ impl DatasetReader {
     /// Where its files are.
     #[cfg(feature = "stat")]
     pub(crate) fn storage(&self) -> &dyn Storage {
-        match &*self.shared {
-            Shared::One(one) => &*one.files.storage,
-            Shared::Many(shards) => shards.storage(),
-        }
+        &**self.shared.storage()
     }
 
     /// The data file, if there is only one.
     pub(crate) fn data(&self) -> Option<&Source> {
-        match &*self.shared {
-            Shared::One(one) => Some(&one.files.data),
-            Shared::Many(_) => None,
-        }
-    }
-
-    /// Whether samples are borrowed from a map.
-    fn is_mapped(&self) -> bool {
-        self.data().is_some_and(|data| data.mapped().is_some())
+        self.shared.one().map(|one| &one.data)
     }
 
     /// The data file that a sample is in.
@@ -655,60 +587,25 @@ impl DatasetReader {
 
     /// Whether there is a `.lookup`, of the hashes that there are; of a dataset of one file.
     pub(crate) fn has_lookup(&self) -> Result<bool> {
-        match &*self.shared {
-            Shared::One(one) => one.search.has_lookup(&one.files),
-            Shared::Many(_) => Ok(false),
-        }
-    }
-
-    /// The hash of each key with this salt, in order of the samples; of a dataset of one file.
-    fn each_hash(&self, salt: &Salt, mut with: impl FnMut(usize, u64)) -> Result<()> {
-        if let Shared::One(One { files, search }) = &*self.shared {
-            if search.each_hash(files, salt, &mut with)? {
-                return Ok(());
-            }
-        }
-        for (index, key) in self.keys().enumerate() {
-            with(index, key_hashes::hash(salt, key?.as_bytes()));
-        }
-        Ok(())
+        self.shared.one().map_or(Ok(false), OneFile::has_lookup)
     }
 
     /// Compares a sample that was read by way of [`data`](Self::data) with its checksum, if this
     /// reader does so.
     pub(crate) fn check_read(&self, index: usize, raw: &[u8]) -> Result<()> {
-        match &*self.shared {
-            Shared::One(one) => {
-                if one.files.checks_samples() {
-                    one.files.compare(index, raw)
-                } else {
-                    Ok(())
-                }
-            }
-            Shared::Many(shards) => {
-                let (reader, index) = shards.at(index)?;
-                reader.check_read(index, raw)
-            }
-        }
+        let (file, index) = self.shared.at(index)?;
+        if file.checks_samples() { file.compare(index, raw) } else { Ok(()) }
     }
 
     /// What there is of a `.crc`.
     pub(crate) fn find_checksums(&self) -> Result<Found> {
-        match &*self.shared {
-            Shared::One(one) => one.files.find_checksums(),
-            Shared::Many(shards) => {
-                // Only a dataset of one file is appended to.
-                shards.open(0)?.find_checksums()
-            }
-        }
+        // Only a dataset of one file is appended to.
+        self.shared.file(0)?.find_checksums()
     }
 
     /// An error if the dataset was replaced since it was opened.
     pub(crate) fn check_current(&self) -> Result<()> {
-        match &*self.shared {
-            Shared::One(one) => one.files.check_current(),
-            Shared::Many(shards) => shards.check_current(),
-        }
+        self.shared.check_current()
     }
 
     fn resolve(&self, range: impl RangeBounds<usize>) -> Range<usize> {
@@ -774,21 +671,17 @@ impl Reader for DatasetReader {
     }
 
     fn locate(&self, index: usize) -> Location {
-        if let Some(shards) = self.as_shards() {
-            return match shards.at(index) {
-                Ok((reader, index)) => Reader::locate(&*reader, index),
-                Err(_) => Location { index: index as u64, ..Location::default() },
-            };
+        match self.shared.at(index) {
+            Ok((file, index)) => {
+                let (path, range) = (Some(file.path.clone()), file.byte_range(index).ok());
+                Location { path, index: index as u64, range }
+            }
+            Err(_) => Location { index: index as u64, ..Location::default() },
         }
-        let path = Some(self.path().to_path_buf());
-        Location { path, index: index as u64, range: self.byte_range(index).ok() }
     }
 
     fn is_remote(&self) -> bool {
-        match &*self.shared {
-            Shared::One(one) => one.files.data.is_remote(),
-            Shared::Many(shards) => shards.is_remote(),
-        }
+        self.shared.is_remote()
     }
 
     fn sample_bytes(&self) -> Option<u64> {
@@ -798,31 +691,7 @@ impl Reader for DatasetReader {
     /// Advises the kernel, where the data is mapped; neighbours in one call. Of a remote dataset all
     /// samples are fetched, in one round or two.
     fn prefetch(&self, indices: &[usize]) {
-        let files = match &*self.shared {
-            Shared::One(one) => &one.files,
-            Shared::Many(shards) => return shards.prefetch(indices),
-        };
-        if files.data.is_remote() {
-            // The files keep what failed, for the reads to come.
-            let _ = files.fetch_in_order(indices);
-            return;
-        }
-        if files.data.mapped().is_none() {
-            return;
-        }
-        let mut ranges: Vec<Range<u64>> =
-            indices.iter().filter_map(|&index| self.byte_range(index).ok()).collect();
-        ranges.sort_unstable_by_key(|range| range.start);
-        let mut ranges = ranges.into_iter();
-        let Some(mut run) = ranges.next() else { return };
-        for range in ranges {
-            if range.start <= run.end.saturating_add(NEIGHBOUR) {
-                run.end = run.end.max(range.end);
-            } else {
-                files.data.will_need(std::mem::replace(&mut run, range));
-            }
-        }
-        files.data.will_need(run);
+        self.shared.prefetch(indices);
     }
 }
 

@@ -20,8 +20,8 @@ use super::super::staging;
 use super::super::walk::{NoMessage, messages};
 
 /// The files of one dataset, open.
-pub(super) struct OpenDataset {
-    pub(super) path: PathBuf,
+pub(crate) struct OpenDataset {
+    pub(crate) path: PathBuf,
     pub(super) storage: Arc<dyn Storage>,
     pub(super) data: Source,
     pub(super) data_len: u64,
@@ -271,8 +271,9 @@ impl OpenDataset {
     /// The same, but of large samples only as much as shows the keys of most.
     pub(super) fn fetch_heads(&self, indices: &[usize]) -> Result<()> {
         self.fetch_offsets(indices)?;
-        let ranges = indices.iter().map(|&index| self.head(index));
-        self.data.fetch(&ranges.collect::<Result<Vec<_>>>()?)
+        // Offsets that make no sense are reported when the sample is read.
+        let ranges = indices.iter().filter_map(|&index| self.head(index).ok());
+        self.data.fetch(&ranges.collect::<Vec<_>>())
     }
 
     /// Fetches the offsets of these samples, or all.
@@ -455,19 +456,11 @@ impl OpenDataset {
     }
 
     pub(super) fn checksums(&self) -> Result<&Checksums> {
-        match self.checksums.get() {
-            Some(checksums) => Ok(checksums),
-            None => {
-                let checksums = self.open_checksums()?;
-                Ok(self.checksums.get_or_init(|| checksums))
-            }
-        }
-    }
-
-    fn open_checksums(&self) -> Result<Checksums> {
-        let found = self.find_checksums();
-        self.check_current()?;
-        found?.demand(&self.path)
+        get_or_open(&self.checksums, || {
+            let found = self.find_checksums();
+            self.check_current()?;
+            found?.demand(&self.path)
+        })
     }
 
     /// What there is of a `.crc`.
@@ -527,23 +520,13 @@ impl OpenDataset {
 
     /// The bytes of `.keys`, if there is such a file.
     pub(super) fn key_list(&self) -> Result<Option<Cow<'_, [u8]>>> {
-        let file = match self.keys.get() {
-            Some(file) => file,
-            None => {
-                let file = self.side_file(SideFile::Keys)?;
-                // Another thread may have been faster: its file is as good.
-                self.keys.get_or_init(|| file)
-            }
-        };
+        let file = get_or_open(&self.keys, || self.side_file(SideFile::Keys))?;
         let Some(file) = file else { return Ok(None) };
         if !file.is_remote() || file.len() > WHOLE_KEYS {
             return file.read(0..file.len()).map(Some);
         }
-        if self.whole_keys.get().is_none() {
-            let bytes = file.read(0..file.len())?.into_owned();
-            self.whole_keys.get_or_init(|| bytes);
-        }
-        Ok(self.whole_keys.get().map(|bytes| Cow::Borrowed(bytes.as_slice())))
+        let whole = || Ok(file.read(0..file.len())?.into_owned());
+        Ok(Some(Cow::Borrowed(get_or_open(&self.whole_keys, whole)?)))
     }
 
     /// The keys of `.keys`, if their number is that of the samples.
@@ -587,7 +570,8 @@ impl OpenDataset {
     /// What is fetched first of a remote sample to see its key.
     pub(super) fn head(&self, index: usize) -> Result<Range<u64>> {
         let range = self.byte_range(index)?;
-        let is_small = range.end - range.start <= WHOLE_SAMPLE;
+        // A checksum is of the whole sample.
+        let is_small = self.check || range.end - range.start <= WHOLE_SAMPLE;
         Ok(if is_small { range } else { range.start..range.start + KEY_PART })
     }
 
@@ -642,6 +626,17 @@ impl OpenDataset {
         match self.byte_range(index) {
             Ok(range) => error.with_range(range),
             Err(_) => error,
+        }
+    }
+}
+
+/// What was opened, or is now. Nothing waits: another thread may have been faster, and what it opened is as good.
+pub(super) fn get_or_open<T>(cell: &OnceLock<T>, open: impl FnOnce() -> Result<T>) -> Result<&T> {
+    match cell.get() {
+        Some(opened) => Ok(opened),
+        None => {
+            let opened = open()?;
+            Ok(cell.get_or_init(|| opened))
         }
     }
 }

@@ -173,7 +173,7 @@ fn check_keys(
                     "expected a key from {first:?} to {last:?}, as {} says",
                     Shown::of(&path)
                 );
-                let problem = VerifyProblem::new(reader.path(), message);
+                let problem = VerifyProblem::new(&reader.path, message);
                 return Ok(Some(problem.index(index).key(key.as_bytes())));
             }
         }

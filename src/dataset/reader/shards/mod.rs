@@ -1,16 +1,14 @@
 //! A dataset of many files: its manifest, and all shards as one.
 //!
-//! [`Shards`] is what a [`DatasetReader`] has inside where a name stands for many files. Shards are
-//! opened when they are first needed, and then compared with the manifest. Those that are mapped
+//! [`Shards`] is what a `DatasetReader` has inside where a name stands for many files. Each shard is a
+//! [`OneFile`], opened when it is first needed, and then compared with the manifest. Those that are mapped
 //! stay open, as they hold no file descriptor; of others a limited number stays open at a time.
 //!
 //! Absent on purpose: what is in a manifest, which is a format, and writing shards, which is a
 //! conversion.
 
 use crate::error::Shown;
-use std::borrow::Cow;
 use std::fmt;
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
@@ -23,7 +21,9 @@ use crate::storage::{Confined, FileId, Source, Storage, ahead, fetch_together, i
 
 use super::super::index::recorded_md5;
 use super::super::names::{ReadManifest, shard_path, shards_of};
-use super::{DatasetReader, ReaderOptions, ShardFilter};
+use super::accelerators::Filter;
+use super::files::{Files, Opened};
+use super::one::{OneFile, Opening};
 
 mod unique;
 
@@ -49,7 +49,7 @@ pub(crate) struct Shards {
     manifest: Option<Source>,
     /// Where its shards may be.
     folder: Option<Confined>,
-    options: ReaderOptions,
+    how: Opening,
     storage: Arc<dyn Storage>,
     shards: Vec<Shard>,
     /// The index of the first sample of each shard, and the number of all.
@@ -68,28 +68,11 @@ struct Shard {
     path: PathBuf,
     entry: ShardEntry,
     /// A shard that is mapped: stays open.
-    kept: OnceLock<DatasetReader>,
+    kept: OnceLock<OneFile>,
     /// One that is not, as long as there is room.
-    lent: Mutex<Option<DatasetReader>>,
+    lent: Mutex<Option<Arc<OneFile>>>,
     used: AtomicU64,
-    filter: OnceLock<Option<ShardFilter>>,
-}
-
-/// An open shard.
-pub(crate) enum Opened<'a> {
-    Kept(&'a DatasetReader),
-    Lent(DatasetReader),
-}
-
-impl Deref for Opened<'_> {
-    type Target = DatasetReader;
-
-    fn deref(&self) -> &DatasetReader {
-        match self {
-            Opened::Kept(reader) => reader,
-            Opened::Lent(reader) => reader,
-        }
-    }
+    filter: OnceLock<Option<Filter>>,
 }
 
 impl Shard {
@@ -106,7 +89,7 @@ impl Shard {
 
     /// What is in the slot. Another thread holds the lock for a few instructions; in a process that
     /// was forked meanwhile it stays locked for ever, and then there is no slot.
-    fn slot<T>(&self, with: impl FnOnce(&mut Option<DatasetReader>) -> T) -> Option<T> {
+    fn slot<T>(&self, with: impl FnOnce(&mut Option<Arc<OneFile>>) -> T) -> Option<T> {
         for _ in 0..SPINS {
             match self.lent.try_lock() {
                 Ok(mut slot) => return Some(with(&mut slot)),
@@ -128,7 +111,7 @@ impl Shards {
     pub(crate) fn of_manifest(
         storage: Arc<dyn Storage>,
         path: &Path,
-        options: ReaderOptions,
+        how: impl Into<Opening>,
     ) -> Result<Shards> {
         let read = ReadManifest::open(&*storage, path)?;
         let shard = |entry: &ShardEntry| Shard::new(shard_path(path, &entry.name), entry.clone());
@@ -139,7 +122,7 @@ impl Shards {
             id,
             manifest,
             folder,
-            ..Shards::of(storage, path, options, shards, is_remote)?
+            ..Shards::of(storage, path, how.into(), shards, is_remote)?
         };
         shards.prove_counts()?;
         Ok(shards)
@@ -186,12 +169,12 @@ impl Shards {
     pub(crate) fn of_entries(
         storage: Arc<dyn Storage>,
         path: &Path,
-        options: ReaderOptions,
+        how: impl Into<Opening>,
         entries: &[ShardEntry],
     ) -> Result<Shards> {
         let shard = |entry: &ShardEntry| Shard::new(shard_path(path, &entry.name), entry.clone());
         let (shards, is_remote) = (entries.iter().map(shard).collect(), storage.is_object_store());
-        Shards::of(storage, path, options, shards, is_remote)
+        Shards::of(storage, path, how.into(), shards, is_remote)
     }
 
     /// Opens every shard, to compare it with its entry.
@@ -206,37 +189,38 @@ impl Shards {
     pub(crate) fn of_files(
         storage: Arc<dyn Storage>,
         path: &Path,
-        options: ReaderOptions,
+        how: impl Into<Opening>,
         files: Vec<PathBuf>,
     ) -> Result<Shards> {
-        let open = |path: &PathBuf| options.clone().storage(storage.clone()).open_one(path);
+        let how = how.into();
+        let open = |path: &PathBuf| OneFile::open(&how, storage.clone(), path);
         // Behind a URL each would wait for an answer before the next is asked.
         let opened = in_parallel(&files, storage.connections(), open);
-        let readers = opened.into_iter().collect::<Result<Vec<_>>>()?;
-        let is_remote = readers.iter().any(crate::reader::Reader::is_remote);
-        let is_walked = readers.iter().any(DatasetReader::is_walked);
-        let most = most_open(&options, is_remote);
-        let shards = files.into_iter().zip(readers).enumerate().map(|(at, (path, reader))| {
-            let (samples, bytes) = (reader.len() as u64, reader.data_len());
+        let opened = opened.into_iter().collect::<Result<Vec<_>>>()?;
+        let is_remote = opened.iter().any(Files::is_remote);
+        let is_walked = opened.iter().any(|file| file.is_walked);
+        let most = most_open(&how, is_remote);
+        let shards = files.into_iter().zip(opened).enumerate().map(|(at, (path, file))| {
+            let (samples, bytes) = (file.len as u64, file.data_len);
             let name = path.to_string_lossy().into_owned();
             let shard = Shard::new(path, ShardEntry::new(name, samples, bytes));
-            if reader.is_mapped() {
-                let _ = shard.kept.set(reader);
+            if file.is_mapped() {
+                let _ = shard.kept.set(file);
             } else if at < most {
-                let _ = shard.slot(|slot| *slot = Some(reader));
+                let _ = shard.slot(|slot| *slot = Some(Arc::new(file)));
             }
             shard
         });
         let shards: Vec<Shard> = shards.collect();
         let lent = shards.iter().filter(|shard| shard.kept.get().is_none()).count().min(most);
-        let shards = Shards::of(storage, path, options, shards, is_remote)?;
+        let shards = Shards::of(storage, path, how, shards, is_remote)?;
         Ok(Shards { lent: AtomicUsize::new(lent), is_walked, ..shards })
     }
 
     fn of(
         storage: Arc<dyn Storage>,
         path: &Path,
-        options: ReaderOptions,
+        how: Opening,
         shards: Vec<Shard>,
         is_remote: bool,
     ) -> Result<Shards> {
@@ -250,7 +234,7 @@ impl Shards {
             data_len = data_len.saturating_add(shard.entry.bytes);
             starts.push(end);
         }
-        let (path, most) = (path.to_path_buf(), most_open(&options, is_remote));
+        let (path, most) = (path.to_path_buf(), most_open(&how, is_remote));
         let (clock, lent) = (AtomicU64::new(0), AtomicUsize::new(0));
         let (id, manifest, folder) = (None, None, None);
         Ok(Shards {
@@ -258,7 +242,7 @@ impl Shards {
             id,
             manifest,
             folder,
-            options,
+            how,
             storage,
             shards,
             starts,
@@ -269,35 +253,6 @@ impl Shards {
             lent,
             most,
         })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn storage(&self) -> &dyn Storage {
-        &*self.storage
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.starts[self.shards.len()]
-    }
-
-    pub(crate) fn data_len(&self) -> u64 {
-        self.data_len
-    }
-
-    pub(crate) fn is_remote(&self) -> bool {
-        self.is_remote
-    }
-
-    pub(crate) fn is_walked(&self) -> bool {
-        self.is_walked
-    }
-
-    /// How many shards there are.
-    pub(crate) fn count(&self) -> usize {
-        self.shards.len()
     }
 
     /// The data files, and their entries.
@@ -343,7 +298,7 @@ impl Shards {
 
     /// A sample's shard, open, and the index there.
     #[inline]
-    pub(crate) fn at(&self, index: usize) -> Result<(Opened<'_>, usize)> {
+    pub(super) fn at(&self, index: usize) -> Result<(Opened<'_>, usize)> {
         let (shard, index) = self.shard_of(index)?;
         Ok((self.open(shard)?, index))
     }
@@ -351,7 +306,7 @@ impl Shards {
     #[inline]
     pub(crate) fn open(&self, number: usize) -> Result<Opened<'_>> {
         match self.shards[number].kept.get() {
-            Some(reader) => Ok(Opened::Kept(reader)),
+            Some(file) => Ok(Opened::Kept(file)),
             None => self.open_or_borrow(number),
         }
     }
@@ -359,23 +314,24 @@ impl Shards {
     fn open_or_borrow(&self, number: usize) -> Result<Opened<'_>> {
         let shard = &self.shards[number];
         shard.used.store(self.clock.fetch_add(1, Relaxed) + 1, Relaxed);
-        if let Some(Some(reader)) = shard.slot(|slot| slot.clone()) {
-            return Ok(Opened::Lent(reader));
+        if let Some(Some(file)) = shard.slot(|slot| slot.clone()) {
+            return Ok(Opened::Lent(file));
         }
-        let reader = self.open_shard(shard)?;
-        if reader.is_mapped() {
-            // Another thread may have been faster: its reader is as good.
-            return Ok(Opened::Kept(shard.kept.get_or_init(|| reader)));
+        let file = self.open_shard(shard)?;
+        if file.is_mapped() {
+            // Another thread may have been faster: what it opened is as good.
+            return Ok(Opened::Kept(shard.kept.get_or_init(|| file)));
         }
+        let file = Arc::new(file);
         // Counted before it can be closed, so that the count is never less than what is open.
         self.lent.fetch_add(1, Relaxed);
-        match shard.slot(|slot| slot.replace(reader.clone()).is_none()) {
+        match shard.slot(|slot| slot.replace(file.clone()).is_none()) {
             Some(true) => self.close_surplus(number),
             _ => {
                 self.lent.fetch_sub(1, Relaxed);
             }
         }
-        Ok(Opened::Lent(reader))
+        Ok(Opened::Lent(file))
     }
 
     /// Closes the shards that were not used for longest, but not this one, until few enough are open.
@@ -393,27 +349,27 @@ impl Shards {
     }
 
     /// Opens a shard, which must be the one that the manifest is about.
-    fn open_shard(&self, shard: &Shard) -> Result<DatasetReader> {
+    fn open_shard(&self, shard: &Shard) -> Result<OneFile> {
         if let Some(folder) = &self.folder {
             folder.resolve(&*self.storage, &shard.path)?;
         }
-        let open = || self.options.clone().storage(self.storage.clone()).open_one(&shard.path);
+        let open = || OneFile::open(&self.how, self.storage.clone(), &shard.path);
         let digest = || match shard.entry.md5 {
             Some(_) => recorded_md5(&self.storage, &shard.path),
             None => Ok(None),
         };
-        let (reader, recorded) = match self.is_remote {
+        let (file, recorded) = match self.is_remote {
             false => (open()?, digest()?),
             true => thread::scope(|scope| {
                 let context = ahead::context();
                 let digest = scope.spawn(move || context.run(digest));
-                let reader = open();
+                let file = open();
                 let digest = digest.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
-                Ok::<_, Error>((reader?, digest?))
+                Ok::<_, Error>((file?, digest?))
             })?,
         };
         let ShardEntry { samples, bytes, md5, .. } = &shard.entry;
-        let found = (reader.len() as u64, reader.data_len());
+        let found = (file.len as u64, file.data_len);
         if found != (*samples, *bytes) {
             let message = format!(
                 "expected {samples} samples and {bytes} bytes, as {} says, found {} and {}: the shard \
@@ -433,68 +389,26 @@ impl Shards {
                 return Err(Error::new(ErrorKind::Replaced, message).at(&shard.path));
             }
         }
-        Ok(reader)
-    }
-
-    pub(crate) fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
-        match self.at(index)? {
-            (Opened::Kept(reader), index) => reader.get_raw(index),
-            (Opened::Lent(reader), index) => Ok(Cow::Owned(reader.get_raw(index)?.into_owned())),
-        }
-    }
-
-    pub(crate) fn key(&self, index: usize) -> Result<Cow<'_, str>> {
-        match self.at(index)? {
-            (Opened::Kept(reader), index) => reader.key(index),
-            (Opened::Lent(reader), index) => Ok(Cow::Owned(reader.key(index)?.into_owned())),
-        }
-    }
-
-    /// An error if the manifest was replaced since it was opened.
-    pub(crate) fn check_current(&self) -> Result<()> {
-        let Some(id) = self.id else { return Ok(()) };
-        match self.storage.stat(&self.path)? {
-            Some(now) if now.id == id => Ok(()),
-            _ => {
-                let message = "the dataset was replaced while it was open: open it again";
-                Err(Error::new(ErrorKind::Replaced, message).at(&self.path))
-            }
-        }
-    }
-
-    pub(crate) fn find(&self, key: &str) -> Result<Option<usize>> {
-        Ok(self.find_many(&[key])?.pop().flatten())
+        Ok(file)
     }
 
     /// Asks the filter of every shard whose range of keys the key is in, and opens those that say perhaps. A
     /// key that none of these has is absent only if two witnesses agree for each of the others.
-    pub(crate) fn find_many(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
+    pub(super) fn find_many(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
         let mut found: Vec<Option<usize>> = vec![None; keys.len()];
-        let asked = |number: &usize| {
-            let shard = &self.shards[*number];
-            let ask = |key: &&str| match is_outside(shard, key) {
+        let numbers: Vec<usize> = (0..self.shards.len()).collect();
+        for some in numbers.chunks(ASKING) {
+            let ask = |shard: &Shard, key: &str| match is_outside(shard, key) {
                 true => Ok(Answer::Absent),
                 false => self.ask(shard, key),
             };
-            keys.iter().map(ask).collect::<Result<Vec<Answer>>>()
-        };
-        let numbers: Vec<usize> = (0..self.shards.len()).collect();
-        for some in numbers.chunks(ASKING) {
-            let answers: Vec<_> = match self.is_remote {
-                true => in_parallel(some, self.storage.connections(), asked),
-                false => some.iter().map(asked).collect(),
-            };
-            for (&number, answers) in some.iter().zip(answers) {
-                let mut perhaps = Vec::new();
-                for (at, answer) in answers?.into_iter().enumerate() {
-                    match answer {
-                        // An earlier shard has it, and no other does.
-                        _ if found[at].is_some() => {}
-                        Answer::Perhaps => perhaps.push(at),
-                        // For the keys that are in no shard, this is asked once more.
-                        Answer::Denied | Answer::Absent => {}
-                    }
-                }
+            for (&number, answers) in some.iter().zip(self.ask_all(some, keys, ask)) {
+                // For the keys that are in no shard, those that say no are asked once more. Of a key that an earlier
+                // shard has no other is asked.
+                let perhaps = answers?.into_iter().enumerate();
+                let perhaps = perhaps
+                    .filter(|&(at, answer)| answer == Answer::Perhaps && found[at].is_none());
+                let perhaps: Vec<usize> = perhaps.map(|(at, _)| at).collect();
                 if perhaps.is_empty() {
                     continue;
                 }
@@ -508,21 +422,10 @@ impl Shards {
                 return Ok(found);
             }
         }
-        let missing: Vec<&str> = keys
-            .iter()
-            .zip(&found)
-            .filter(|(_, found)| found.is_none())
-            .map(|(key, _)| *key)
-            .collect();
-        let asked = |number: &usize| {
-            let ask = |key: &&str| self.ask(&self.shards[*number], key);
-            missing.iter().map(ask).collect::<Result<Vec<Answer>>>()
-        };
+        let missing = keys.iter().zip(&found).filter(|(_, found)| found.is_none());
+        let missing: Vec<&str> = missing.map(|(key, _)| *key).collect();
         for some in numbers.chunks(ASKING).filter(|_| !missing.is_empty()) {
-            let answers: Vec<_> = match self.is_remote {
-                true => in_parallel(some, self.storage.connections(), asked),
-                false => some.iter().map(asked).collect(),
-            };
+            let answers = self.ask_all(some, &missing, |shard, key| self.ask(shard, key));
             for (&number, answers) in some.iter().zip(answers) {
                 // Not looked for before, as the manifest says that they are not there.
                 let mut outside = Vec::new();
@@ -541,6 +444,21 @@ impl Shards {
         Ok(found)
     }
 
+    /// What these shards say of the keys.
+    fn ask_all(
+        &self,
+        some: &[usize],
+        keys: &[&str],
+        ask: impl Fn(&Shard, &str) -> Result<Answer> + Sync,
+    ) -> Vec<Result<Vec<Answer>>> {
+        let asked =
+            |number: &usize| keys.iter().map(|key| ask(&self.shards[*number], key)).collect();
+        match self.is_remote {
+            true => in_parallel(some, self.storage.connections(), asked),
+            false => some.iter().map(asked).collect(),
+        }
+    }
+
     /// What filter and range of keys say, without opening the shard.
     fn ask(&self, shard: &Shard, key: &str) -> Result<Answer> {
         if shard.entry.samples == 0 {
@@ -550,7 +468,7 @@ impl Shards {
         let filter = match shard.filter.get() {
             Some(filter) => filter,
             None => {
-                let filter = ShardFilter::open(&*self.storage, &shard.path, shard.entry.samples)?;
+                let filter = Filter::of_shard(&*self.storage, &shard.path, shard.entry.samples)?;
                 match filter {
                     // It would hold a file descriptor.
                     Some(filter) if !filter.is_cheap() => {
@@ -566,10 +484,10 @@ impl Shards {
         }
     }
 
-    fn answer(shard: &Shard, filter: &ShardFilter, key: &str) -> Result<Answer> {
+    fn answer(shard: &Shard, filter: &Filter, key: &str) -> Result<Answer> {
         Ok(match filter.contains(key)? {
             true => Answer::Perhaps,
-            false if is_outside(shard, key) || filter.is_trusted() => Answer::Absent,
+            false if is_outside(shard, key) || filter.trusted.load(Relaxed) => Answer::Absent,
             false => Answer::Denied,
         })
     }
@@ -579,13 +497,13 @@ impl Shards {
     fn confirm_absent(&self, number: usize, key: &str) -> Result<()> {
         let shard = &self.shards[number];
         if let (Some(Some(filter)), Some(md5)) = (shard.filter.get(), shard.entry.md5) {
-            if filter.is_trusted()
-                || (!self.is_remote && filter.trust(&self.storage, &shard.path, md5)?)
+            if filter.trusted.load(Relaxed)
+                || (!self.is_remote && filter.trust_of_shard(&self.storage, &shard.path, md5)?)
             {
                 return Ok(());
             }
         }
-        if !self.open(number)?.contains_key(key)? {
+        if !self.open(number)?.contains(key)? {
             return Ok(());
         }
         let error = Error::new(ErrorKind::Damaged, "the filter lacks this key");
@@ -620,42 +538,83 @@ impl Shards {
         }
         of_shard
     }
+}
 
-    /// See [`DatasetReader::fetch_offsets`].
-    #[cfg(feature = "convert")]
-    pub(crate) fn fetch_offsets(&self, indices: &[usize]) -> Result<()> {
-        if !self.is_remote {
-            return Ok(());
-        }
-        let fetch = |(shard, indices): &(usize, Vec<usize>)| {
-            let reader = self.open(*shard)?;
-            reader.one().map_or(Ok(()), |one| one.fetch_offsets(indices))
-        };
-        let of_shard = self.by_shard(indices);
-        in_parallel(&of_shard, self.storage.connections(), fetch).into_iter().collect()
+impl Files for Shards {
+    fn path(&self) -> &Path {
+        &self.path
     }
 
-    pub(crate) fn prefetch(&self, indices: &[usize]) {
+    fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    fn len(&self) -> usize {
+        self.starts[self.shards.len()]
+    }
+
+    fn data_len(&self) -> u64 {
+        self.data_len
+    }
+
+    fn is_walked(&self) -> bool {
+        self.is_walked
+    }
+
+    fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
+    fn count(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn file(&self, number: usize) -> Result<Opened<'_>> {
+        self.open(number)
+    }
+
+    /// Compares the manifest.
+    fn check_current(&self) -> Result<()> {
+        let Some(id) = self.id else { return Ok(()) };
+        match self.storage.stat(&self.path)? {
+            Some(now) if now.id == id => Ok(()),
+            _ => {
+                let message = "the dataset was replaced while it was open: open it again";
+                Err(Error::new(ErrorKind::Replaced, message).at(&self.path))
+            }
+        }
+    }
+
+    fn prefetch(&self, indices: &[usize]) {
         let of_shard = self.by_shard(indices);
         // What fails is reported when it is read.
         if !self.is_remote {
             return of_shard.iter().for_each(|(shard, indices)| {
-                if let Ok(reader) = self.open(*shard) {
-                    crate::reader::Reader::prefetch(&*reader, indices);
+                if let Ok(file) = self.open(*shard) {
+                    file.prefetch(indices);
                 }
             });
         }
         let locate = |(shard, indices): &(usize, Vec<usize>)| {
-            let reader = self.open(*shard).ok()?;
-            let ranges = reader.one()?.ranges(indices).ok()?;
-            Some((reader, ranges))
+            let file = self.open(*shard).ok()?;
+            let ranges = file.ranges(indices).ok()?;
+            Some((file, ranges))
         };
         let located = in_parallel(&of_shard, self.storage.connections(), locate);
         let located: Vec<_> = located.into_iter().flatten().collect();
-        let wanted = located
-            .iter()
-            .filter_map(|(reader, ranges)| Some((&reader.one()?.data, ranges.clone())));
+        let wanted = located.iter().map(|(file, ranges)| (&file.data, ranges.clone()));
         let _ = fetch_together(&wanted.collect::<Vec<_>>(), true);
+    }
+
+    #[cfg(feature = "convert")]
+    fn fetch_offsets(&self, indices: &[usize]) -> Result<()> {
+        if !self.is_remote {
+            return Ok(());
+        }
+        let fetch =
+            |(shard, indices): &(usize, Vec<usize>)| self.open(*shard)?.fetch_offsets(indices);
+        let of_shard = self.by_shard(indices);
+        in_parallel(&of_shard, self.storage.connections(), fetch).into_iter().collect()
     }
 }
 
@@ -676,9 +635,9 @@ enum Answer {
 }
 
 /// How many shards may be open at a time.
-fn most_open(options: &ReaderOptions, is_remote: bool) -> usize {
+fn most_open(how: &Opening, is_remote: bool) -> usize {
     let default = if is_remote { OPEN_REMOTE } else { OPEN };
-    options.most_open.unwrap_or(default).max(1)
+    how.most_open.unwrap_or(default).max(1)
 }
 
 impl fmt::Debug for Shards {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 #[cfg(feature = "convert")]
 use std::path::Path;
 
+use super::super::files::Files;
 use super::Shards;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::key_hashes::Salt;
@@ -41,7 +42,8 @@ impl Shards {
             for same in hashes.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1) {
                 let mut firsts = HashMap::new();
                 for &(_, index) in same {
-                    let key = self.key(index)?.into_owned();
+                    let (file, own) = self.at(index)?;
+                    let key = file.key(own)?.into_owned();
                     if let Some(&first) = firsts.get(&key) {
                         return Ok(Some((self.shard_of(first)?, self.shard_of(index)?, key)));
                     }
@@ -55,7 +57,7 @@ impl Shards {
     /// The path of a shard, and the sample of this index in it.
     #[cfg(feature = "convert")]
     pub(crate) fn sample_of(&self, (shard, index): Place) -> Result<(&Path, Vec<u8>)> {
-        let packed = self.get_raw(self.starts[shard] + index)?.into_owned();
+        let packed = self.open(shard)?.raw(index)?.into_owned();
         Ok((&self.shards[shard].path, packed))
     }
 

@@ -534,16 +534,22 @@ impl<'a> Joining<'a> {
         let written = self.write_split(assignment, &paths, monitor)?;
         let WrittenSplit { assignment, writers, skipped, different } = written;
         let mut stats = Vec::new();
-        for ((mut writer, path), labels) in writers.into_iter().zip(&paths).zip(&labels) {
+        for ((writer, path), labels) in writers.into_iter().zip(&paths).zip(&labels) {
+            let Some(mut writer) = writer else {
+                let there = DatasetReader::open(path)?;
+                stats.push((there.len() as u64, there.data_len()));
+                continue;
+            };
             self.conversion.set_labels(&mut writer, labels.as_deref())?;
-            stats.push(self.publish(writer, path)?);
+            let Stats { samples, bytes, .. } = self.publish(writer, path)?;
+            stats.push((samples, bytes));
         }
         let quarantine = self.quarantine()?;
         if let Some((keys, first)) = assignment.unused() {
             monitor.notice(Notice::UnusedListKeys { keys, first: first.to_owned() });
         }
-        let output = |((path, stats), labels): ((&PathBuf, Stats), &Option<Vec<String>>)| {
-            WrittenOutput::written(path, stats.samples, stats.bytes, labels.is_some())
+        let output = |((path, stats), labels): ((&PathBuf, (u64, u64)), &Option<Vec<String>>)| {
+            WrittenOutput::written(path, stats.0, stats.1, labels.is_some())
         };
         let outputs = paths.iter().zip(stats).zip(&labels).map(output).collect();
         let mut report = self.report(outputs);
@@ -554,13 +560,13 @@ impl<'a> Joining<'a> {
     }
 
     /// Copies the parts behind one another to one dataset, which is about to be published. `None` if samples have
-    /// to be looked at: two have the same key, or only the first ones are wanted.
-    fn concatenate(&self, path: &PathBuf, monitor: &mut dyn Monitor) -> Result<Option<Writer>> {
-        let is_noted = self.pieces.iter().all(|piece| piece.crc32.is_some());
-        if self.samples > self.conversion.limit_or_max() || !is_noted {
-            return Ok(None);
-        }
-        let mut writer = self.writer(path)?;
+    /// to be looked at, because two have the same key.
+    fn concatenate(
+        &self,
+        mut writer: Writer,
+        path: &PathBuf,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Option<Writer>> {
         let noted = self.are_begun(std::slice::from_ref(path));
         let copied = noted.and_then(|()| self.copy_pieces(&mut writer, monitor));
         match copied {
@@ -596,15 +602,41 @@ impl<'a> Joining<'a> {
         Ok(())
     }
 
-    fn writer(&self, path: &Path) -> Result<Writer> {
+    /// The writers of these datasets. `None` for one that another run has published meanwhile: it stays, as that run
+    /// may have removed the parts by now.
+    fn writers(&self, paths: &[PathBuf]) -> Result<Vec<Option<Writer>>> {
+        let mut writers: Vec<Option<Writer>> = Vec::with_capacity(paths.len());
+        for path in paths {
+            match self.writer(path) {
+                Ok(writer) => writers.push(writer),
+                Err(error) => {
+                    // The first error is the one to report.
+                    writers.into_iter().flatten().for_each(|writer| drop(writer.abort()));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(writers)
+    }
+
+    fn writer(&self, path: &Path) -> Result<Option<Writer>> {
         let options = self.conversion.writer_options();
         let options = options.overwrite(self.conversion.options.overwrite);
         if !self.home.is_object_store() {
-            return options.create(path);
+            return options.create(path).map(Some);
         }
         let (storage, path) = storage::of(path)?;
         let (write, earlier) = self.parts.begin_write(&path)?;
-        options.storage(storage).write_number(write, earlier).create(path)
+        let options = options.storage(storage).write_unless_complete(write, earlier.clone());
+        match options.create(&path) {
+            Err(error)
+                if error.kind() == ErrorKind::AlreadyExists
+                    && self.home.is_written(&path, &earlier)? =>
+            {
+                Ok(None)
+            }
+            created => created.map(Some),
+        }
     }
 
     /// Writes each sample to the dataset that it belongs to. All of them are about to be published.
@@ -616,18 +648,26 @@ impl<'a> Joining<'a> {
     ) -> Result<WrittenSplit> {
         let total = Total { samples: Some(self.samples), ..Total::default() };
         monitor.begin(Phase::Joining, total);
-        if let ([path], false) = (paths, self.conversion.options.split.is_split()) {
-            if let Some(writer) = self.concatenate(path, monitor)? {
-                monitor.begin(Phase::Finishing, Total::default());
-                return Ok(WrittenSplit {
-                    assignment,
-                    writers: vec![writer],
-                    skipped: 0,
-                    different: 0,
-                });
-            }
+        let done = |assignment, writers| {
+            Ok(WrittenSplit { assignment, writers, skipped: 0, different: 0 })
+        };
+        let mut writers = self.writers(paths)?;
+        if writers.iter().all(Option::is_none) {
+            return done(assignment, writers);
         }
-        let writers = paths.iter().map(|path| self.writer(path)).collect::<Result<Vec<_>>>()?;
+        let is_noted = self.pieces.iter().all(|piece| piece.crc32.is_some());
+        let is_whole = is_noted && self.samples <= self.conversion.limit_or_max();
+        if let ([path], true) = (paths, is_whole && !self.conversion.options.split.is_split()) {
+            let copied = match writers.pop().flatten() {
+                Some(writer) => self.concatenate(writer, path, monitor)?,
+                None => None,
+            };
+            if copied.is_some() {
+                monitor.begin(Phase::Finishing, Total::default());
+                return done(assignment, vec![copied]);
+            }
+            writers = self.writers(paths)?;
+        }
         let mut writer = SplitWriter { assignment, writers };
         let noted = self.are_begun(paths);
         let mut source = match noted.and_then(|()| self.source()) {
@@ -724,7 +764,8 @@ impl<'a> Joining<'a> {
 /// Datasets that have their samples, but are not yet published.
 struct WrittenSplit {
     assignment: Assignment,
-    writers: Vec<Writer>,
+    /// `None` for one that is published.
+    writers: Vec<Option<Writer>>,
     skipped: u64,
     different: u64,
 }

@@ -206,6 +206,11 @@ impl Home {
         files.try_for_each(|file| gone(self.storage.remove(&file.path(path))))
     }
 
+    /// In an object store: removes what these writes have left of a dataset, unless that is complete.
+    pub(super) fn remove_unfinished(&self, path: &Path, writes: &[u64]) -> Result<()> {
+        writer::remove_unfinished_writes(&*self.storage, path, writes)
+    }
+
     /// Removes shards that the manifest listed before the one with the new shards replaced it. Does nothing if
     /// that has not happened, or was undone.
     pub(super) fn remove_replaced(&self, replaced: &[String], new: &[Made]) -> Result<()> {

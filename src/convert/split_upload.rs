@@ -24,7 +24,8 @@ impl Conversion {
     ) -> Result<Report> {
         let assignment = self.options.split.assignment()?;
         let urls = assignment.paths(&self.output);
-        let mut writer = SplitWriter { writers: self.take_places(&urls)?, assignment };
+        let writers = self.take_places(&urls)?.into_iter().map(Some).collect();
+        let mut writer = SplitWriter { writers, assignment };
         match self.write_split_to_urls(opened, &mut writer, &urls, monitor) {
             Ok(report) => Ok(report),
             Err(error) => {
@@ -84,7 +85,7 @@ impl Conversion {
         }
         let mut outputs = Vec::with_capacity(urls.len());
         for (url, labels) in urls.iter().zip(&labels) {
-            let mut writer = writer.writers.remove(0);
+            let Some(mut writer) = writer.writers.remove(0) else { continue };
             self.set_labels(&mut writer, labels.as_deref())?;
             let stats = writer.finish()?;
             outputs.push(WrittenOutput::written(url, stats.samples, stats.bytes, labels.is_some()));

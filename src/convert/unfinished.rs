@@ -92,10 +92,7 @@ fn remove_begun(parts: &Journal, home: &Home) -> Result<()> {
         return Ok(());
     }
     for (name, writes) in parts.writes()? {
-        let path = shard_path(parts.dir(), &name);
-        if !home.is_written(&path, &writes)? {
-            home.remove(&path, &writes)?;
-        }
+        home.remove_unfinished(&shard_path(parts.dir(), &name), &writes)?;
     }
     Ok(())
 }

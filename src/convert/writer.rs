@@ -127,33 +127,41 @@ impl SampleWriter for Writer {
 /// Several datasets; each gets the samples that a split assigns to it.
 pub(super) struct SplitWriter {
     pub(super) assignment: Assignment,
-    pub(super) writers: Vec<Writer>,
+    /// `None` for a dataset that is complete already.
+    pub(super) writers: Vec<Option<Writer>>,
 }
 
 impl SplitWriter {
     /// Removes what was written. The error that leads to this is the one to report.
     pub(super) fn abort(self) {
-        self.writers.into_iter().for_each(|writer| drop(writer.abort()));
+        self.writers.into_iter().flatten().for_each(|writer| drop(writer.abort()));
     }
 }
 
 impl SampleWriter for SplitWriter {
     fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
-        self.writers[self.assignment.of(key)].write_packed(packed)
+        match &mut self.writers[self.assignment.of(key)] {
+            Some(writer) => writer.write_packed(packed),
+            None => Ok(()),
+        }
     }
 
     fn earlier(&mut self, key: &str) -> Result<Option<(u64, Option<Vec<u8>>)>> {
-        self.writers[self.assignment.of(key)].earlier(key)
+        match &mut self.writers[self.assignment.of(key)] {
+            Some(writer) => writer.earlier(key),
+            None => Ok(None),
+        }
     }
 
     fn refuses(&self, error: &Error, packed: &[u8]) -> bool {
-        self.writers.iter().any(|writer| SampleWriter::refuses(writer, error, packed))
+        self.writers.iter().flatten().any(|writer| SampleWriter::refuses(writer, error, packed))
     }
 
     fn finish(self: Box<Self>) -> Result<Vec<PathBuf>> {
         self.writers
             .into_iter()
+            .flatten()
             .map(|writer| Box::new(writer) as Box<dyn SampleWriter>)
             .map(|writer| writer.finish().map(|mut files| files.remove(0)))
             .collect()

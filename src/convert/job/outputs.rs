@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
-use super::journal::{Journal, name_of};
+use super::journal::{Fate, Journal, name_of};
 use super::notes::Lost;
 use super::part_note::{parse, render};
 use crate::error::{Error, ErrorKind, Result};
@@ -91,7 +91,21 @@ impl Journal {
         let before = targets.iter().map(|path| Ok((name_of(path), self.stamp(path)?.map(Noted))));
         let before = before.collect::<Result<_>>()?;
         let plan = Some(self.digest().to_owned());
-        self.note_commit(&Commit { plan, before, ..Commit::default() })
+        let commit = Commit { plan, before, ..Commit::default() };
+        match self.are_objects() {
+            false => self.note_commit(&commit),
+            // Another process may have begun, and noted its writes, which must not be lost.
+            true => {
+                let text = note::sealed(&render(&commit));
+                let is_new = self.notes().create(&self.commit_note(), &text)?;
+                if is_new && self.fate()? == Fate::Removed {
+                    // Nobody else would find this note.
+                    self.notes().remove(&[self.commit_note()])?;
+                    return Err(self.joined());
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Notes in which files datasets are being written, each with the name that it will have.
@@ -124,6 +138,11 @@ impl Journal {
         self.note_commit(&commit)
     }
 
+    fn joined(&self) -> Error {
+        let message = "another process has joined or removed these parts";
+        Error::new(ErrorKind::Locked, message).at(self.dir())
+    }
+
     /// Notes which shards go when the manifest that lists them is replaced.
     pub(in crate::convert) fn will_replace(&self, shards: Vec<String>) -> Result<()> {
         let plan = Some(self.digest().to_owned());
@@ -141,7 +160,9 @@ impl Journal {
         let (path, write) = (self.commit_note(), random());
         let earlier = RefCell::new(Vec::new());
         let taken = self.notes().take(&path, |text| {
-            let mut commit = self.commit_of(&text.unwrap_or_default())?;
+            // The note of the commit that this one has found begun, or has begun.
+            let Some(text) = text else { return Err(self.joined()) };
+            let mut commit = self.commit_of(&text)?;
             let writes = commit.writes.entry(name_of(target)).or_default();
             *earlier.borrow_mut() = writes.clone();
             writes.push(write);

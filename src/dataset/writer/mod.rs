@@ -54,7 +54,9 @@ use pipeline::Pipeline;
 use publication::Publication;
 pub(crate) use upload::{Left, Place, left, remove_left};
 #[cfg(feature = "convert")]
-pub(crate) use upload::{WrittenBy, is_of_writes, remove_writes, write_of};
+pub(crate) use upload::{
+    WrittenBy, is_of_writes, remove_unfinished_writes, remove_writes, write_of,
+};
 
 /// What [`Writer::finish`] published.
 #[derive(Debug, Clone, PartialEq, Eq)]

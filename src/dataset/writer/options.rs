@@ -37,8 +37,24 @@ pub struct WriterOptions {
     pub(super) hash_many: HashMany,
     /// Of a write that another process left: whether all of its samples were there.
     pub(super) was_complete: Option<bool>,
-    /// The number of the write in an object store, and those that it continues.
-    pub(super) write: Option<(u64, Vec<u64>)>,
+    /// The write in an object store.
+    pub(super) write: Option<WriteNumber>,
+}
+
+/// A write in an object store.
+#[derive(Debug, Clone)]
+pub(super) struct WriteNumber {
+    pub(super) number: u64,
+    /// The writes that it continues.
+    pub(super) continues: Vec<u64>,
+    /// Whether a complete dataset of one of these stays.
+    pub(super) keeps_complete: bool,
+}
+
+impl WriteNumber {
+    pub(super) fn new(number: u64) -> WriteNumber {
+        WriteNumber { number, continues: Vec::new(), keeps_complete: false }
+    }
 }
 
 impl Default for WriterOptions {
@@ -155,8 +171,16 @@ impl WriterOptions {
     /// continues: it takes their place, and removes what they have left.
     #[cfg(feature = "convert")]
     pub(crate) fn write_number(mut self, write: u64, continues: Vec<u64>) -> Self {
-        self.write = Some((write, continues));
+        self.write = Some(WriteNumber { continues, ..WriteNumber::new(write) });
         self
+    }
+
+    /// The same, but a complete dataset of one of these writes stays, and is
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists): the process that wrote it may have removed its source by now.
+    #[cfg(feature = "convert")]
+    pub(crate) fn write_unless_complete(self, write: u64, continues: Vec<u64>) -> Self {
+        let write = WriteNumber { continues, keeps_complete: true, ..WriteNumber::new(write) };
+        WriterOptions { write: Some(write), ..self }
     }
 
     #[cfg(test)]

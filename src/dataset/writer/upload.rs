@@ -11,7 +11,8 @@
 //! 3. the writer looks whether `NAME.partial` is still its own. If it replaces a dataset, it removes
 //!    the old one, `.offsets` first. From here on there is no dataset.
 //! 4. the data, then the side files, each of which must not be there; `.offsets` last: now there is one.
-//! 5. `NAME.partial` is removed, if it is still its own.
+//! 5. `NAME.partial` is removed, if it is still its own. A write that others may continue first notes there that all
+//!    is there: from then on they leave it.
 //!
 //! A process that wants the place of a writer replaces `NAME.partial` first, and by that takes its right to
 //! publish away: a repair does, and so does a writer that knows the number of the write which it
@@ -27,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::files::DatasetFile;
 use super::super::staging::{self, Journal, Labels, Staging};
-use super::options::WriterOptions;
+use super::options::{WriteNumber, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::note;
@@ -51,6 +52,10 @@ struct Claim {
     /// Uploads in parts that were begun, those of earlier writers of the place included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     uploads: Vec<BegunUpload>,
+    /// Whether all files are there, and only the claim is left to remove. A process that takes the place before
+    /// this is noted removes them; after that, one that continues the write knows that there is nothing to do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    done: bool,
 }
 
 /// An upload in parts.
@@ -117,7 +122,7 @@ impl Place {
     /// [`Interrupted`](ErrorKind::Interrupted) if it is taken.
     pub(crate) fn take(storage: &Arc<dyn Storage>, path: &Path) -> Result<Place> {
         let write = storage::random();
-        let claim = claim(&**storage, path, write, &[])?;
+        let (claim, _) = claim(&**storage, path, write, &[])?;
         Ok(Place(Held::new(storage.clone(), path.to_path_buf(), write, claim)))
     }
 
@@ -161,6 +166,19 @@ impl Held {
         })
     }
 
+    /// Notes that everything is there. `false` if the place was taken away before.
+    fn complete(&mut self) -> Result<bool> {
+        let Some(version) = self.find()? else { return Ok(false) };
+        self.claim = Claim { uploads: Vec::new(), done: true, ..self.claim.clone() };
+        match self.claim.put(&*self.storage, &self.path, Expected::Version(version)) {
+            Err(error) if error.kind() == ErrorKind::Replaced => {
+                self.is_held = false;
+                Ok(false)
+            }
+            put => put.map(|_| true),
+        }
+    }
+
     fn release(&mut self) -> Result<()> {
         match self.find()? {
             Some(_) => {
@@ -187,6 +205,8 @@ pub(super) struct Upload {
     write: u64,
     /// Writes whose place it takes, and whose files it removes.
     supersedes: Vec<u64>,
+    /// Whether a complete dataset of theirs stays, and one of this write is marked for those that continue it.
+    keeps_complete: bool,
     overwrite: bool,
     held: Arc<Mutex<Held>>,
     /// Where the side files are made.
@@ -202,23 +222,34 @@ impl Upload {
         scratch: ScratchDir,
     ) -> Result<Upload> {
         let storage = options.storage.clone();
-        let (write, supersedes) = match &options.write {
-            Some((write, supersedes)) => (*write, supersedes.clone()),
-            None => (storage::random(), Vec::new()),
-        };
-        remove_of_writes(&*storage, path, &supersedes)?;
-        refuse_existing(&*storage, path, options.overwrite)?;
-        let claim = claim(&*storage, path, write, &supersedes)?;
+        let WriteNumber { number: write, continues: supersedes, keeps_complete } =
+            options.write.clone().unwrap_or_else(|| WriteNumber::new(storage::random()));
+        refuse_existing(&*storage, path, options.overwrite, &supersedes)?;
+        let (claim, is_taken) = claim(&*storage, path, write, &supersedes)?;
         let (path, overwrite) = (path.to_path_buf(), options.overwrite);
         let held = Held::new(storage.clone(), path.clone(), write, claim);
         let held = Arc::new(Mutex::new(held));
-        let process = std::process::id();
-        let _scratch = scratch;
-        let upload =
-            Upload { storage, path, write, supersedes, overwrite, held, _scratch, process };
+        let (process, _scratch) = (std::process::id(), scratch);
+        let upload = Upload {
+            storage,
+            path,
+            write,
+            supersedes,
+            keeps_complete,
+            overwrite,
+            held,
+            _scratch,
+            process,
+        };
+        let Upload { storage, path, supersedes, .. } = &upload;
+        // From a write that had the place until now nothing can be complete: it finds that out at its end.
+        if keeps_complete && !is_taken && is_complete(&**storage, path, supersedes)? {
+            let message = "an earlier run of this write has published the dataset";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
+        }
+        remove_of_writes(&**storage, path, supersedes)?;
         // Another writer may have finished before this one had the place.
-        remove_of_writes(&*upload.storage, &upload.path, &upload.supersedes)?;
-        refuse_existing(&*upload.storage, &upload.path, overwrite)?;
+        refuse_existing(&**storage, path, overwrite, &[])?;
         Ok(upload)
     }
 
@@ -291,8 +322,11 @@ impl Upload {
     /// Gives the place back, now that everything is there.
     fn end(&self, published: &[DatasetFile]) -> Result<()> {
         let mut held = self.held();
-        let is_held = held.find();
-        if matches!(is_held, Ok(None)) {
+        let is_complete = match self.keeps_complete {
+            true => held.complete(),
+            false => held.find().map(|found| found.is_some()),
+        };
+        if matches!(is_complete, Ok(false)) {
             // The process that took the place meanwhile has left all of it, or removes it. As long as there is a
             // claim, it may still do so.
             let is_free = Claim::read(&*self.storage, &self.path)?.is_none();
@@ -307,7 +341,7 @@ impl Upload {
             drop(held);
             return Err(self.taken_back(lost(&self.path)));
         }
-        is_held.and_then(|_| held.release()).map_err(|error| {
+        is_complete.and_then(|_| held.release()).map_err(|error| {
             error.note("the dataset is published, but the mark of its writer is not removed")
         })
     }
@@ -338,13 +372,18 @@ impl Drop for Upload {
     }
 }
 
-/// Claims the place of a dataset, also from one of these writes.
-fn claim(storage: &dyn Storage, path: &Path, write: u64, supersedes: &[u64]) -> Result<Claim> {
-    let mut claim = Claim { write: rendered(write), uploads: Vec::new() };
+/// Claims the place of a dataset, also from one of these writes. Says whether one had it that was not at its end.
+fn claim(
+    storage: &dyn Storage,
+    path: &Path,
+    write: u64,
+    supersedes: &[u64],
+) -> Result<(Claim, bool)> {
+    let mut claim = Claim { write: rendered(write), ..Claim::default() };
     loop {
         match claim.put(storage, path, Expected::Absent) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            put => return put.map(|_| claim),
+            put => return put.map(|_| (claim, false)),
         }
         // Given back meanwhile.
         let Some((found, version)) = Claim::read(storage, path)? else { continue };
@@ -359,18 +398,31 @@ fn claim(storage: &dyn Storage, path: &Path, write: u64, supersedes: &[u64]) -> 
             put => {
                 put?;
                 claim.abort_uploads(storage, path)?;
-                return Ok(claim);
+                return Ok((claim, !found.done));
             }
         }
     }
 }
 
-fn refuse_existing(storage: &dyn Storage, path: &Path, overwrite: bool) -> Result<()> {
+/// Whether there is a complete dataset of one of these writes.
+fn is_complete(storage: &dyn Storage, path: &Path, writes: &[u64]) -> Result<bool> {
+    let write = |file: &DatasetFile| -> Result<Option<u64>> {
+        let found = storage.open_if_exists(&file.path(path))?;
+        Ok(found.and_then(|found| found.write_id()).filter(|write| writes.contains(write)))
+    };
+    // The gate is published last.
+    let gate = write(&GATES[0])?;
+    Ok(gate.is_some() && write(&DatasetFile::Data)? == gate)
+}
+
+/// Fails if there is a dataset, other than of these writes.
+fn refuse_existing(storage: &dyn Storage, path: &Path, overwrite: bool, but: &[u64]) -> Result<()> {
     if overwrite {
         return Ok(());
     }
     for file in [DatasetFile::Data, GATES[0]] {
-        if storage.stat(&file.path(path))?.is_some() {
+        let Some(found) = storage.open_if_exists(&file.path(path))? else { continue };
+        if !found.write_id().is_some_and(|write| but.contains(&write)) {
             let message = "the dataset exists already and overwriting it was not asked for";
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
         }
@@ -416,6 +468,24 @@ pub(crate) fn remove_writes(storage: &dyn Storage, path: &Path, writes: &[u64]) 
         return taken.give_back(storage, path);
     }
     remove_of_writes(storage, path, writes)
+}
+
+/// The same, unless the dataset is complete.
+#[cfg(feature = "convert")]
+pub(crate) fn remove_unfinished_writes(
+    storage: &dyn Storage,
+    path: &Path,
+    writes: &[u64],
+) -> Result<()> {
+    let is_theirs = |claim: &Claim| !claim.done && writes.iter().any(|write| claim.is_of(*write));
+    if let Some(taken) = take(storage, path, is_theirs)? {
+        remove_of_writes(storage, path, writes)?;
+        return taken.give_back(storage, path);
+    }
+    match is_complete(storage, path, writes)? {
+        true => Ok(()),
+        false => remove_of_writes(storage, path, writes),
+    }
 }
 
 /// Which writes made the files of a dataset in an object store.
@@ -502,7 +572,8 @@ fn take(
         else {
             return Ok(None);
         };
-        let claim = Claim { write: rendered(storage::random()), uploads: found.uploads };
+        let (write, uploads) = (rendered(storage::random()), found.uploads);
+        let claim = Claim { write, uploads, done: false };
         match claim.put(storage, path, Expected::Version(version)) {
             Err(error) if error.kind() == ErrorKind::Replaced => {}
             put => return put.map(|_| Some(Taken(claim))),

@@ -480,6 +480,51 @@ fn an_append_adds_shards_and_replaces_the_manifest() {
     assert_as_local(&server, dir.path());
 }
 
+/// A commit that comes late to the place of the dataset leaves what another one has published, whose parts are gone.
+#[test]
+fn a_commit_that_comes_late_removes_nothing() {
+    let (dir, lines) = with_lines(4, 20, 50);
+    let out = dir.path().join("one.msgpack");
+    Conversion::new(&lines, &out).durable(false).run(&mut Silent).unwrap();
+    for late_at in ["one.msgpack.partial", ".parts/commit"] {
+        let server = Server::start();
+        for part in ["1/2", "2/2"] {
+            succeeds(&server, &args("convert", &lines, FILE, &["--part", part]));
+        }
+        let (first, late) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
+        let (at_end, at_place) = (first.clone(), late.clone());
+        server.fail(move |_, request| {
+            // The first is held at its end, and then the other one where it takes its place or begins.
+            let gate = match () {
+                () if is_put(request, "one.msgpack.offsets") => &at_end,
+                () if is_put(request, late_at) && at_end.held.load(SeqCst) => &at_place,
+                () => return None,
+            };
+            if !gate.held.swap(true, SeqCst) {
+                while !gate.released.load(SeqCst) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+            None
+        });
+        let mut one = spawn(&server, &["commit", FILE]);
+        wait(&mut one, &first);
+        let mut other = spawn(&server, &["commit", FILE]);
+        wait(&mut other, &late);
+        first.release();
+        let ended = one.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{late_at}: {}", error_of(&ended));
+        late.release();
+        let ended = other.wait_with_output().unwrap();
+        server.fail(|_, _| None);
+        assert_one_as_local(&server, dir.path());
+        assert!(
+            ended.status.success() || error_of(&ended).contains("another process"),
+            "{ended:?}"
+        );
+    }
+}
+
 /// The list of bad input is an object next to the output, the same as on a disk.
 #[test]
 fn bad_input_is_set_aside_in_any_number_of_parts() {

@@ -1,8 +1,8 @@
-//! What downloads and object stores share about HTTP.
+//! HTTP code shared by downloads and object stores.
 
 use std::io;
 
-/// What happens if an unanswered request is sent again.
+/// Whether an unanswered request may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chance {
     /// No server answers at its address, rather than in what a server said: trying many more times

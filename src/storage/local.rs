@@ -226,8 +226,8 @@ fn hold(file: File, path: &Path) -> io::Result<Option<Lock>> {
     }
 }
 
-/// A file that is locked. A process that is forked meanwhile has it open as well, so closing it here would
-/// not end the lock.
+/// A file that is locked. A process forked in the meantime has it open as well, so closing it here
+/// would not release the lock.
 struct Held {
     file: File,
     process: u32,
@@ -464,7 +464,7 @@ pub(super) fn read_exact_at(file: &File, mut buf: &mut [u8], mut at: u64) -> io:
 struct LocalSink {
     file: File,
     path: Box<Path>,
-    /// The end of the file, as far as known: only for how the bytes are divided.
+    /// The end of the file, if known: only used to divide the bytes.
     end: u64,
     pieces: Pieces,
 }

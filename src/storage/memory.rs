@@ -51,9 +51,9 @@ type Names = BTreeMap<PathBuf, Option<u64>>;
 
 #[derive(Debug, Default)]
 struct State {
-    /// What a process sees.
+    /// The files as a process sees them.
     names: Names,
-    /// What a power failure leaves for sure.
+    /// The files that are certain to survive a power failure.
     durable: Names,
     /// Changes of names since, in order; a power failure leaves any of them.
     pending: Vec<Change>,
@@ -156,8 +156,9 @@ impl MemoryStorage {
         self.state().operations
     }
 
-    /// Lets this many more changing operations succeed; all later ones fail, as if the process
-    /// had died.
+    /// Lets this many more changing operations succeed; all later ones fail, as if the process had
+    /// been
+    /// killed.
     pub fn fail_after(&self, operations: u64) {
         let mut state = self.state();
         state.fail_after = Some(state.operations + operations);
@@ -196,7 +197,7 @@ impl MemoryStorage {
                 change.apply(&mut state.durable);
             }
         }
-        // What is in a directory whose own name was lost cannot be reached.
+        // Entries of a directory whose own name was lost cannot be reached.
         while let Some(lost) = state.durable.keys().find(|p| !is_reachable(&state.durable, p)) {
             let lost = lost.clone();
             state.durable.remove(&lost);

@@ -4,11 +4,12 @@
 //! one or the new one, never a part of either, whenever the process dies or the power fails; and
 //! two processes that write the same target never write the same file.
 //!
-//! A process that dies leaves its unfinished file behind. Its name ends in `.partial`, no other
+//! A process that is killed leaves its unfinished file behind. Its name ends in `.partial`, no
+//! other
 //! process will ever take it, and it can be deleted.
 //!
 //! Absent on purpose: several files that change together. [`Writer`](crate::Writer) has a journal
-//! for those of a dataset.
+//! for the files of a dataset.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -51,7 +52,7 @@ impl ReplaceOptions {
         self
     }
 
-    /// The permission bits of a file that replaces none. Default: those of any new file.
+    /// The permission bits of a new file that replaces none. Default: as for any new file.
     pub fn mode(mut self, mode: Option<u32>) -> ReplaceOptions {
         self.mode = mode;
         self
@@ -112,7 +113,7 @@ impl<'a> ReplaceFile<'a> {
     /// # Errors
     ///
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) if there is one and it must not be overwritten,
-    /// [`Invalid`](ErrorKind::Invalid) if the name is that of something else than a file.
+    /// [`Invalid`](ErrorKind::Invalid) if the name exists and is not a file.
     pub fn create_in(
         storage: &'a dyn Storage,
         target: impl AsRef<Path>,
@@ -168,7 +169,7 @@ impl<'a> ReplaceFile<'a> {
             self.on_sink(|sink| sink.sync())?;
         }
         self.sink = None;
-        // The file may have been made meanwhile.
+        // Another process may have created the file since.
         if !self.options.overwrite {
             refuse_existing(self.storage, &self.shown)?;
         }
@@ -305,7 +306,7 @@ impl<'a> ReplaceDir<'a> {
         if self.options.durable {
             sync_all(self.storage, &self.path).map_err(|error| self.shown(error))?;
         }
-        // It may have been made meanwhile.
+        // Another process may have created it since.
         refuse_existing(self.storage, &self.target)?;
         let renamed = self.storage.rename(&self.path, &self.target);
         renamed.map_err(|error| error.shown_at(&self.target))?;
@@ -314,7 +315,7 @@ impl<'a> ReplaceDir<'a> {
             return Ok(());
         }
         self.storage.sync_dir(parent_of(&self.target)).inspect_err(|_| {
-            // Nothing is replaced, so what is there now would be in the way of another try.
+            // Undone, because nothing was replaced: the new directory would block another try.
             self.finished = self.storage.rename(&self.target, &self.path).is_err();
         })
     }
@@ -349,7 +350,7 @@ impl fmt::Debug for ReplaceDir<'_> {
 
 static LOCAL: LocalStorage = LocalStorage::positioned();
 
-/// What a new file takes the place of.
+/// The file that a new one replaces.
 struct Replaced {
     target: PathBuf,
     mode: Option<u32>,
@@ -478,8 +479,8 @@ fn lock_of(target: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Removes the lock next to this file that a process left which died while it [put](put_if) the file. One
-/// that is held stays, and so does what is no lock of ours: those are empty.
+/// Removes the lock next to this file that a killed process left while it [put](put_if) the file. A
+/// held lock stays, and so does a file that is not a lock of ours: those are empty.
 #[cfg(feature = "convert")]
 pub(crate) fn remove_dead_lock(storage: &dyn Storage, path: &Path) -> Result<()> {
     let Ok(Replaced { target, .. }) = Replaced::find(storage, path, &ReplaceOptions::default())
@@ -495,7 +496,7 @@ pub(crate) fn remove_dead_lock(storage: &dyn Storage, path: &Path) -> Result<()>
         Ok(Some(_lock)) => storage.remove(&name),
         locked => locked.map(drop),
     };
-    // It may be gone, or that of another user.
+    // It may be gone, or belong to another user.
     match removed {
         Err(error) if error.is_absent_or_denied() => Ok(()),
         removed => removed,

@@ -1,5 +1,5 @@
-//! [`Stamp`]: tells a file from another one that has its name, so that a recovery touches only what the
-//! process that died had touched.
+//! [`Stamp`]: distinguishes a file from another one of the same name, so that recovery touches only
+//! the files that the killed process had touched.
 
 use std::io;
 use std::path::Path;

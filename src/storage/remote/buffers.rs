@@ -72,7 +72,7 @@ impl Drop for Lent {
     fn drop(&mut self) {
         let (Some(home), Some(pages)) = (self.home.upgrade(), self.pages.take()) else { return };
         let lent = home.lent.fetch_sub(pages.len(), Relaxed).saturating_sub(pages.len());
-        // In a process that was forked meanwhile the lock may stay taken for ever.
+        // Another thread may have held the lock during a fork; then it stays locked in the child.
         let mut free = match home.free.try_lock() {
             Ok(free) => free,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -156,7 +156,7 @@ mod tests {
         for size in [LEAST, LEAST + 1, 2 * LEAST - 1] {
             drop(lend(size));
         }
-        // What came of one that turned out to be short takes no more than it has.
+        // A buffer that turned out too large keeps only what it needs.
         let before = free();
         assert_eq!(buffers.lend(buffers.take(1 << 20).unwrap(), 5).len(), 5);
         assert!(free() < before);

@@ -75,24 +75,25 @@ impl Pin {
         Some(Pin { size, tag, version: put.version, modified: 0, write: None })
     }
 
-    /// What tells this version from others, also to one who has not read it but written it.
+    /// Identifies this version. The reader and the writer of an object get the same identity.
     pub(super) fn identity(&self) -> (u64, Option<&str>, i64) {
         let modified = if self.tag.is_some() { 0 } else { self.modified };
         (self.size, self.tag.as_deref(), modified)
     }
 
-    /// What a put expects to find.
+    /// The precondition of a put: this version is still there.
     pub(super) fn update(&self) -> PutMode {
         PutMode::Update(UpdateVersion { e_tag: self.tag.clone(), version: self.version.clone() })
     }
 
-    /// What a server compares: a weak tag says nothing about bytes.
+    /// The tag if it is strong: a weak tag says nothing about bytes.
     fn strong(&self) -> Option<&str> {
         self.tag.as_deref().filter(|tag| !tag.starts_with("W/"))
     }
 
-    /// What tells versions of the same name apart for good, if the server says it: the time and the size
-    /// would not.
+    /// Distinguishes versions of the same name for good, if the server reports a version or a
+    /// strong
+    /// tag; time and size would not.
     pub(super) fn lasting_identity(&self) -> Option<String> {
         let version = self.version.as_deref();
         let (tag, version) = match (self.strong(), version) {
@@ -119,11 +120,11 @@ pub(super) struct Fetched {
 /// Which bytes.
 #[derive(Debug, Clone)]
 pub(super) enum Part {
-    /// These, as far as there are any.
+    /// The first bytes, at most this many.
     Head(u64),
-    /// The last, as far as there are any.
+    /// The last bytes, at most this many.
     Tail(u64),
-    /// These, all of which must be there.
+    /// These bytes, all of which must exist.
     Range(Range<u64>),
 }
 
@@ -281,7 +282,7 @@ impl Client {
         }
     }
 
-    /// What to do where access is refused.
+    /// Advice for a refused access.
     fn advice(&self) -> &'static str {
         match self.service {
             Service::S3 => {

@@ -13,9 +13,10 @@
 //! time where there is no tag. So an object that is replaced while it is open is an error that names
 //! it, of kind [`Replaced`](ErrorKind::Replaced), and never a mixture.
 //!
-//! **One write.** An object is made in one step, where there is none of its name; what was uploaded
-//! of it before is no object. Nothing can be renamed, appended to or locked, which a writer of a
-//! dataset has to know: [`Storage::is_object_store`].
+//! **One write.** An object is created in one step, if none has its name; until then its uploaded
+//! parts are not visible. Nothing can be renamed, appended to or locked, which a writer of a
+//! dataset
+//! has to know: [`Storage::is_object_store`].
 //!
 //! Absent on purpose: listing, which costs by the thousand and which no named dataset needs.
 
@@ -93,20 +94,20 @@ pub struct RemoteStorage {
     shared: Arc<Shared>,
 }
 
-/// What clones and open files share.
+/// State shared by clones and open files.
 struct Shared {
     address: Address,
     options: RemoteOptions,
     traffic: Arc<Traffic>,
     cache: Option<Cache>,
-    /// Or why there is none.
+    /// The error if it could not be created.
     client: PerProcess<std::result::Result<Client, String>>,
     /// Objects that were opened so far.
     opened: AtomicU64,
     here: PerProcess<Here>,
 }
 
-/// What files of a storage share in a process.
+/// State that the files of a storage share within one process.
 struct Here {
     memory: Mutex<Memory>,
     queue: Arc<Queue>,

@@ -42,7 +42,7 @@ use crate::error::shown_text;
 /// The longest answer to a request without a range: a token, or a list of them.
 const LONGEST_ANSWER: u64 = 1 << 20;
 
-/// What was asked for and what came, of all requests of a storage.
+/// Counts the requests and answers of a storage.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     pub(super) requests: AtomicU64,
@@ -62,7 +62,7 @@ pub(super) struct Exchange {
     pub(super) creates: bool,
 }
 
-/// What came of it.
+/// The outcome of a request.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Outcome {
     /// Why there is no answer, in words that name nothing secret.
@@ -177,8 +177,8 @@ impl HttpConnector for Connector {
     }
 }
 
-/// Who may vouch for a server: the certificates of the file that the environment names, or those of
-/// Mozilla.
+/// The certificates that servers are checked against: from the file that the environment names, or
+/// Mozilla's.
 fn roots() -> Result<RootCerts, String> {
     let named = ["AWS_CA_BUNDLE", "SSL_CERT_FILE"].into_iter().find_map(|name| {
         let path = std::env::var_os(name).filter(|path| !path.is_empty())?;
@@ -246,7 +246,7 @@ enum Try {
     Failed(Trouble),
 }
 
-/// What went wrong, in words that name nothing secret.
+/// The cause of a failure, in words that reveal no secret.
 #[derive(Debug)]
 struct Trouble {
     message: String,

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result, is_signature};
 
-/// What speaks for the objects below a root.
+/// The service behind a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Service {
     /// S3, and what speaks its dialect.
@@ -19,7 +19,7 @@ pub(super) enum Service {
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) service: Service,
-    /// What all names begin with, as they are shown: `s3://bucket`, `https://host:8080`.
+    /// The prefix of all names as shown: `s3://bucket`, `https://host:8080`.
     pub(super) root: String,
     /// The name below the root, as it stands in the URL.
     pub(super) name: String,

@@ -1,10 +1,14 @@
 //! MD5, as `.md5` files have it (RFC 1321).
 //!
-//! Each of its 64 steps waits for the one before, so its speed is the number of instructions between the result
-//! of one step and that of the next. Compilers make that more than there must be: they add the constant of a step
-//! last, after what was waited for. Here they cannot see that it is one, and each step begins with the sum of all
-//! that is known before. That takes 4.7 cycles a byte on an AMD EPYC of the fourth generation, where the assembly of
-//! the crate `md-5` 0.10 takes 5.9 and its Rust 5.6.
+//! Each of its 64 steps waits for the one before, so its speed is the number of instructions from
+//! the
+//! result of one step to the next. Compilers make that more than there must be: they add the
+//! constant of a
+//! step last, after the value that the step waited for. Here they cannot see that it is a constant,
+//! and each
+//! step begins with the sum of everything known before. That takes 4.7 cycles a byte on an AMD EPYC
+//! of the
+//! fourth generation, where the assembly of the crate `md-5` 0.10 takes 5.9 and its Rust 5.6.
 //!
 //! Waiting leaves most of a core idle: the blocks of a second digest fit in between. [`Md5::update_two`] takes 1.05
 //! times as long for two files as for one.
@@ -84,7 +88,7 @@ impl Md5 {
         self.rest[..rest.len()].copy_from_slice(rest);
     }
 
-    /// Adds bytes to two digests, as far as both go in little more than the time of one.
+    /// Adds bytes to two digests, as many as both can take in little more than the time of one.
     pub fn update_two(one: &mut Md5, first: &[u8], two: &mut Md5, second: &[u8]) {
         let (first, second) = (one.complete(first), two.complete(second));
         let both = first.len().min(second.len()) / BLOCK * BLOCK;

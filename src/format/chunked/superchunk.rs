@@ -38,7 +38,7 @@ pub struct Content {
     pub chunk_bytes: u32,
     /// The element size given to Blosc.
     pub typesize: u8,
-    /// What follows each chunk.
+    /// The checksum after each chunk.
     pub checksum: Checksum,
     /// Spare bytes after each chunk.
     pub room: u32,
@@ -59,8 +59,7 @@ struct About {
 const CONTAINER: &str = "kiste-superchunk";
 
 impl Content {
-    /// What comes before the first chunk, if the chunks with these numbers have these compressed
-    /// lengths.
+    /// The bytes before the first chunk, for chunks with these numbers and compressed lengths.
     pub fn head(&self, numbers: &[u64], lens: &[usize]) -> Result<Vec<u8>, FormatError> {
         self.head_with(numbers, lens, &[])
     }
@@ -332,8 +331,9 @@ impl Superchunk {
         let start = table.get(u64::from(slot)).filter(|_| slot < self.slots());
         let last = slot.checked_add(1) == Some(self.slots());
         let end = if last { Some(self.len) } else { table.get(u64::from(slot) + 1) };
-        // Nothing covers the offsets: one that was changed to that of another chunk shows in that
-        // it is not between its neighbours.
+        // Nothing covers the offsets. One that was changed to point to another chunk is found
+        // because it
+        // is not between its neighbours.
         let before = slot.checked_sub(1).and_then(|before| table.get(u64::from(before)));
         match (start, end) {
             (Some(start), Some(end))
@@ -416,8 +416,8 @@ impl Superchunk {
         Ok(())
     }
 
-    /// Checks what readers of single blocks rely on: that the checksums of the blocks are those of the chunk in
-    /// the bytes of this slot.
+    /// Checks what readers of single blocks rely on: the checksums of the blocks match the chunk in
+    /// this slot.
     pub(crate) fn check_blocks(
         &self,
         slot: u32,

@@ -49,7 +49,7 @@ enum Open<'a> {
 
 fn write_all(value: &Value, python: bool, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let mut open: Vec<Open> = Vec::new();
-    // Containers of the value, as opposed to those of JSON.
+    // Containers of the value, not of JSON.
     let mut depth = 0;
     let mut next = value;
     loop {
@@ -252,7 +252,7 @@ fn write_base64(data: &[u8], out: &mut Vec<u8>) {
 /// a line or manipulate a terminal: other control characters, line separators, bidirectional marks.
 pub(super) fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
-    // What needs no escape is copied in runs.
+    // Characters that need no escape are copied in runs.
     let mut run = 0;
     for (at, c) in text.char_indices() {
         if !needs_escape(c) {

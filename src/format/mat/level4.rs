@@ -19,7 +19,7 @@ const HEADER: usize = 20;
 /// The digits M, O, P and T are this at most, for any machine.
 const MAX_TYPE: u32 = 4999;
 
-/// A variable of which only the header has been looked at.
+/// A variable whose header was read, and no more.
 #[derive(Debug, Clone)]
 pub(super) struct Matrix<'a> {
     pub(super) name: String,

@@ -12,7 +12,7 @@ pub const KEY: &str = "key";
 /// The key of a packed sample, or `None` for a map without one.
 ///
 /// Only as much is checked as is read: the bytes must start with a map, all lengths in it must
-/// hold, and the key must be a string. What follows the map is not looked at.
+/// hold, and the key must be a string. Bytes after the map are not looked at.
 ///
 /// ```
 /// use kiste::format::msgpack::sample::key;
@@ -26,8 +26,10 @@ pub fn key(bytes: &[u8]) -> Result<Option<&str>, FormatError> {
     find(bytes, KEY)?.map(|mut at| at.read_str()).transpose()
 }
 
-/// What the key of a packed sample is likely to be, in few steps: the one in the first of up to 15 fields, if it is no
-/// longer than 255 bytes. It may be no text, or there may be a second one, which counts. Empty where there is none.
+/// The likely key of a packed sample, in few steps: the one in the first of up to 15 fields, if it
+/// is no
+/// longer than 255 bytes. It may be no text, or a second key may follow, which counts. Empty if not
+/// found.
 #[inline(always)]
 pub(crate) fn likely_key(bytes: &[u8]) -> &[u8] {
     let key = match bytes {
@@ -42,7 +44,8 @@ pub(crate) fn likely_key(bytes: &[u8]) -> &[u8] {
     key.unwrap_or_default()
 }
 
-/// Whether this is the key of a packed sample, as far as few steps tell: `false` says nothing. `key` is text, so bytes
+/// Whether this is the key of a packed sample, in few steps: `false` says nothing. `key` is text,
+/// so bytes
 /// that are the same need no check.
 #[inline(always)]
 pub(crate) fn has_plain_key(bytes: &[u8], key: &str) -> bool {
@@ -220,7 +223,7 @@ pub(crate) struct KeySearch {
     due: u64,
 }
 
-/// What a part of a sample says about its key.
+/// The key, or its absence, in a part of a sample.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum KeyStep<'a> {
     /// This is the first field of this name.

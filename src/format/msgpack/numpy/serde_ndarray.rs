@@ -155,7 +155,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for NdArray<'a> {
 }
 
 impl NdArray<'static> {
-    /// An array that owns its elements, for fields of types that borrow nothing, such as those of
+    /// An array that owns its elements, for fields of types that borrow nothing, as in
     /// [`LoaderOptions::typed`](crate::loader::LoaderOptions::typed).
     ///
     /// ```

@@ -1,14 +1,11 @@
 //! MD5, as `.md5` files have it (RFC 1321).
 //!
 //! Each of its 64 steps waits for the one before, so its speed is the number of instructions from
-//! the
-//! result of one step to the next. Compilers make that more than there must be: they add the
-//! constant of a
-//! step last, after the value that the step waited for. Here they cannot see that it is a constant,
-//! and each
-//! step begins with the sum of everything known before. That takes 4.7 cycles a byte on an AMD EPYC
-//! of the
-//! fourth generation, where the assembly of the crate `md-5` 0.10 takes 5.9 and its Rust 5.6.
+//! the result of one step to the next. Compilers make that more than there must be: they add the
+//! constant of a step last, after the value that the step waited for. Here they cannot see that it
+//! is a constant, and each step begins with the sum of everything known before. That takes 4.7
+//! cycles a byte on an AMD EPYC of the fourth generation, where the assembly of the crate `md-5`
+//! 0.10 takes 5.9 and its Rust 5.6.
 //!
 //! Waiting leaves most of a core idle: the blocks of a second digest fit in between. [`Md5::update_two`] takes 1.05
 //! times as long for two files as for one.

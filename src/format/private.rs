@@ -1,6 +1,6 @@
 //! Parts that the command, the tests, the benchmarks and the fuzz targets of this package need
-//! beyond the
-//! public interface. Not part of it: anything here can change or disappear in any release.
+//! beyond the public interface. Not part of it: anything here can change or disappear in any
+//! release.
 
 /// Directories of bcolz.
 #[cfg(feature = "arrays")]

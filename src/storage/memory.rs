@@ -157,8 +157,7 @@ impl MemoryStorage {
     }
 
     /// Lets this many more changing operations succeed; all later ones fail, as if the process had
-    /// been
-    /// killed.
+    /// been killed.
     pub fn fail_after(&self, operations: u64) {
         let mut state = self.state();
         state.fail_after = Some(state.operations + operations);

@@ -67,8 +67,7 @@ impl Map {
     }
 
     /// Takes those of these bytes that are in the map out of the memory of this process. They stay
-    /// in
-    /// the page cache, and come back when they are touched.
+    /// in the page cache, and come back when they are touched.
     pub(super) fn release(&self, range: Range<u64>) {
         let len = self.map.len() as u64;
         let (start, end) = (range.start.min(len), range.end.min(len));

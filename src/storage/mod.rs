@@ -503,8 +503,7 @@ pub trait ReadAt: Send + Sync {
     /// and keeps them until they were read; ranges beyond its end are passed over. Default: nothing.
     ///
     /// A range that could not be fetched is an error here, and again at its first read, which does
-    /// not
-    /// retry.
+    /// not retry.
     fn fetch(&self, ranges: &[Range<u64>]) -> Result<()> {
         let _ = ranges;
         Ok(())

@@ -5,8 +5,7 @@
 //! two processes that write the same target never write the same file.
 //!
 //! A process that is killed leaves its unfinished file behind. Its name ends in `.partial`, no
-//! other
-//! process will ever take it, and it can be deleted.
+//! other process will ever take it, and it can be deleted.
 //!
 //! Absent on purpose: several files that change together. [`Writer`](crate::Writer) has a journal
 //! for the files of a dataset.

@@ -62,7 +62,7 @@ pub enum Leftover {
 /// # let path = dir.path().join("cut-short.msgpack");
 /// let mut writer = kiste::Writer::create(&path)?;
 /// writer.write_raw("a", b"\x81\xa3key\xa1a")?;
-/// drop(writer); // as if the process had died
+/// drop(writer); // as if the process had been killed
 ///
 /// let repair = Repair::of(&path);
 /// assert!(matches!(repair.leftover()?, Some(Leftover::Samples { bytes: 7, .. })));

@@ -93,7 +93,7 @@ impl fmt::Display for Loss {
     }
 }
 
-/// What is appended to the name of a dataset for the report on how it was saved.
+/// The suffix of the report on how a dataset was saved.
 const REPORT: &str = ".repair.json";
 
 /// Where [`Repair::salvage`](super::Repair::salvage) leaves its report, if there is anything to

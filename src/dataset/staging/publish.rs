@@ -38,7 +38,7 @@ enum Now {
 }
 
 impl<'a> Publication<'a> {
-    /// What is staged takes the place of what is there.
+    /// Plans how the staged files take the place of the present ones.
     pub(super) fn new(
         staging: &'a Staging,
         changes: &[(DatasetFile, Change)],
@@ -73,7 +73,7 @@ impl<'a> Publication<'a> {
 
     fn of(staging: &'a Staging, commit: Commit) -> Result<Publication<'a>> {
         let steps = commit.steps.iter().map(|(suffix, step)| {
-            // A suffix becomes part of a path: only those of a dataset will do.
+            // A suffix becomes part of a path, so only the suffixes of a dataset are accepted.
             let file = DatasetFile::of_suffix(suffix).ok_or_else(|| {
                 let message = format!("expected suffixes of side files, found {suffix:?}");
                 Error::new(ErrorKind::Damaged, message)
@@ -84,7 +84,7 @@ impl<'a> Publication<'a> {
         Ok(Publication { staging, steps, commit })
     }
 
-    /// What happens to this file, if anything does.
+    /// The step for this file, if it changes.
     fn step(&self, file: DatasetFile) -> Option<&Step> {
         self.steps.iter().find(|(other, _)| *other == file).map(|(_, step)| step)
     }

@@ -12,7 +12,7 @@ use crate::storage::Source;
 use super::super::index::{self, Found};
 use super::{Files, VerifyProblem};
 
-/// What came of comparing samples with their checksums.
+/// The result of comparing samples with their checksums.
 pub(super) struct Compared {
     /// The `.crc`.
     path: PathBuf,

@@ -117,7 +117,7 @@ fn add(all: &mut VerifyReport, one: VerifyReport) {
     all.leftover = all.leftover.take().or(one.leftover);
 }
 
-/// What of a shard is not as the manifest says.
+/// Compares a shard with its entry in the manifest.
 fn compare(
     storage: &Arc<dyn Storage>,
     manifest: &Path,

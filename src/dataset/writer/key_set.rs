@@ -77,7 +77,8 @@ impl KeySet {
         KeyHash(self.hasher.hash_one(key))
     }
 
-    /// Which shard has a hash, and the bits of it that the shard goes by, the first 32 of which say where.
+    /// The shard of a hash, and the bits of the hash that the shard uses; the first 32 of them give
+    /// the place.
     #[inline]
     fn shard(&self, KeyHash(hash): KeyHash) -> (usize, u64) {
         match self.index {

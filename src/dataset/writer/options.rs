@@ -61,8 +61,8 @@ impl Default for WriterOptions {
 }
 
 impl WriterOptions {
-    /// Replaces an existing dataset when the new one is finished, and discards what a writer that
-    /// died left behind. Default: no, both are errors.
+    /// Replaces an existing dataset when the new one is finished, and discards the remains of a
+    /// writer that was killed. Default: no, both are errors.
     pub fn overwrite(mut self, yes: bool) -> Self {
         self.overwrite = yes;
         self
@@ -108,9 +108,9 @@ impl WriterOptions {
     }
 
     /// How arrays are stored that are written by value, with [`write`](super::Writer::write) or
-    /// [`write_value`](super::Writer::write_value). What is packed already is passed through: that
-    /// is for [`ArrayPolicy::recode`]. Default: as they serialise, which is plain for all but a
-    /// [`PackedArray`](crate::array::PackedArray).
+    /// [`write_value`](super::Writer::write_value). Arrays that are packed already are passed
+    /// through: use [`ArrayPolicy::recode`] for them. Default: as they serialise, which is plain
+    /// for all but a [`PackedArray`](crate::array::PackedArray).
     #[cfg(feature = "arrays")]
     pub fn arrays(mut self, policy: ArrayPolicy) -> Self {
         self.arrays = Some(Arc::new(policy));
@@ -139,7 +139,7 @@ impl WriterOptions {
         Ok((self.storage(storage), path))
     }
 
-    /// Whether it may replace what is there.
+    /// Whether it may replace an existing dataset.
     pub(crate) fn overwrites(&self) -> bool {
         self.overwrite
     }

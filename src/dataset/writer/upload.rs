@@ -1,16 +1,19 @@
 //! A dataset that goes to an object store, where nothing can be renamed, appended to or locked.
 //!
 //! The data go up while they are written; side files are made in a directory for temporary files of
-//! this machine, and go up at the end. No object is there before it is complete, so the order in which
-//! they are completed is that of a publication:
+//! this machine, and go up at the end. No object is there before it is complete, so the order in
+//! which they are completed is the order of a publication:
 //!
-//! 1. `NAME.partial`, a small object, is put where there must be none: of all writers of a dataset one
-//!    gets its place. It says that the dataset is being written, and stays if the writer dies. Before
+//! 1. `NAME.partial`, a small object, is created, which fails if it exists: of all writers of a
+//! dataset one
+//!    gets its place. It says that the dataset is being written, and stays if the writer is killed.
+//!    Before
 //!    the first part of an upload goes up, its id is noted there: so it can be aborted later.
 //! 2. all bytes go up, and no object is there yet.
 //! 3. the writer looks whether `NAME.partial` is still its own. If it replaces a dataset, it removes
 //!    the old one, `.offsets` first. From here on there is no dataset.
-//! 4. the data, then the side files, each of which must not be there; `.offsets` last: now there is one.
+//! 4. the data, then the side files are created, which fails if one exists; `.offsets` last: now
+//! there is a dataset.
 //! 5. `NAME.partial` is removed, if it is still its own.
 //!
 //! A process that wants the place of a writer replaces `NAME.partial` first, and by that takes its right to
@@ -50,7 +53,7 @@ const GATES: [DatasetFile; 2] =
 struct Claim {
     /// The number of the write.
     write: String,
-    /// Uploads in parts that were begun, those of earlier writers of the place included.
+    /// Uploads in parts that were begun, including the uploads of earlier writers of the place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     uploads: Vec<BegunUpload>,
 }
@@ -59,13 +62,14 @@ struct Claim {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BegunUpload {
-    /// What the name of the file has behind that of the data file.
+    /// The suffix of the file.
     file: String,
     id: String,
 }
 
 impl Claim {
-    /// What is claimed, and by which object. One that cannot be understood claims the place as well.
+    /// The claim, and the object that makes it. One that cannot be understood claims the place as
+    /// well.
     fn read(storage: &dyn Storage, dataset: &Path) -> Result<Option<(Claim, FileId)>> {
         let Some(source) = storage.open_if_exists(&staging::dir_of(dataset))? else {
             return Ok(None);
@@ -310,8 +314,8 @@ impl Upload {
         let mut held = self.held();
         let is_held = held.find();
         if matches!(is_held, Ok(None)) {
-            // The process that took the place meanwhile has left all of it, or removes it. As long as there is a
-            // claim, it may still do so.
+            // The process that took the place in the meantime has left all of it, or removes it. As
+            // long as there is a claim, it may still do so.
             let is_free = Claim::read(&*self.storage, &self.path)?.is_none();
             let missing = |file: &DatasetFile| {
                 let found = self.storage.open_if_exists(&file.path(&self.path))?;
@@ -349,7 +353,7 @@ impl Drop for Upload {
     fn drop(&mut self) {
         // In a forked child it is the claim of its parent.
         if self.process == std::process::id() {
-            // What cannot be removed now, a repair removes.
+            // If the claim cannot be removed now, a repair removes it.
             let _ = self.held().release();
         }
     }
@@ -363,7 +367,7 @@ fn claim(storage: &dyn Storage, path: &Path, write: u64, supersedes: &[u64]) -> 
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             put => return put.map(|_| claim),
         }
-        // Given back meanwhile.
+        // The place was given back just now: try again.
         let Some((found, version)) = Claim::read(storage, path)? else { continue };
         if !supersedes.iter().any(|write| found.is_of(*write)) {
             return Err(claimed(&staging::dir_of(path)).at(path));
@@ -401,7 +405,7 @@ fn claimed(claim: &Path) -> Error {
     Error::new(ErrorKind::Interrupted, message)
 }
 
-/// Removes all files of a dataset, first those without which there is none.
+/// Removes all files of a dataset, starting with the ones without which it cannot be opened.
 fn remove_files(storage: &dyn Storage, path: &Path) -> Result<()> {
     let others = DatasetFile::all().filter(|file| !GATES.contains(file));
     GATES.into_iter().chain(others).try_for_each(|file| storage.remove(&file.path(path)))
@@ -462,7 +466,7 @@ pub(crate) fn write_of(storage: &dyn Storage, path: &Path) -> Result<WrittenBy> 
     Ok(by)
 }
 
-/// Whether what is there of a dataset, finished or not, is of these writes.
+/// Whether the dataset here, finished or not, comes from one of these writes.
 #[cfg(feature = "convert")]
 pub(crate) fn is_of_writes(storage: &dyn Storage, path: &Path, writes: &[u64]) -> Result<bool> {
     if let Some((claim, _)) = Claim::read(storage, path)? {
@@ -474,7 +478,7 @@ pub(crate) fn is_of_writes(storage: &dyn Storage, path: &Path, writes: &[u64]) -
     }
 }
 
-/// What a writer that is at work, or died, left in an object store.
+/// The remains of a writer that is at work, or was killed, in an object store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
     /// All of a dataset, and the mark that it was being written.

@@ -27,8 +27,7 @@ pub struct Sizes {
     /// Bytes of the array.
     pub nbytes: u64,
     /// Bytes of the chunks; the last counts as a full one that is not compressed. So this is not
-    /// the
-    /// size of the files.
+    /// the size of the files.
     pub cbytes: u64,
 }
 

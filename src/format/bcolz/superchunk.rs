@@ -20,8 +20,7 @@ pub struct Superchunk {
 
 impl Superchunk {
     /// Finds the chunks in a whole file and looks at their headers. Variants that are not readable
-    /// are
-    /// an error that says which header it is.
+    /// are an error that says which header it is.
     pub fn parse(file: &[u8]) -> Result<Superchunk, FormatError> {
         let variant = recognise(file, file.len() as u64);
         let found =

@@ -377,10 +377,8 @@ impl Scratch {
     }
 
     /// As [`compress()`], where `before` is a chunk of mostly the same bytes: blocks whose bytes
-    /// are unchanged
-    /// are copied from it instead of being compressed again. Each is decompressed and compared
-    /// first, so
-    /// that no chunk, however damaged, makes the result wrong.
+    /// are unchanged are copied from it instead of being compressed again. Each is decompressed and
+    /// compared first, so that no chunk, however damaged, makes the result wrong.
     ///
     /// ```
     /// use kiste::format::blosc::{Params, Scratch};

@@ -3,10 +3,8 @@
 //!
 //! Blocks are compressed each on its own, so the chunk is the one that compressing all of it makes,
 //! if the same codecs made the earlier one. Nothing is assumed about that one: a block is used only
-//! if
-//! it decompresses to the very bytes, or if the caller has decompressed it and knows which bytes
-//! have
-//! changed since.
+//! if it decompresses to the very bytes, or if the caller has decompressed it and knows which bytes
+//! have changed since.
 
 use std::ops::Range;
 

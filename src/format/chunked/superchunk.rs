@@ -332,8 +332,7 @@ impl Superchunk {
         let last = slot.checked_add(1) == Some(self.slots());
         let end = if last { Some(self.len) } else { table.get(u64::from(slot) + 1) };
         // Nothing covers the offsets. One that was changed to point to another chunk is found
-        // because it
-        // is not between its neighbours.
+        // because it is not between its neighbours.
         let before = slot.checked_sub(1).and_then(|before| table.get(u64::from(before)));
         match (start, end) {
             (Some(start), Some(end))

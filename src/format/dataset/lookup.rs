@@ -5,10 +5,8 @@
 //! home slot and ends at an empty slot.
 //!
 //! The lowest bits of a slot are the index of a sample, just enough for the number of samples. The
-//! other
-//! bits are its tag: the lowest bits of its hash. So the search skips nearly all samples with
-//! another hash
-//! without reading them: at a million samples one tag in 4,096 agrees by chance.
+//! other bits are its tag: the lowest bits of its hash. So the search skips nearly all samples with
+//! another hash without reading them: at a million samples one tag in 4,096 agrees by chance.
 //!
 //! A table in memory has the same layout, by the hashes in `.key_hashes`: [`Placer`] builds it, [`Shape::probe`]
 //! searches it, and neither depends on which hashes these are or where the slots are stored. A file also has a
@@ -103,8 +101,7 @@ impl Shape {
     }
 
     /// The first result of the search for this hash, if all slots are in memory: the same with less
-    /// work
-    /// for each slot. The index may be out of range, which that search refuses.
+    /// work for each slot. The index may be out of range, which that search refuses.
     #[inline(always)]
     pub(crate) fn first_candidate(&self, slots: &[u8], wanted: u64) -> Option<u32> {
         let bits = self.index_bits();

@@ -370,8 +370,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The kind of the next value, its bytes without the values in it, and how many of these there
-    /// are.
-    /// Its payload need not be at hand. `None` if its first bytes are not, or make no sense.
+    /// are. Its payload need not be at hand. `None` if its first bytes are not, or make no sense.
     pub(super) fn announced(&self) -> Option<(Kind, u64, u64)> {
         let head = head(self.rest).ok()?;
         Some((head.kind, (head.size as u64).checked_add(head.payload)?, head.items))

@@ -27,9 +27,8 @@ pub fn key(bytes: &[u8]) -> Result<Option<&str>, FormatError> {
 }
 
 /// The likely key of a packed sample, in few steps: the one in the first of up to 15 fields, if it
-/// is no
-/// longer than 255 bytes. It may be no text, or a second key may follow, which counts. Empty if not
-/// found.
+/// is no longer than 255 bytes. It may be no text, or a second key may follow, which counts. Empty
+/// if not found.
 #[inline(always)]
 pub(crate) fn likely_key(bytes: &[u8]) -> &[u8] {
     let key = match bytes {
@@ -45,8 +44,7 @@ pub(crate) fn likely_key(bytes: &[u8]) -> &[u8] {
 }
 
 /// Whether this is the key of a packed sample, in few steps: `false` says nothing. `key` is text,
-/// so bytes
-/// that are the same need no check.
+/// so bytes that are the same need no check.
 #[inline(always)]
 pub(crate) fn has_plain_key(bytes: &[u8], key: &str) -> bool {
     let Some(Some(at)) = find_plain(bytes, |name| name == KEY.as_bytes()) else { return false };

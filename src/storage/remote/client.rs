@@ -92,8 +92,7 @@ impl Pin {
     }
 
     /// Distinguishes versions of the same name for good, if the server reports a version or a
-    /// strong
-    /// tag; time and size would not.
+    /// strong tag; time and size would not.
     pub(super) fn lasting_identity(&self) -> Option<String> {
         let version = self.version.as_deref();
         let (tag, version) = match (self.strong(), version) {

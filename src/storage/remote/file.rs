@@ -123,8 +123,7 @@ impl Inner {
     }
 
     /// The missing parts of these ranges, sorted, and the error if an earlier fetch of them failed.
-    /// If
-    /// the reader goes in a known order, bytes that are in memory are kept for it.
+    /// If the reader goes in a known order, bytes that are in memory are kept for it.
     fn missing(&self, ranges: &[Range<u64>], in_order: bool) -> (Vec<Range<u64>>, Option<Error>) {
         let mut memory = self.memory();
         let mut missing: Vec<Range<u64>> = ranges

@@ -152,8 +152,7 @@ impl Memory {
             if segment.sort == Sort::Ahead {
                 segment.unread.pass(at - start..end - start);
                 // All of it was read, as expected. It may still be read once more, as when a key
-                // was compared
-                // before.
+                // was compared before.
                 if segment.unread.left == 0 {
                     (segment.sort, segment.unread) = (Sort::Done, Unread::default());
                     self.held[Sort::Ahead as usize] -= segment.bytes.len();

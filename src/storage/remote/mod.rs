@@ -15,8 +15,7 @@
 //!
 //! **One write.** An object is created in one step, if none has its name; until then its uploaded
 //! parts are not visible. Nothing can be renamed, appended to or locked, which a writer of a
-//! dataset
-//! has to know: [`Storage::is_object_store`].
+//! dataset has to know: [`Storage::is_object_store`].
 //!
 //! Absent on purpose: listing, which costs by the thousand and which no named dataset needs.
 

@@ -109,8 +109,7 @@ impl RemoteOptions {
     /// answer that stalls or is truncated. Default: 10.
     ///
     /// All reads of a process share a budget on top of that: 500 retries. Every answer gives back a
-    /// fifth
-    /// of a retry.
+    /// fifth of a retry.
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self

@@ -1,8 +1,7 @@
 //! Objects that are written: in one request, or in parts that go up while more is being written.
 //!
 //! An object is visible once it is complete, and never before. It carries the number of its write:
-//! by
-//! this a writer recognises its object if the answer to the last request got lost, and a reader
+//! by this a writer recognises its object if the answer to the last request got lost, and a reader
 //! recognises files that were written together.
 
 use std::collections::VecDeque;

@@ -145,8 +145,7 @@ impl Drop for Writer {
         // In a child it is the file of its parent.
         if self.process == process::id() {
             // Truncates the file to its contents. If that fails, the unused room counts until the
-            // file is
-            // removed.
+            // file is removed.
             let _ = self.file.set_len(self.position);
         }
     }

@@ -149,7 +149,8 @@ impl ChunkedArray {
     ///
     /// # Errors
     ///
-    /// The errors of [`history`](Self::history), and for each entry those of [`diff`](Self::diff).
+    /// The errors of [`history`](Self::history), and for each entry the errors of
+    /// [`diff`](Self::diff).
     pub fn log(&self) -> Result<impl Iterator<Item = Result<LogEntry>> + '_> {
         Ok(self.history()?.into_iter().rev().map(|(version, added)| self.entry(version, added)))
     }

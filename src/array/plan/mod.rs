@@ -1,4 +1,4 @@
-//! What to copy from where to where, decided before any data are touched. Pure numbers.
+//! Which bytes to copy from where to where, decided before any data are touched. Pure numbers.
 //!
 //! A [`Layout`] knows for each chunk of the grid its [`Place`]: a slab, and a slot in it. Slab 0 is
 //! the full slab, one chunk of the fill value that is never written; then come base slabs, which are

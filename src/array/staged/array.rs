@@ -57,7 +57,7 @@ use crate::value::{DType, DTypeKind as Kind, Element, NdArray};
 ///
 /// # Differences from versioned-hdf5
 ///
-/// The plans are those of its documentation, transfer by transfer, with these exceptions. It
+/// The plans follow its documentation, transfer by transfer, with these exceptions. It
 ///
 /// * leaves a base chunk where it is that a shrink cuts through, so that two versions refer to
 ///   different extents of it (repaired there since): here it is staged;
@@ -181,8 +181,8 @@ impl StagedArray {
     /// Keeps about this many bytes of staged chunks in memory.
     ///
     /// Chunks beyond the budget are given to the store before the next change, whole slabs at a
-    /// time, oldest first; so memory may exceed the budget by what one operation changes. Spilled
-    /// chunks are read like those of a base slab, and return to memory when they are changed again.
+    /// time, oldest first; so memory may exceed the budget by one operation's changes. Spilled
+    /// chunks are read like base slabs, and return to memory when they are changed again.
     pub fn with_budget(mut self, bytes: usize, store: Arc<dyn SlabStore>) -> StagedArray {
         self.budget = Some(Budget { bytes, store });
         self
@@ -283,7 +283,7 @@ impl StagedArray {
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) if the selection does not fit the array, or `T` not its
-    /// elements; those of base slabs.
+    /// elements; errors of base slabs.
     pub fn get<T: Element>(&self, selection: impl Into<Selection>) -> Result<ArrayD<T>> {
         let native = self.expect::<T>()?;
         let plan = self.get_item_plan(selection)?;

@@ -99,7 +99,7 @@ impl Slots {
         copy
     }
 
-    /// What a chunk is a copy of, as far as that was noted.
+    /// The origin of a chunk that is a copy, if that was noted.
     pub(crate) fn copied(&self, slot: usize) -> Option<&Copied> {
         self.copies.get(slot)?.as_ref()
     }

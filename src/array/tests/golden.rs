@@ -1,8 +1,8 @@
 //! Plans and contents against golden files of versioned-hdf5; `tests/data` says what is in them.
 //!
-//! Expected is what 2.0.0 does, whose documentation we follow, with two repairs that came later and
-//! are right: a base chunk that a shrink cuts through is staged (2.4.0), and a resize to the same
-//! shape is no change (2.6.0). What we do otherwise on purpose is listed by name.
+//! Expected are the results of 2.0.0, whose documentation we follow, with two repairs that came
+//! later and are right: a base chunk that a shrink cuts through is staged (2.4.0), and a resize to
+//! the same shape is no change (2.6.0). Intended differences are listed by name.
 
 use std::sync::Arc;
 

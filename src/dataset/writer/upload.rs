@@ -5,15 +5,14 @@
 //! which they are completed is the order of a publication:
 //!
 //! 1. `NAME.partial`, a small object, is created, which fails if it exists: of all writers of a
-//! dataset one
-//!    gets its place. It says that the dataset is being written, and stays if the writer is killed.
-//!    Before
-//!    the first part of an upload goes up, its id is noted there: so it can be aborted later.
+//!    dataset one gets its place. It says that the dataset is being written, and stays if the writer
+//!    is killed. Before the first part of an upload goes up, its id is noted there: so it can be
+//!    aborted later.
 //! 2. all bytes go up, and no object is there yet.
 //! 3. the writer looks whether `NAME.partial` is still its own. If it replaces a dataset, it removes
 //!    the old one, `.offsets` first. From here on there is no dataset.
 //! 4. the data, then the side files are created, which fails if one exists; `.offsets` last: now
-//! there is a dataset.
+//!    there is a dataset.
 //! 5. `NAME.partial` is removed, if it is still its own.
 //!
 //! A process that wants the place of a writer replaces `NAME.partial` first, and by that takes its right to

@@ -280,8 +280,8 @@ impl<'a> Iterator for Bands<'a> {
     }
 }
 
-/// These rows of an array, unchanged, above the chunks of the base. The grid is that of the base,
-/// whose first axis may be longer; the first of the rows is the first of a chunk.
+/// These rows of an array, unchanged, above the chunks of the base. The grid is the base's,
+/// with a first axis that may be longer; the first row starts a chunk.
 pub(super) fn staged_rows(
     base: &ChunkedArray,
     grid: &ChunkGrid,
@@ -334,7 +334,7 @@ mod tests {
         })
     }
 
-    /// Rows that can only be read in order, each once, as those of a pipe.
+    /// Rows that can only be read in order, each once, as from a pipe.
     struct Pipe(ArrayD<i32>, Vec<usize>, DType, Mutex<usize>);
 
     impl Pipe {

@@ -132,7 +132,7 @@ impl Compaction<'_> {
         Ok(needed)
     }
 
-    /// The superchunks of which less than half is needed, and the small ones if joining them pays.
+    /// The superchunks that are less than half needed, and the small ones if joining them pays.
     fn worth_moving(&self, column: usize, needed: &Needed, most: usize) -> Vec<u32> {
         let (mut worth, mut small) = (Vec::new(), Vec::new());
         let (path, version) =

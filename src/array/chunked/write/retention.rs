@@ -77,7 +77,7 @@ impl Keep {
 pub struct Removed {
     /// The numbers of the versions that were removed.
     pub versions: Vec<u64>,
-    /// How many files were removed, those of the versions included.
+    /// How many files were removed, including version files.
     pub files: u64,
     /// The bytes of these files.
     pub bytes: u64,

@@ -88,7 +88,8 @@ impl View {
         }
     }
 
-    /// What is seen of an image, upright, after the crops and flips that come first; and what is left to do then.
+    /// The visible part of an image, upright, after the crops and flips that come first; and the
+    /// actions left to do.
     pub(super) fn first<'p>(header: &Header, actions: &'p [Action]) -> (View, &'p [Action]) {
         let mut view = View::of(header.width as usize, header.height as usize);
         let turn = Turn::of(header.orientation);
@@ -98,7 +99,7 @@ impl View {
         (view, &actions[done..])
     }
 
-    /// What is seen, as it is stored.
+    /// The visible part, as it is stored.
     pub(super) fn part(&self) -> Part {
         Part { x: self.x, y: self.y, width: self.width, height: self.height }
     }

@@ -353,7 +353,7 @@ fn text_of_jpeg(text: impl Display) -> String {
     format!("Jpeg: {text}")
 }
 
-/// Whether pixels of this type are those of the mode.
+/// Whether this pixel type is the one of the mode.
 fn is_of(color: ColorType, mode: Mode) -> bool {
     matches!(
         (color, mode),
@@ -361,7 +361,7 @@ fn is_of(color: ColorType, mode: Mode) -> bool {
     )
 }
 
-/// Pixels of any type as those of the mode.
+/// Converts pixels of any type to the mode.
 fn convert(from: &[u8], color: ColorType, mode: Mode, to: &mut [u8]) {
     let (per_pixel, channels) = (usize::from(color.bytes_per_pixel()), color.channel_count());
     let channels = usize::from(channels);

@@ -24,7 +24,7 @@ pub(super) struct Frame {
     pub(super) unit: usize,
 }
 
-/// One component: the name by which scans refer to it, its sampling and its quantization table.
+/// One component: the name that scans refer to, its sampling and its quantization table.
 #[derive(Debug, Clone, Copy, Default)]
 struct Component {
     id: u8,

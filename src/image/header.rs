@@ -79,7 +79,7 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// As for [`Worker::run`](super::Worker::run), as far as the header shows it.
+    /// As for [`Worker::run`](super::Worker::run), if the header shows the cause.
     pub fn read(bytes: &[u8]) -> Result<Header> {
         decode::header(bytes)
     }

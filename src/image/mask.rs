@@ -17,7 +17,7 @@ use crate::value::Element;
 /// The most places that are kept for the next mask.
 const MOST_KEPT: usize = 1 << 20;
 
-/// In the place of a pixel: there is none, so the fill value stands there.
+/// Stands for a pixel outside the image, which gets the fill value.
 const OUTSIDE: u32 = u32::MAX;
 
 /// The most pixels of a mask whose plan was made elsewhere.

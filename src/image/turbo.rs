@@ -5,8 +5,10 @@
 //!
 //! What the calls rely on:
 //!
-//! * A handle serves one image and one thread. The library keeps tables from one image to the next, so that an
-//!   image without its own would be decoded by those of the image before it. To make a handle takes a
+//! * A handle serves one image and one thread. The library keeps tables from one image to the next,
+//!   so that an
+//!   image without its own would be decoded with the tables of the image before it. To make a
+//!   handle takes a
 //!   thousandth of the time of an image.
 //! * The library reads `bytes` within the length that it gets. They are borrowed for both calls, so it reads the
 //!   same header in the second as in the first, and writes as many pixels as the first said.
@@ -29,7 +31,7 @@ const _: () = assert!(
     "the bindings of libjpeg-turbo do not fit this platform: build without the feature `turbo`"
 );
 
-/// As many as the decoder in Rust accepts.
+/// The limit of the decoder in Rust.
 const MAX_SCANS: c_int = 100;
 
 /// A JPEG that the library may decode.
@@ -112,7 +114,7 @@ impl<'a> Jpeg<'a> {
     }
 }
 
-/// What the library returns for success. A warning is a failure, too.
+/// Checks the return code. A warning is a failure, too.
 fn done(code: c_int) -> Option<()> {
     (code == 0).then_some(())
 }

@@ -13,7 +13,7 @@ use crate::reader::{Reader, not_of_type};
 use crate::sampler::State;
 use crate::sampler::rng::StableRng;
 
-/// What happens to a sample that cannot be read or decoded.
+/// How to treat a sample that cannot be read or decoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnError {
@@ -125,7 +125,7 @@ impl<'a> Record<'a> {
         Record::rng_at(seed, self.epoch, self.position)
     }
 
-    /// The same numbers without a record: those of a sample at this position of this epoch.
+    /// The same numbers without a record: for the sample at this position of this epoch.
     pub fn rng_at(seed: u64, epoch: u64, position: u64) -> StableRng {
         StableRng::new(&[PURPOSE, seed, epoch, position])
     }

@@ -58,7 +58,7 @@ impl<T: Element> Values<T> {
     pub(super) fn reserve(&mut self, elements: usize) {
         if let Values::Own { values, len: 0 } = self {
             if values.len() < elements {
-                // What is too small goes first.
+                // Memory that is too small goes first.
                 *values = Vec::new();
                 *values = vec![T::default(); elements];
                 prefer_huge_pages(values);

@@ -310,7 +310,7 @@ fn name_of(kind: Kind) -> &'static str {
     }
 }
 
-/// Lists in one another, of which these are the lengths of those that are still to come.
+/// Nested lists. These are the lengths of the lists that are still to come.
 fn read_list<T: Element>(
     row: &mut [T],
     left: &[usize],
@@ -380,7 +380,7 @@ impl<'a> Sizes<'a> {
         self.iter().eq(shape.iter().map(|&size| size as u64))
     }
 
-    /// Whether it is that of any number of rows, each of this shape.
+    /// Whether it is a column of any number of rows, each of this shape.
     fn has_rows(&self, row: &[usize]) -> bool {
         self.count > 0 && self.iter().skip(1).eq(row.iter().map(|&size| size as u64))
     }
@@ -603,8 +603,7 @@ impl ColumnBatch {
         column.map_or(Ok(&mut []), |column| column.values.get_mut())
     }
 
-    /// A column of bytes: those of all samples back to back, and the `len() + 1` offsets between
-    /// them.
+    /// A column of bytes: all samples back to back, and the `len() + 1` offsets between them.
     pub fn bytes(&self, name: &str) -> Result<(&[u8], &[u64])> {
         let column = self.ragged(name)?;
         Ok((&column.data, &column.offsets))

@@ -1,4 +1,4 @@
-//! What keeps a loader from being faster, in a word and in a sentence.
+//! The bottleneck of a loader, in a word and in a sentence.
 
 use std::thread::available_parallelism;
 use std::time::Duration;

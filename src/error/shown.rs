@@ -199,7 +199,7 @@ mod tests {
             ("https://me:p/w@host/a", "https://host/a"),
             ("https://me:p?w#@host/a?b", "https://host/a"),
             ("https://me:pw@host/a.msgpack?sig=1.partial", "https://host/a.msgpack"),
-            // What another crate took for the whole of one.
+            // A part that another crate took for a whole URL.
             ("https://me:pw", "https://me"),
             ("s3://me:pw@bucket/a?b", "s3://bucket/a?b"),
             ("s3://bucket/a?x=1&X-Amz-Signature=1", "s3://bucket/a"),

@@ -93,7 +93,7 @@ impl FileOptions {
         self
     }
 
-    /// What is between the columns of a list file. Default: a tab. Directories only.
+    /// The separator between the columns of a list file. Default: a tab. Directories only.
     pub fn separator(mut self, separator: char) -> Self {
         self.separator = separator;
         self

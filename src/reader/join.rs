@@ -23,7 +23,7 @@ pub enum Shared {
 /// with the fields of both: an inner join.
 ///
 /// Keys are compared when it is opened, which reads every key of the left reader; after that a
-/// pair takes two numbers. Fields are merged as packed bytes and not decoded. The key is that of
+/// pair takes two numbers. Fields are merged as packed bytes and not decoded. The key comes from
 /// the left sample.
 ///
 /// ```

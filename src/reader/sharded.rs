@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
 use crate::storage::in_parallel;
 
-/// Several readers seen as one: the samples of the first, then those of the second, and so on.
+/// Several readers seen as one: the samples of the first, then of the second, and so on.
 ///
 /// A dataset of many files is a [`DatasetReader`](crate::DatasetReader), opened by its manifest or a pattern.
 /// This is for any other concatenation: `ShardedReader::new(vec![…])` takes readers, `Box<dyn Reader>` of
@@ -84,8 +84,8 @@ impl<R: Reader> ShardedReader<R> {
         Ok((shard, index - self.starts[shard]))
     }
 
-    /// All samples whose keys an earlier shard has as well: the index of the first sample with
-    /// that key, and that of the later one; ascending by the later index.
+    /// All samples whose keys an earlier shard has as well: the indices of the first sample with
+    /// that key and of the later one; ascending by the later index.
     ///
     /// Reads every key and sorts their hashes, 16 bytes each; of more than 16 million it takes a
     /// part at a time and reads the keys again for each.

@@ -313,7 +313,7 @@ fn print(order: &Arc<dyn Order>) -> (Vec<u64>, u64) {
     (indices.iter().copied().take(6).collect(), stable_hash(&indices))
 }
 
-/// What a seed means. **If these fail, the code is wrong, not the numbers.**
+/// The orders of given seeds. **If these fail, the code is wrong, not the numbers.**
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes there")]
 fn frozen_shuffle() {

@@ -146,8 +146,8 @@ impl ReadBench {
         self
     }
 
-    /// Reads all samples in the order of an epoch. What is prepared before, such as the list of keys, is
-    /// not measured.
+    /// Reads all samples in the order of an epoch. Preparations, such as reading the list of keys,
+    /// are not measured.
     ///
     /// # Errors
     ///

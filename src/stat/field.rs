@@ -17,7 +17,7 @@ use crate::value::{self, DType};
 pub(super) const CLASSES: usize = 10_000;
 /// The most types, shapes and image sizes of one field that are counted separately.
 const KINDS: usize = 10_000;
-/// Whole numbers of no more values are classes, those of more are measurements.
+/// Whole numbers with at most this many values are classes, others are measurements.
 const FEW_CLASSES: usize = 20;
 /// A text of more bytes is no name of a class.
 const MAX_CLASS: usize = 256;
@@ -210,7 +210,7 @@ impl FieldSummary {
     fn binary(&mut self, bytes: &[u8]) {
         self.classes.give_up();
         if is_container(bytes) {
-            // What is damaged is for `verify` to tell.
+            // Damage is for `verify` to tell.
             match container_array(bytes) {
                 Ok(Some(array)) => {
                     let nbytes = array.nbytes().unwrap_or(0);

@@ -139,7 +139,7 @@ impl DatasetInfo {
             [only] if *only == path => files(storage, path)?,
             _ => shards(storage, path, &data)?,
         };
-        // What every data file has next to it.
+        // Side files that every data file has next to it.
         let has = |side: SideFile| -> Result<bool> {
             for data in &data {
                 if storage.stat(&side.path(data))?.is_none() {

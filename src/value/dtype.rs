@@ -300,8 +300,8 @@ impl DType {
         self
     }
 
-    /// The same type in another byte order. What has no order stays as it is, also a structured
-    /// type, whose fields have orders of their own.
+    /// The same type in another byte order. Types without an order stay as they are, also a
+    /// structured type, whose fields have orders of their own.
     #[must_use]
     pub fn with_byte_order(mut self, order: ByteOrder) -> DType {
         self.order = order_of(self.kind, self.size, order);

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Between two lines for programs.
 const TELL: Duration = Duration::from_secs(2);
 
-/// What a bar counts.
+/// The unit that a bar counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Samples,
@@ -65,7 +65,7 @@ struct Far {
 
 struct State {
     start: Instant,
-    /// What had been done before the start.
+    /// The progress before the start, from an earlier run.
     first: Option<Far>,
     last: Far,
     pace: Pace,
@@ -174,7 +174,7 @@ impl Progress {
         units::counted(count, if self.unit == Unit::Rows { "row" } else { "sample" })
     }
 
-    /// What comes first stays longest where the terminal is narrow.
+    /// The first parts stay longest where the terminal is narrow.
     fn text(&self, state: &State, position: u64, count: &str) -> String {
         let Some(len) = self.len() else {
             // The time follows at once.
@@ -281,7 +281,7 @@ impl Pace {
         }
     }
 
-    /// How long the rest takes, as far as that can be said.
+    /// How long the rest takes, if that can be estimated.
     fn left(&self, rest: u64) -> Option<Duration> {
         let ((start, from), (end, to)) = (self.seen.front()?, self.seen.back()?);
         let (time, done) = (end.duration_since(*start), to.saturating_sub(*from));

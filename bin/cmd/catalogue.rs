@@ -1,4 +1,4 @@
-//! What the commands about the catalogue share.
+//! Shared by the commands about the catalogue.
 
 use std::io::Write;
 

@@ -223,7 +223,7 @@ impl Args {
     }
 }
 
-/// What a pipeline does to a sample.
+/// The effect of a pipeline on a sample.
 #[cfg(feature = "images")]
 #[derive(Serialize)]
 struct Augmented<'a> {
@@ -239,7 +239,7 @@ struct Augmented<'a> {
 #[serde(rename_all = "lowercase")]
 enum Drawn {
     Plan(Plan),
-    /// Why there is none, such as for an image that is damaged.
+    /// Why the pipeline failed, such as for an image that is damaged.
     Error(String),
 }
 

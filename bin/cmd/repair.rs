@@ -61,7 +61,7 @@ Examples:
 Exit code 1 if you have to choose, if --finish published the beginning of a write that was cut
 short, if -o could not save everything, or if it saved data that does not match its MD5.";
 
-/// What was done, as JSON.
+/// The result, as JSON.
 #[derive(Serialize)]
 struct Done<'a> {
     file: Shown,
@@ -146,7 +146,7 @@ impl Args {
         if found.is_some() {
             output.note(format_args!("{path}: undone: {shards} removed"));
         }
-        // What is there may be of another program.
+        // The file in its place may belong to another program.
         let samples = match self.exists()? {
             true => DatasetReader::open(&self.file).ok().map(|reader| reader.len() as u64),
             false => None,

@@ -75,7 +75,7 @@ struct Files {
     text_labels: bool,
 }
 
-/// What happens to images.
+/// Options for images.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Images")]
 struct Images {
@@ -110,7 +110,7 @@ struct Images {
 fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         _ if ["tab", "\\t"].contains(&text) => Ok(b'\t'),
-        // What a row ends with and what quotes values cannot separate them.
+        // Line ends and quotes cannot separate values.
         [byte] if byte.is_ascii() && !b"\n\r\"".contains(byte) => Ok(*byte),
         _ => Err("expected one character of ASCII such as ';', or tab".to_owned()),
     }

@@ -43,7 +43,7 @@ pub(super) static COUTROT1: Dataset = Dataset {
         ("image", "JPEG of quality 95"),
         (
             "experiments",
-            "one for each person of whom 30 places could be followed: locations (a list of places, \
+            "one for each person with 30 recorded places: locations (a list of places, \
              2, <f4: x, y), map (nil)",
         ),
     ],
@@ -216,7 +216,7 @@ impl<'a> Tracker<'a> {
         Some((number, people))
     }
 
-    /// Adds where people look in this frame, as far as it was recorded.
+    /// Adds where people look in this frame, if that was recorded.
     fn look(&mut self, number: usize) {
         if number >= self.gaze.len_of(Axis(1)) {
             return;

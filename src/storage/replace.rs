@@ -1,7 +1,7 @@
 //! The way in which a finished file or directory takes the place of an older one.
 //!
 //! Both have a random name next to their target until they are finished. So the target is the old
-//! one or the new one, never a part of either, whenever the process dies or the power fails; and
+//! one or the new one, never a part of either, whenever the process is killed or the power fails; and
 //! two processes that write the same target never write the same file.
 //!
 //! A process that is killed leaves its unfinished file behind. Its name ends in `.partial`, no
@@ -88,7 +88,7 @@ pub struct ReplaceFile<'a> {
     /// The file that is replaced: not a link.
     target: PathBuf,
     path: PathBuf,
-    /// `None` once it is closed: what is open cannot be renamed everywhere.
+    /// `None` once it is closed: not every system renames an open file.
     sink: Option<Box<dyn Sink>>,
     len: u64,
     position: u64,
@@ -164,6 +164,8 @@ impl<'a> ReplaceFile<'a> {
     /// After an error the older file is there as it was, except if only the sync of the directory
     /// failed: then the new one is there, and a power failure may bring the older one back.
     pub fn finish(mut self) -> Result<()> {
+        // Before the rename: after a power failure the name must not lead to a file without its
+        // content.
         if self.options.durable {
             self.on_sink(|sink| sink.sync())?;
         }
@@ -400,6 +402,7 @@ pub(super) fn put_if<S: Storage + ?Sized>(
     let options = ReplaceOptions::default().overwrite(expected != Expected::Absent);
     let Replaced { target, mode } = Replaced::find(storage, path, &options)?;
     let new = partial_name(&target);
+    // Written and synced first, so that the lock is held for a look and a rename only.
     let written = write_new(storage, &new, mode, bytes).and_then(|id| {
         let (lock, name) = wait_for_lock(storage, &target)?;
         let renamed = rename_if(storage, &new, &target, expected);
@@ -414,6 +417,7 @@ pub(super) fn put_if<S: Storage + ?Sized>(
         let _ = storage.remove(&new);
         error.shown_at(path)
     })?;
+    // The caller acts on the new file, so its name has to survive a power failure too.
     storage.sync_dir(parent_of(&target))?;
     Ok(written)
 }
@@ -453,13 +457,14 @@ fn rename_if<S: Storage + ?Sized>(
     storage.rename(new, target)
 }
 
-/// How long a lock is waited for that is held for one rename.
+/// How long to wait for a lock that is held for one rename.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn wait_for_lock<S: Storage + ?Sized>(storage: &S, target: &Path) -> Result<(Lock, PathBuf)> {
     let name = lock_of(target);
     let (start, mut pause) = (Instant::now(), Duration::from_millis(1));
     loop {
+        // Tried again and again: a call that waits would hang with a holder that hangs.
         if let Some(lock) = storage.lock(&name)? {
             return Ok((lock, name));
         }
@@ -520,8 +525,8 @@ pub(crate) fn partial_name(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A number that no other process finds. That of the process would not do: in containers and on
-/// shared disks two processes have the same.
+/// A number that no other process finds. The process id would not do: in containers and on shared
+/// disks two processes have the same one.
 pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
@@ -534,6 +539,7 @@ fn parent_of(path: &Path) -> &Path {
 fn sync_all(storage: &dyn Storage, dir: &Path) -> Result<()> {
     for path in storage.list(dir)? {
         match storage.lstat(&path)?.map(|stat| stat.kind) {
+            // From the inside out, so that no durable name leads to something that is lost.
             Some(FileKind::Dir) => sync_all(storage, &path)?,
             Some(FileKind::File) => storage.reopen(&path)?.sync()?,
             _ => {}

@@ -99,6 +99,8 @@ impl Stamp {
     #[cfg(feature = "convert")]
     pub(crate) fn is_still(&self, noted: &Stamp) -> bool {
         let is_folder = self.modified == 0;
+        // A disk that is mounted again may have another number. Files have a time to compare,
+        // folders have not, and the same number on another disk may be another folder.
         let same_device = self.id.0 == noted.id.0 || !is_folder;
         let same_file = same_device && self.id.1 == noted.id.1 && self.modified == noted.modified;
         self.len == noted.len && (same_file || self.sample == noted.sample)
@@ -134,6 +136,7 @@ fn add_below(storage: &dyn Storage, dir: &Path, hasher: &mut Hasher) -> Result<(
     for path in storage.list(dir)? {
         let Some(found) = storage.lstat(&path)? else { continue };
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        // The size of a folder is up to the file system.
         let size = if found.is_dir() { u64::MAX } else { found.len };
         hasher.update(&(name.len() as u64).to_le_bytes());
         hasher.update(name);

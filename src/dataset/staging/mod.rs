@@ -140,6 +140,7 @@ pub(crate) fn is_spent(storage: &dyn Storage, dir: &Path) -> Result<bool> {
 pub(crate) fn is_being_written(storage: &dyn Storage, target: &Path) -> Result<bool> {
     let path = dir_of(&home(storage, target)?).join("lock");
     match storage.lstat(&path)? {
+        // `lock` would need to write, and create the file again if it is gone by now.
         Some(stat) if stat.is_file() => Ok(storage.lock_file(&path)?.is_none()),
         _ => Ok(false),
     }
@@ -217,6 +218,7 @@ impl Staging {
         check_names(&*storage, target)?;
         storage::create_dirs(&*storage, &parent_of(target), durable)?;
         match storage.create_dir(&dir) {
+            // Another writer has created it since the look above.
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
                 return Err(Staging::take_over(storage, target)?.leftover());
             }
@@ -257,6 +259,7 @@ impl Staging {
     pub(crate) fn journal(&self, mut journal: Journal, observed: Observed) -> Result<Journal> {
         journal.old = observed;
         self.write_json("journal", &journal)?;
+        // The name of the directory too: after a power failure a repair has to find the journal.
         self.sync_dir(&parent_of(&self.target))?;
         Ok(journal)
     }
@@ -410,12 +413,15 @@ impl Staging {
             Labels::Go => changes.push((DatasetFile::Labels, Change::Remove)),
         }
         let prepared = || {
+            // Again, as names may have been taken while the samples were written: past `commit` a
+            // recovery goes forward, and must be able to.
             check_names(&*self.storage, &self.target)?;
             if let Some(mode) = self.mode.filter(|mode| mode & OWNER_WRITES == 0) {
                 for (file, _) in changes.iter().filter(|(_, change)| *change == Change::Publish) {
                     self.storage.set_mode(&staged_path(&self.dir, *file), mode)?;
                 }
             }
+            // The names of the staged files, before `commit` says that they are there.
             self.sync_dir(&self.dir)?;
             let publication = Publication::new(&self, &changes)?;
             publication.record()?;
@@ -465,11 +471,14 @@ impl Staging {
     /// last, so that no other process takes the rest for a leftover.
     fn clear(&self) -> Result<()> {
         let old = self.dir.join(format!("{OLD}{}", staged_name(DatasetFile::Data)));
+        // Never removed while there is no other: it would be the last copy of the data.
         if self.exists(&old)? && !self.exists(&self.target)? {
             let message = "is the old data file, and there is no other: it stays";
             return Err(foreign(&old, message));
         }
         for first in ["journal", "commit"] {
+            // Synced one by one: a power failure may otherwise undo the first removal and keep the
+            // second.
             self.remove_if_there(&self.dir.join(first))?;
             self.sync_dir(&self.dir)?;
         }
@@ -502,6 +511,7 @@ impl Staging {
         let Some(stat) = self.storage.lstat(&self.target)? else { return Ok(()) };
         if stat.is_file() && stat.len > base.bytes {
             let mut data = self.storage.reopen(&self.target)?;
+            // Before the journal goes: without it nothing would cut the rest after a power failure.
             data.set_len(base.bytes)?;
             data.sync()?;
         }
@@ -565,6 +575,7 @@ impl Staging {
         }
         let mut sink = self.create_at(&new)?;
         sink.append(bytes)?;
+        // Before the rename: half a note must never have the name.
         if self.durable {
             sink.sync()?;
         }

@@ -62,6 +62,8 @@ impl Staging {
         if let Some(why) = publication.overtaken()? {
             return Err(foreign(&self.target, overtaken_message(&why)));
         }
+        // Before the first step: once the old files are moved away, a lost new file would leave no
+        // dataset.
         publication.check_staged()?;
         match publication.forward() {
             Ok(()) => self.clear(),
@@ -77,6 +79,7 @@ impl Staging {
         if publication.is_visible()? {
             return self.finish();
         }
+        // The dataset of the other program stays, and ours has no place to return to.
         if publication.is_replaced()? {
             return self.clear();
         }

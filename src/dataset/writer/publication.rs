@@ -58,6 +58,7 @@ impl Publication<'_> {
                         if sync {
                             data.sync().map_err(shown)?;
                         }
+                        // Only after the sync: the note says that all samples are on the disk.
                         if marks { staging.completed() } else { Ok(()) }
                     },
                     || match (options.digests, streamed, journal.base) {
@@ -99,6 +100,7 @@ impl Publication<'_> {
             }
             publish.push(SideFile::Md5.into());
         } else {
+            // Digests of the earlier data would call the new data damaged.
             remove.push(SideFile::Md5);
         }
         match checksums {
@@ -106,6 +108,7 @@ impl Publication<'_> {
                 checksums.finish(data_md5, sync)?;
                 publish.push(SideFile::Crc.into());
             }
+            // Readers would find it stale and ignore it; the format asks writers to remove it.
             None => remove.push(SideFile::Crc),
         }
         match lookup {
@@ -125,6 +128,8 @@ impl Publication<'_> {
         let source = storage.open(self.path)?;
         let mut md5 = Md5::new();
         index::digest_into(&mut md5, &source, 0..base.bytes)?;
+        // Compared before it is replaced: a new digest over damaged old samples would hide the
+        // damage.
         let old = md5.clone().finish();
         let path = SideFile::Md5.path(self.path);
         let recorded = match storage.stat(&path)? {

@@ -46,7 +46,7 @@ const MAX_CLAIM: u64 = 1 << 20;
 const GATES: [DatasetFile; 2] =
     [DatasetFile::Side(SideFile::Offsets), DatasetFile::Side(SideFile::Index)];
 
-/// What `NAME.partial` says.
+/// The content of `NAME.partial`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claim {
@@ -155,10 +155,11 @@ impl Held {
         self.find()?.ok_or_else(|| lost(&self.path))
     }
 
-    /// Notes an upload before its first part, so that it can be aborted if this process dies.
+    /// Notes an upload before its first part, so that it can be aborted if this process is killed.
     fn note(&mut self, file: DatasetFile, id: &str) -> Result<()> {
         let version = self.check()?;
         self.claim.uploads.push(BegunUpload { file: file.suffix().into(), id: id.to_owned() });
+        // Only over our own claim: a repair may have taken the place since the look.
         let put = self.claim.put(&*self.storage, &self.path, Expected::Version(version));
         put.map(drop).map_err(|error| match error.kind() {
             ErrorKind::Replaced => lost(&self.path),
@@ -227,6 +228,7 @@ impl Upload {
             Some((write, supersedes)) => (*write, supersedes.clone()),
             None => (storage::random(), Vec::new()),
         };
+        // Before the place is claimed, too: a dataset that exists is then an error without a trace.
         remove_of_writes(&*storage, path, &supersedes)?;
         refuse_existing(&*storage, path, options.overwrite)?;
         let claim = claim(&*storage, path, write, &supersedes)?;
@@ -264,6 +266,7 @@ impl Upload {
     ) -> Result<()> {
         let labels = Some(DatasetFile::Labels).filter(|_| journal.labels == Labels::Staged);
         let files = publish.iter().copied().chain(labels).filter(|file| *file != DatasetFile::Data);
+        // All bytes go up first, so that the dataset is incomplete for as few requests as possible.
         data.sync()?;
         let mut sinks = vec![(DatasetFile::Data, data)];
         for file in files {
@@ -271,6 +274,7 @@ impl Upload {
         }
         // Stable: the data come first, and what nothing is read without last.
         sinks.sort_by_key(|(file, _)| GATES.contains(file));
+        // A repair, or a writer that continues this write, may have taken the place since.
         self.held().check()?;
         // One that is alive after all may have published since.
         remove_of_writes(&*self.storage, &self.path, &self.supersedes)?;
@@ -371,7 +375,7 @@ fn claim(storage: &dyn Storage, path: &Path, write: u64, supersedes: &[u64]) -> 
         if !supersedes.iter().any(|write| found.is_of(*write)) {
             return Err(claimed(&staging::dir_of(path)).at(path));
         }
-        // Kept until this write is over: this process may die before all of them are aborted.
+        // Kept until this write is over: this process may be killed before all of them are aborted.
         claim.uploads = found.uploads;
         match claim.put(storage, path, Expected::Version(version)) {
             // It was given back, or has noted another upload.
@@ -418,6 +422,8 @@ fn remove_of_writes(storage: &dyn Storage, path: &Path, writes: &[u64]) -> Resul
     let others = DatasetFile::all().filter(|file| !GATES.contains(file));
     for file in GATES.into_iter().chain(others) {
         let path = file.path(path);
+        // A store has no owners and no inode numbers: the number of the write says whose an object
+        // is.
         let write = storage.open_if_exists(&path)?.and_then(|found| found.write_id());
         if write.is_some_and(|write| writes.contains(&write)) {
             storage.remove(&path)?;

@@ -1,4 +1,4 @@
-//! What goes where: data to standard output, everything else to standard error.
+//! Where output goes: data to standard output, everything else to standard error.
 //!
 //! Nothing else in the command prints. Standard output is buffered and its errors are returned,
 //! so that a closed pipe ends a command quietly and a full disk does not pass unnoticed; what
@@ -7,7 +7,7 @@
 //! **Text and data.** What `write!` and `writeln!` format is text for a person: control characters
 //! in it are escaped, so that no key, field name or file name can move the cursor, change the title
 //! of a terminal or pass for another line. The only newline that is one is the last character of
-//! the call, and colours come from [`Output::bold`] and its like alone. What `write_all` writes is
+//! the call, and colours come from [`Output::bold`] and its like alone. Output of `write_all` is
 //! data, and stays as it is.
 
 use std::borrow::Cow;

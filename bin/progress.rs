@@ -113,8 +113,8 @@ impl Progress {
         self.reaches(position)
     }
 
-    /// This many samples and bytes have been written, and this many bytes of input read. What the
-    /// first call has was there before, and is part of no rate.
+    /// This many samples and bytes have been written, and this many bytes of input read. The
+    /// amounts of the first call come from an earlier run, and are part of no rate.
     pub(crate) fn far(&self, samples: u64, bytes: u64, input: u64) {
         let far = Far { samples, bytes, input };
         let count = || match self.unit {
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(show(Unit::Samples, Some(2400)).count(1000), "1,000 of 2,400 samples");
         assert_eq!(show(Unit::Rows, None).count(1), "1 row");
         assert_eq!(show(Unit::Bytes, Some(3_400_000)).count(1_200_000), "1.2 MB of 3.4 MB");
-        // Of nothing there are no shares.
+        // Nothing has no shares.
         assert_eq!(show(Unit::Samples, Some(0)).count(0), "0 samples");
     }
 }

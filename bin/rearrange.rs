@@ -151,7 +151,7 @@ impl Making {
         output: &Output,
         fill: impl FnOnce(&mut Writer) -> kiste::Result<()>,
     ) -> kiste::Result<MadeDataset> {
-        // Of several outputs the last one was checked, and this one is written.
+        // If there are several outputs, the last one was checked, and this one is written.
         interrupt::writing(out);
         let mut made = self.dataset(out).make(labels, fill)?;
         if let Some(begun) = self.begun.replace(Some(Instant::now())) {

@@ -12,7 +12,7 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// That of the operating system, or `expected a regular file, found a FIFO`.
+/// The error of the operating system, or `expected a regular file, found a FIFO`.
 pub fn open_regular(path: impl AsRef<Path>) -> io::Result<File> {
     let path = path.as_ref();
     // Before it is opened, as that may already wait.

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Seed of the interleaving
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Of samples with the same key take the first, and count the others
+    /// Take the first of samples with the same key, and count the others
     #[arg(long)]
     skip_duplicates: bool,
     /// Number labels by their names in .labels, which may differ

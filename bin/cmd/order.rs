@@ -55,8 +55,8 @@ pub(crate) struct Args {
     /// Only the batch of this step, counted from 0
     #[arg(long, value_name = "T")]
     step: Option<u64>,
-    /// What happens to an incomplete last step: uneven (its batches are shorter), drop, or pad (with samples
-    /// from the start). [default: uneven for one rank, pad for several]
+    /// How to treat an incomplete last step: uneven (its batches are shorter), drop, or pad (with
+    /// samples from the start). [default: uneven for one rank, pad for several]
     #[arg(long, value_name = "HOW", hide_possible_values = true)]
     tail: Option<End>,
     /// Print indices instead of keys

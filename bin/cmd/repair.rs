@@ -21,10 +21,10 @@ use crate::{file, interrupt};
 /// At a URL, the files of a killed writer are removed; a complete dataset stays. A writer that is still running
 /// publishes nothing then.
 ///
-/// Of a dataset of many files (NAME.shards.json) it finds the shards of an unfinished conversion that no
-/// manifest lists; --undo removes them, unless something else has changed them. At a URL it also aborts
-/// incomplete uploads, and a conversion that is still running ends with an error; so it does with the pieces of
-/// one file at a URL.
+/// For a dataset of many files (NAME.shards.json) it finds the shards of an unfinished conversion
+/// that no manifest lists; --undo removes them, unless something else has changed them. At a URL it
+/// also aborts incomplete uploads, and a conversion that is still running ends with an error; the
+/// same holds for the pieces of one file at a URL.
 ///
 /// With -o nothing is changed in place: every whole sample of a damaged or half-written dataset is copied to a
 /// new one, and the samples that could not be saved are listed. A .crc tells which samples are whole; without
@@ -92,7 +92,7 @@ impl Args {
         Ok(kiste::convert::unfinished_shards(&self.file)?.is_some())
     }
 
-    /// Of a dataset of many files, or in pieces: what a conversion has left that was cut short.
+    /// Leftovers of a conversion to many files, or in pieces, that was cut short.
     fn shards(&self, output: &Output) -> Outcome<Exit> {
         let path = file::shown(&self.file);
         if self.output.is_some() || self.finish {

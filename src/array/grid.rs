@@ -194,7 +194,7 @@ impl Group {
 }
 
 impl Touch {
-    /// What a selection touches; the selection must not be empty.
+    /// The touch of a selection, which must not be empty.
     pub(crate) fn new(grid: &ChunkGrid, selected: &Resolved) -> Touch {
         let zipped: Vec<usize> = (0..selected.axes.len())
             .filter(|&axis| matches!(selected.axes[axis], Axis::Zipped(_)))

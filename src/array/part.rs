@@ -87,7 +87,7 @@ impl ArrayPart {
     ///
     /// # Errors
     ///
-    /// Those of reading, and of `to`, which name no file.
+    /// Errors of reading, and of `to`, which name no file.
     pub fn write_json(&self, to: &mut dyn Write) -> Result<()> {
         let failed = |error: serde_json::Error| sink_error(error.into());
         if self.shape().is_empty() {

@@ -167,7 +167,7 @@ fn shown_url(text: &str) -> Option<String> {
     (name.len() != rest.len()).then(|| format!("{scheme}:{slashes}{name}"))
 }
 
-/// What follows `user:password@`. A password may hold any character, escaped or not.
+/// The rest after `user:password@`. A password may hold any character, escaped or not.
 fn without_user(rest: &str, names_account: bool) -> &str {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

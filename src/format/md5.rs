@@ -17,7 +17,7 @@ const BLOCK: usize = 64;
 /// The state before the first block.
 const START: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
-/// What each step adds: the digits of the sines of 1 to 64.
+/// The number that each step adds: the digits of the sines of 1 to 64.
 #[rustfmt::skip]
 const ADDED: [u32; 64] = [
     0xd76a_a478, 0xe8c7_b756, 0x2420_70db, 0xc1bd_ceee, 0xf57c_0faf, 0x4787_c62a, 0xa830_4613, 0xfd46_9501,
@@ -49,7 +49,7 @@ impl Default for Md5 {
 }
 
 impl Md5 {
-    /// Of no bytes so far.
+    /// A digest of no bytes so far.
     pub fn new() -> Md5 {
         Md5 { state: START, len: 0, rest: [0; BLOCK] }
     }
@@ -182,7 +182,8 @@ fn add(state: &mut [u32; 4], [a, b, c, d]: [u32; 4]) {
     state[3] = state[3].wrapping_add(d);
 }
 
-// What the steps of each round add to `x`. `b` is the result of the step before and comes latest of all.
+// The terms that the steps of each round add to `x`. `b` is the result of the step before and comes
+// latest of all.
 
 #[inline(always)]
 fn mix_0(x: u32, b: u32, c: u32, d: u32) -> u32 {

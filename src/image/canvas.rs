@@ -59,7 +59,8 @@ impl Scratch {
     }
 }
 
-/// What is seen of the pixels: a part of the rows that are stored, which is transposed first, then flipped.
+/// The visible part of the pixels: a part of the stored rows, which is transposed first, then
+/// flipped.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
     /// Pixels in a stored row.
@@ -168,7 +169,7 @@ pub(super) struct Canvas<'a> {
 }
 
 impl<'a> Canvas<'a> {
-    /// What is seen of the pixels that were decoded to `scratch`.
+    /// The visible part of the pixels that were decoded to `scratch`.
     pub(super) fn new(scratch: &'a mut Scratch, view: View, channels: usize) -> Canvas<'a> {
         Canvas { scratch, view, channels }
     }
@@ -359,7 +360,7 @@ pub(super) struct Resized {
     interpolation: Interpolation,
     /// Rows and columns.
     spans: [Span; 2],
-    /// Of the pixels that are made.
+    /// The visible part of the new pixels.
     pub(super) view: View,
     /// How many actions this is.
     pub(super) actions: usize,

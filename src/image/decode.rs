@@ -258,7 +258,8 @@ impl<'a> Opened<'a> {
                 let size = count * usize::from(color.bytes_per_pixel());
                 let is_direct = is_of(color, mode);
                 let target = if is_direct { &mut *pixels } else { &mut *spare }.room(size);
-                // Of a damaged image the decoder may leave out rows, where the last image would be seen.
+                // The decoder may leave out rows of a damaged image, where the last image would be
+                // seen.
                 target.fill(128);
                 decoder.decode_into(target).map_err(of_jpeg)?;
                 if !is_direct {

@@ -75,7 +75,7 @@ impl Header {
         self
     }
 
-    /// That of an encoded image. Its pixels are not decoded.
+    /// The header of an encoded image. Its pixels are not decoded.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Those of a plan that was checked.
+    /// Follows a plan that was checked.
     pub(crate) fn follow(&mut self, plan: &Plan) {
         let Places { rows, columns, spare } = self;
         for axis in
@@ -70,7 +70,7 @@ impl Places {
                     border(rows, padding.top, padding.bottom);
                     border(columns, padding.left, padding.right);
                 }
-                // Of colours.
+                // Actions on colours.
                 _ => {}
             }
         }

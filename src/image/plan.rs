@@ -12,7 +12,7 @@ use super::text::{numbers, padding_text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::rng::StableRng;
 
-/// What is done to one image: its [`Pipeline`], with everything that is random drawn.
+/// The actions on one image: its [`Pipeline`], with all random numbers drawn.
 ///
 /// A plan follows from the size of an image alone, so it is made before a pixel is decoded. It prints as the
 /// list of what is done.

@@ -3,13 +3,11 @@
 //! Only images that it decodes without a warning are decoded here. All others are left to the decoder in Rust, so
 //! that the same images are errors, for the same reasons, with and without this feature.
 //!
-//! What the calls rely on:
+//! The calls rely on this:
 //!
 //! * A handle serves one image and one thread. The library keeps tables from one image to the next,
-//!   so that an
-//!   image without its own would be decoded with the tables of the image before it. To make a
-//!   handle takes a
-//!   thousandth of the time of an image.
+//!   so that an image without its own would be decoded with the tables of the image before it. To
+//!   make a handle takes a thousandth of the time of an image.
 //! * The library reads `bytes` within the length that it gets. They are borrowed for both calls, so it reads the
 //!   same header in the second as in the first, and writes as many pixels as the first said.
 //! * It writes `height` rows of `width` pixels from the address of a slice that has this length.

@@ -79,7 +79,7 @@ pub struct Record<'a> {
     raw: &'a [u8],
 }
 
-/// What the seed of [`Record::rng`] is combined with. Frozen.
+/// Combined with the seed of [`Record::rng`]. Frozen.
 const PURPOSE: u64 = 0x7265_636f_7264;
 
 impl<'a> Record<'a> {
@@ -169,7 +169,7 @@ pub(super) fn no_field(name: &str) -> Error {
     Error::new(ErrorKind::Invalid, format!("there is no field {name:?}"))
 }
 
-/// What a batch's samples are gathered into.
+/// Gathers the samples of a batch.
 pub(super) trait Gather: Send + Sync {
     type Data;
 

@@ -62,7 +62,7 @@ pub(super) struct Step {
 struct Progress {
     /// Steps that were begun.
     begun: u64,
-    /// Those of them that may not be complete.
+    /// Begun steps that may not be complete.
     on_their_way: VecDeque<(u64, Arc<Ahead>)>,
     /// There are no more, or none that can be planned.
     ended: bool,
@@ -292,7 +292,7 @@ fn with_neighbours(samples: &[usize], soon: &[usize], edge: usize) -> Vec<usize>
     let now = samples.iter().map(|&index| (index, false));
     let mut all: Vec<(usize, bool)> = now.chain(soon.iter().map(|&index| (index, true))).collect();
     all.sort_unstable();
-    // Of two, the one that is needed now.
+    // If both have a sample, the one that is needed now stays.
     all.dedup_by_key(|(index, _)| *index);
     let mut fetched = Vec::with_capacity(all.len());
     for run in all.chunk_by(|(one, _), (next, _)| one + 1 == *next) {

@@ -49,7 +49,7 @@ pub(super) struct Pool<D: Send + 'static> {
     asking: bool,
     /// The run failed.
     over: bool,
-    /// Of the caller, if it makes the batches.
+    /// The caller's look, if it makes the batches.
     look: Look,
 }
 
@@ -151,7 +151,7 @@ impl<D: Send + 'static> Pool<D> {
     /// Uses the list of a batch again.
     pub(super) fn reuse(&self, list: Vec<u64>) {
         let mut lists = self.shared.lists();
-        // Those in the queue, and one that the caller holds.
+        // One for each batch in the queue, and one for the caller.
         if lists.len() <= self.shared.queue {
             lists.push(list);
         }

@@ -169,8 +169,8 @@ enum Pattern {
     Glob(PathPattern),
 }
 
-/// What keys do not begin with: the components before the label, or, of several patterns, those
-/// that all begin with.
+/// The prefix that keys do not have: the components before the label, or the ones that all of
+/// several patterns begin with.
 fn prefix(sources: &[Pattern]) -> String {
     let globs: Vec<&PathPattern> = sources
         .iter()

@@ -342,7 +342,7 @@ impl fmt::Debug for dyn Reader + '_ {
     }
 }
 
-/// What follows from [`Reader`]: typed samples, iteration, parts and joins.
+/// Methods for every [`Reader`]: typed samples, iteration, parts and joins.
 pub trait ReaderExt: Reader {
     /// A sample as a type of yours, which may borrow `&str` and `&[u8]` (with `serde_bytes`) from
     /// the reader where [`get_raw`](Reader::get_raw) does: see [`DatasetReader::get_as`](crate::DatasetReader::get_as).

@@ -79,7 +79,7 @@ impl<R: Reader> ShardedReader<R> {
         if index >= self.len() {
             return Err(out_of_range(index, self.len()));
         }
-        // Of several that start here all but the last are empty.
+        // If several start here, all but the last are empty.
         let shard = self.starts.partition_point(|&start| start <= index) - 1;
         Ok((shard, index - self.starts[shard]))
     }
@@ -209,7 +209,7 @@ impl<R: Reader> Reader for ShardedReader<R> {
         self.shards[shard].field(index, name)
     }
 
-    /// Those of the first shard, if no other has other ones.
+    /// The labels of the first shard, if no other shard has different ones.
     fn labels(&self) -> Result<Option<Vec<String>>> {
         let Some((first, others)) = self.shards.split_first() else { return Ok(None) };
         let labels = first.labels()?;

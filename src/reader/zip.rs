@@ -409,7 +409,7 @@ fn open_archive(source: &Arc<Source>, end: End) -> Result<ZipArchive<Cursor>> {
     let cursor = Cursor { source: source.clone(), position: 0, ends };
     let archive = ZipArchive::new(cursor).map_err(blame)?;
     opening.store(false, Ordering::Relaxed);
-    // Of entries with one name only the last would be there.
+    // If entries share a name, only the last would be there.
     if archive.len() as u64 != promised {
         let found = archive.len();
         let message = format!("expected {promised} entries of different names, found {found}");

@@ -48,13 +48,13 @@ pub struct Fingerprint {
     sampler: Name,
     len: u64,
     seed: Option<u64>,
-    /// Of all other parameters.
+    /// The hash of all other parameters.
     hash: u64,
 }
 
 impl Fingerprint {
-    /// Of a sampler of this name, whose epochs have `len` positions. The name is short and lower
-    /// case; what does not fit into 23 bytes is cut off. An empty one stands for any sampler.
+    /// A sampler of this name, whose epochs have `len` positions. The name is short and lower
+    /// case; it is cut off after 23 bytes. An empty one stands for any sampler.
     pub fn new(sampler: &str, len: u64) -> Fingerprint {
         Fingerprint { sampler: Name::new(sampler), len, seed: None, hash: 0 }
     }

@@ -222,7 +222,7 @@ impl Sampler for Mixture {
 
 /// An epoch of a mixture.
 struct Mixed {
-    /// Of each source its first index and its passes; it has none if it has no samples.
+    /// The first index and the passes of each source; a source without samples has no passes.
     sources: Vec<(u64, Option<Passes>)>,
     start: u64,
     len: u64,

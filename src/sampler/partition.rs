@@ -336,7 +336,7 @@ pub struct BatchPositions {
     start: u64,
     end: u64,
     padding: u64,
-    /// Of the epoch.
+    /// The length of the epoch.
     len: u64,
 }
 

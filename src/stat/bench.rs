@@ -261,7 +261,7 @@ impl ReadBench {
     }
 }
 
-/// Of a packed sample.
+/// The bytes of a packed sample.
 fn bytes_of(reader: &DatasetReader, index: u64) -> u64 {
     let range = reader.locate(index as usize).range;
     range.map_or(0, |range| range.end.saturating_sub(range.start))

@@ -69,11 +69,11 @@ pub struct DatasetInfo {
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 #[non_exhaustive]
 pub struct SampleBytes {
-    /// Of the smallest.
+    /// The smallest sample.
     pub min: u64,
     /// On average.
     pub mean: f64,
-    /// Of the largest.
+    /// The largest sample.
     pub max: u64,
 }
 

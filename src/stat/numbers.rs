@@ -277,7 +277,7 @@ struct Bins {
     /// The width is two to this power.
     power: i32,
     counts: HashMap<i64, u64>,
-    /// Of no meaning where nothing was counted.
+    /// Meaningless if nothing was counted.
     first: i64,
     last: i64,
 }

@@ -40,7 +40,7 @@ pub(crate) fn stoppable<T>(stop: &Arc<AtomicBool>, work: impl FnOnce() -> T) -> 
     Context { stop: Some(stop.clone()), ahead: None }.run(work)
 }
 
-/// What [`stoppable`] was called with on this thread.
+/// The flag that [`stoppable`] was called with on this thread.
 pub(crate) fn stop() -> Option<Arc<AtomicBool>> {
     CONTEXT.with_borrow(|context| context.stop.clone())
 }

@@ -14,8 +14,9 @@ pub(crate) enum Chance {
     Never,
 }
 
-/// That of a request which failed like this. `answered` says whether the server has answered before:
-/// then its answers are HTTP, and what is none is the rest of one that was cut or too long.
+/// The chance of a request which failed like this. `answered` says whether the server has answered
+/// before: then its answers are HTTP, and anything else is the rest of one that was cut or too
+/// long.
 pub(crate) fn chance(error: &ureq::Error, answered: bool) -> Chance {
     match error {
         ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => Chance::Unreachable,

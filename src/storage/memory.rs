@@ -93,7 +93,7 @@ impl Change {
             Change::Add(path, node) => drop(names.insert(path.clone(), *node)),
             Change::Remove(path) => drop(names.remove(path)),
             Change::Rename(from, to) => {
-                // Of a directory, everything in it goes along.
+                // Everything in a directory goes along.
                 let (moved, rest): (Names, Names) =
                     std::mem::take(names).into_iter().partition(|(name, _)| name.starts_with(from));
                 *names = rest;
@@ -170,7 +170,7 @@ impl MemoryStorage {
         state.fail_once = Some(state.operations + operations);
     }
 
-    /// A new process: nothing fails any more and no lock is held. What was written stays.
+    /// A new process: nothing fails any more and no lock is held. Written files stay.
     pub fn restart(&self) {
         let mut state = self.state();
         (state.fail_after, state.fail_once) = (None, None);

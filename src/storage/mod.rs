@@ -294,7 +294,7 @@ impl fmt::Debug for Create {
     }
 }
 
-/// What receives the id of an upload: [`Create::note`].
+/// Receives the id of an upload: [`Create::note`].
 pub type UploadNote = Arc<dyn Fn(&str) -> Result<()> + Send + Sync>;
 
 /// A file that [`Storage::open_together`] opens.
@@ -309,7 +309,7 @@ pub struct Announced<'a> {
 /// A file that [`Storage::open_together`] opened, if there is one of its name.
 pub type OpenFile = Option<Arc<dyn ReadAt>>;
 
-/// What must be there for [`Storage::put_if`] to write.
+/// The state that [`Storage::put_if`] expects before it writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expected {

@@ -33,12 +33,12 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Of the file that has this name, if there is one.
+    /// The stamp of the file that has this name, if there is one.
     pub(crate) fn of(storage: &dyn Storage, path: &Path) -> Result<Option<Stamp>> {
         Stamp::of_prefix(storage, path, u64::MAX)
     }
 
-    /// Of the first bytes of this file. A file that is shorter is taken as a whole.
+    /// The stamp of the first bytes of this file. A file that is shorter is taken as a whole.
     pub(crate) fn of_prefix(storage: &dyn Storage, path: &Path, len: u64) -> Result<Option<Stamp>> {
         let Some(stat) = storage.lstat(path)? else { return Ok(None) };
         let Stat { id, modified, kind, .. } = stat;
@@ -63,8 +63,8 @@ impl Stamp {
         Ok(Some(Stamp { len, id, modified, sample }))
     }
 
-    /// Of a file, or of a folder by the names and sizes of all that is in it: its own time changes when it is
-    /// read.
+    /// The stamp of a file, or of a folder by the names and sizes of its entries at any depth: its
+    /// own time changes when it is read.
     #[cfg(feature = "convert")]
     pub(crate) fn of_tree(storage: &dyn Storage, path: &Path) -> Result<Option<Stamp>> {
         match storage.lstat(path)? {

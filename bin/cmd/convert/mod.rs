@@ -136,8 +136,8 @@ pub(super) struct Running {
     /// for the next run
     #[arg(long)]
     pub(super) resume: bool,
-    /// What to do with bad input: stop, skip it, or quarantine it: write it to DST.quarantine.jsonl with the
-    /// reason. If anything was left out, the exit code is 1
+    /// How to treat bad input: stop; skip it; or quarantine: write it to DST.quarantine.jsonl with
+    /// the reason. If anything was left out, the exit code is 1
     #[arg(long, value_name = "WHAT", default_value = "stop", hide_possible_values = true)]
     bad: Bad,
     /// Skip and count samples with a key that came before, instead of stopping. The first 1000 are compared

@@ -12,8 +12,8 @@ use crate::file;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Reading")]
 pub(super) struct Reading {
-    /// What SRC is: images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100,
-    /// mnist, npz, csv, tsv, parquet or arrow [default: detected, where that is certain]
+    /// The format of SRC: images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10,
+    /// cifar100, mnist, npz, csv, tsv, parquet or arrow [default: detected, where that is certain]
     #[arg(long, value_name = "FORMAT", value_parser = format::readable(), hide_possible_values = true)]
     from: Option<Format>,
     /// TFRecord: the features that are strings; other byte strings stay bytes

@@ -69,7 +69,7 @@ pub(crate) struct Args {
     #[arg(requires = "shuffle", default_value_t = 0)]
     seed: u64,
     /// Encode images that are large enough as JPEG of quality Q, 0 to 100, which is 85 without Q.
-    /// Those that are larger still shrink to 500 x 375 pixels
+    /// Images that are larger still shrink to 500 x 375 pixels
     #[arg(
         long,
         value_name = "Q",

@@ -135,7 +135,7 @@ impl ChunkedArray {
     ///
     /// # Errors
     ///
-    /// Those of reading the versions, and of the system.
+    /// Errors of reading the versions, and of the system.
     pub fn about(&self) -> Result<ArrayAbout> {
         let info = self.info();
         let fill = NdArray::new(info.dtype.clone(), [], info.fill.clone())?.to_json()?;

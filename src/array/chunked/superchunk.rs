@@ -128,7 +128,7 @@ impl SuperchunkFile {
         let bytes = self.source.read(slot)?;
         let wrong = |e| self.error(e, start);
         let chunk = self.layout.chunk(place.slot, &bytes).map_err(wrong)?;
-        // Of a chunk that was not read before only the blocks that are needed are verified, if that can be done.
+        // If a chunk was not read before, only the needed blocks are verified, if that can be done.
         let digests = match check {
             Check::Checksums if !self.is_checked(place.slot) => self.digests_of(place.slot, chunk),
             _ => None,

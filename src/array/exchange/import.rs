@@ -212,8 +212,9 @@ struct Extras {
 }
 
 impl Extras {
-    /// Those of a bcolz directory. The columns of a table have a fill value each, and attributes of
-    /// their own, which have no counterpart here; of the rows that they expect the largest number counts.
+    /// The extras of a bcolz directory. The columns of a table have a fill value each, and
+    /// attributes of their own, which have no counterpart here; if they expect different numbers of
+    /// rows, the largest counts.
     fn of(bcolz: &Bcolz) -> Extras {
         let attributes = bcolz.attrs().clone();
         let fill = match bcolz {

@@ -38,7 +38,7 @@ use rows::TransferRows;
 pub(crate) use rows::{Row, Span, TransferRows};
 pub(crate) use select::{GetItemPlan, SetItemPlan, Shown};
 
-/// What an operation on a [`StagedArray`](crate::array::StagedArray) would move and change, to be
+/// The moves and changes of an operation on a [`StagedArray`](crate::array::StagedArray), to be
 /// printed. Prints as the plans of versioned-hdf5 do.
 #[derive(Debug, Clone)]
 pub struct Plan<'a>(Planned<'a>);

@@ -1,5 +1,5 @@
-//! What a selection means for an array of some shape: for each axis of the array the points that are
-//! selected, and for each such axis where it is found in the result.
+//! The meaning of a selection for an array of some shape: for each axis of the array the selected
+//! points, and for each such axis its place in the result.
 //!
 //! Everything that can be wrong with a selection is found here, before anything is planned. Slices
 //! run upwards once they are resolved; one that ran downwards is marked as flipped, so that no layer

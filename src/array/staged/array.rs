@@ -259,7 +259,7 @@ impl StagedArray {
         ResizePlan::new(&self.layout, shape).map(Plan::from)
     }
 
-    /// What [`load`](StagedArray::load) would move and change.
+    /// The plan of [`load`](StagedArray::load).
     pub fn plan_load(&self) -> Result<Plan<'_>> {
         LoadPlan::new(&self.layout).map(Plan::from)
     }
@@ -467,8 +467,8 @@ impl StagedArray {
         Ok(bytes)
     }
 
-    /// Of a staged chunk that was copied from a base slab: where from, and the bytes of what
-    /// [`chunk`](Self::chunk) returns that may have been written since. `None` where that is not known.
+    /// The origin of a staged chunk that was copied from a base slab, and the bytes of
+    /// [`chunk`](Self::chunk) that may have been written since. `None` where that is not known.
     pub(crate) fn copied(&self, cell: usize) -> Option<&Copied> {
         let place = self.layout.places[cell];
         match &self.slabs[place.slab as usize] {

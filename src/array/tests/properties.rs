@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// What NumPy selects: the shape of the result, and for each of its elements the element of the
+/// NumPy's selection: the shape of the result, and for each of its elements the element of the
 /// array. Written from NumPy's documentation of indexing, element by element.
 fn select(parts: &[Index], shape: &[usize]) -> Option<(Vec<usize>, Vec<Vec<usize>>)> {
     let taken: usize = parts

@@ -263,7 +263,7 @@ fn write_hashes(staging: &Staging, salt: &Salt, hashes: &[u64], sync: bool) -> R
     Ok(())
 }
 
-/// What a `.lookup` says of the `.key_hashes` that it belongs to.
+/// The identity of `.key_hashes`, as its `.lookup` notes it.
 pub(super) struct Belongs {
     source: lookup::Source,
     sums: lookup::Sums,

@@ -62,7 +62,7 @@ pub(crate) fn by_hash(
     Ok(())
 }
 
-/// What one thread of some takes of `len` things.
+/// The share of one thread in `len` things.
 fn share(len: usize, thread: usize, threads: usize) -> Range<usize> {
     let start = |thread| (len as u128 * thread as u128 / threads as u128) as usize;
     start(thread)..start(thread + 1)

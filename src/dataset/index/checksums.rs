@@ -102,12 +102,12 @@ impl Found {
     }
 }
 
-/// What to say of a `.crc` of another version of its dataset.
+/// The message about a `.crc` of another version of its dataset.
 pub(crate) fn stale(error: &FormatError) -> String {
     format!("not of this version of the dataset ({error}), so no sample was compared")
 }
 
-/// What to say of a `.crc` that is damaged itself.
+/// The message about a `.crc` that is damaged itself.
 pub(crate) fn damaged(error: &FormatError) -> String {
     format!("{error}, so no sample was compared")
 }

@@ -33,8 +33,8 @@ pub(super) fn is_current(storage: &Arc<dyn Storage>, path: &Path) -> Result<bool
     }
 }
 
-/// What `.lookup` is made of for the keys and the hashes that are there. These must be of each other: a key that only
-/// one of the two files has would be found by some look-ups and not by others.
+/// The input of `.lookup`, from the present keys and hashes. These must belong together: a key that
+/// only one of the two files has would be found by some look-ups and not by others.
 pub(super) fn read(
     storage: &Arc<dyn Storage>,
     path: &Path,

@@ -68,7 +68,7 @@ impl Default for IndexOptions {
     }
 }
 
-/// What [`IndexOptions::build`] made.
+/// The result of [`IndexOptions::build`].
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Indexed {

@@ -21,7 +21,7 @@ pub enum Ending {
     Undo,
 }
 
-/// What [`RepairPlan::run`] does.
+/// The action of [`RepairPlan::run`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepairAction {
@@ -41,7 +41,7 @@ pub enum RepairAction {
     Refuse,
 }
 
-/// What a repair finds and does: see [`Repair::plan`].
+/// The findings and the action of a repair: see [`Repair::plan`].
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct RepairPlan<'a> {

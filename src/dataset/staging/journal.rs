@@ -48,7 +48,7 @@ pub(crate) struct Journal {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Labels {
-    /// Those that are there are right.
+    /// The present names are right.
     #[default]
     Stay,
     /// The staged ones take their place.

@@ -100,7 +100,7 @@ pub(crate) struct Staging {
     durable: bool,
     /// Permission bits of the dataset that is there, for all files that are made.
     mode: Option<u32>,
-    /// Of the data file, where there is one; goes before the other.
+    /// The lock of the data file, if it exists; released before the other.
     data_lock: Option<Lock>,
     _lock: Lock,
 }
@@ -357,7 +357,7 @@ impl Staging {
     }
 
     fn create_at(&self, path: &Path) -> Result<Box<dyn Sink>> {
-        // Of a dataset that is read-only, too, what is written may have to be resumed.
+        // Writable even for a read-only dataset, as the write may have to be resumed.
         let mode = self.mode.map(|mode| mode | OWNER_WRITES);
         self.storage.create_with(path, Create::new().mode(mode))
     }

@@ -1,4 +1,4 @@
-//! What a recovery may touch: only what is provably of a writer of this crate.
+//! Recovery touches only files that are provably from a writer of this crate.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -73,8 +73,8 @@ impl Files<'_> {
         Ok(Some(Compared { path, samples, md5: checksums.of().md5, wrong }))
     }
 
-    /// What to conclude from checksums and digests: which of them is wrong, or the data. Whether
-    /// the checksums can be believed.
+    /// Compares checksums and digests, and concludes which of them is wrong, or the data. Returns
+    /// whether the checksums can be believed.
     ///
     /// `intact`: whether the data has the MD5 that `.md5` says, if it says any.
     pub(super) fn judge(

@@ -181,7 +181,7 @@ impl<'a> Files<'a> {
         if let Some(compared) = compared {
             let samples = compared.samples;
             let intact = digests.contains(&self.path).then(|| {
-                // Of all that was found so far, only a digest is about the data.
+                // So far only the digest check can have reported the data.
                 !problems.iter().any(|problem| problem.file == self.path)
             });
             if self.judge(data, compared, intact, &mut problems)? {

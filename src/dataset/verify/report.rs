@@ -73,7 +73,7 @@ impl std::fmt::Display for VerifyProblem {
     }
 }
 
-/// What mends a dataset: see [`VerifyReport::cure`].
+/// How to mend a dataset: see [`VerifyReport::cure`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cure {
@@ -91,7 +91,7 @@ pub enum Cure {
     Rebuild(Option<SideFile>),
 }
 
-/// What [`Verify::run`](super::Verify::run) found.
+/// The report of [`Verify::run`](super::Verify::run).
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct VerifyReport {
@@ -276,7 +276,7 @@ mod tests {
             let report = VerifyReport { digests: Vec::new(), ..report(&[file], &[]) };
             assert_eq!((report.cure(data), report.proves(data)), (expected, false));
         }
-        // Of several datasets each has its own.
+        // Several datasets each have their own.
         let report = report(&["b.msgpack", "a.msgpack.filter"], &["c.msgpack.md5"]);
         let concerned = report.concerned();
         let cures: Vec<Cure> = concerned.iter().map(|data| report.cure(data)).collect();

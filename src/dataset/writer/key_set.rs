@@ -291,7 +291,7 @@ mod tests {
         for (i, key) in keys.iter().enumerate() {
             assert_eq!(find(&set, key), None);
             set.insert(set.hash(key.as_bytes()), i as u32);
-            // Those that wait are found too.
+            // Keys that still wait are found too.
             let first = i.saturating_sub(WAITING);
             for (recent, at) in keys[first..=i].iter().zip(first..) {
                 assert_eq!(find(&set, recent), Some(at as u32));

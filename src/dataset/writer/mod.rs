@@ -55,7 +55,7 @@ pub(crate) use upload::{Left, Place, left, remove_left};
 #[cfg(feature = "convert")]
 pub(crate) use upload::{WrittenBy, is_of_writes, remove_writes, write_of};
 
-/// What [`Writer::finish`] published.
+/// The dataset that [`Writer::finish`] published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -363,8 +363,9 @@ impl Writer {
         self.put(key, packed)
     }
 
-    /// Writes bytes as a sample without looking at them, as Python's `RawWriter` does. What is no
-    /// msgpack map with this key can be read back as bytes only, and `verify` will object.
+    /// Writes bytes as a sample without looking at them, as Python's `RawWriter` does. Bytes that
+    /// are not a msgpack map with this key can be read back as bytes only, and `verify` will
+    /// object.
     ///
     /// # Errors
     ///
@@ -528,7 +529,7 @@ impl Writer {
         self.bytes
     }
 
-    /// What happened to the arrays that [`WriterOptions::arrays`] applies to.
+    /// How arrays were stored, if [`WriterOptions::arrays`] applies to them.
     #[cfg(feature = "arrays")]
     pub fn arrays(&self) -> &ArrayTally {
         &self.tally
@@ -680,7 +681,7 @@ impl Writer {
 impl Open {
     /// Ends the threads, after they have written what they have. An upload ends without an object.
     fn stop(self) -> Staging {
-        // What failed cannot be reported from here; a repair finds it.
+        // Failures cannot be reported from here; a repair finds them.
         let _ = self.data.finish();
         drop(self.upload);
         self.staging

@@ -35,7 +35,7 @@ pub struct WriterOptions {
     /// Whether the name says where to write.
     by_name: bool,
     pub(super) hash_many: HashMany,
-    /// Of a write that another process left: whether all of its samples were there.
+    /// If another process left the write: whether all of its samples were there.
     pub(super) was_complete: Option<bool>,
     /// The number of the write in an object store, and those that it continues.
     pub(super) write: Option<(u64, Vec<u64>)>,

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile};
 use crate::format::md5::Md5;
 
-/// What [`Writer::finish`](super::Writer::finish) does.
+/// The last step of [`Writer::finish`](super::Writer::finish).
 pub(super) struct Publication<'a> {
     pub(super) path: &'a Path,
     pub(super) options: &'a WriterOptions,

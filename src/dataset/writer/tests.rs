@@ -104,7 +104,7 @@ fn the_key_that_counts_is_the_one_that_is_refused_again() {
         Value::Map(fields.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
     };
     let long = "l".repeat(300);
-    // Of two the last one counts, as in Python. It need not be short, nor come first.
+    // If there are two, the last one counts, as in Python. It need not be short, nor come first.
     for (key, fields) in [
         ("b", &[("key", "a"), ("key", "b")][..]),
         ("a", &[("key", "a"), ("key", "a")]),

@@ -492,7 +492,7 @@ pub(crate) enum Left {
     Files,
 }
 
-/// What is left of a write to an object store; `None` if nothing is.
+/// The remains of a write to an object store; `None` without any.
 pub(crate) fn left(storage: &dyn Storage, path: &Path) -> Result<Option<Left>> {
     if storage.stat(&staging::dir_of(path))?.is_none() {
         return Ok(None);

@@ -136,7 +136,7 @@ impl Storage {
 }
 
 impl CParams {
-    /// What can be read of it: nothing here is needed, and older files have less.
+    /// The known parameters: none is needed here, and older files have fewer.
     fn from_value(value: Option<&Value>) -> CParams {
         let get = |key: &str| value.and_then(|value| value.get(key));
         let small = |key: &str| get(key).and_then(Value::as_u64).and_then(|n| u8::try_from(n).ok());
@@ -245,7 +245,7 @@ fn parse_object(file: &[u8]) -> Result<Map<String, Value>, FormatError> {
     }
 }
 
-/// What Python writes and JSON does not know, as a string.
+/// Python's tokens that JSON does not have, as strings.
 fn quoted(token: &str) -> &'static str {
     match token {
         "NaN" => "\"NaN\"",

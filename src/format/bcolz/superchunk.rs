@@ -148,7 +148,7 @@ impl Superchunk {
     }
 }
 
-/// What a header says of its chunks; `None` is not known.
+/// The sizes in a header; `None` is not known.
 struct Sizes {
     count: Option<u64>,
     chunk: Option<u32>,

@@ -513,7 +513,7 @@ impl Scratch {
     }
 }
 
-/// What comes before the blocks of a chunk: its header, and where the blocks are.
+/// The bytes before the blocks of a chunk: its header, and the positions of the blocks.
 pub(crate) fn chunk_head<'a>(chunk: &'a [u8], header: &Header) -> Option<&'a [u8]> {
     chunk.get(..HEADER + header::WORD * header.positions())
 }

@@ -153,7 +153,7 @@ impl<B: AsRef<[u8]>> Container<B> {
         self.bytes.as_ref()
     }
 
-    /// What was given to [`parse`](Container::parse).
+    /// The bytes that were given to [`parse`](Container::parse).
     pub fn into_inner(self) -> B {
         self.bytes
     }

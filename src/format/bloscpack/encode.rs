@@ -102,7 +102,7 @@ impl Encoder {
         self.count
     }
 
-    /// What replaces the bytes that [`start`](Encoder::start) wrote.
+    /// The final bytes in place of the ones that [`start`](Encoder::start) wrote.
     pub fn finish(self) -> Result<Ending, FormatError> {
         let wanted = self.header.nchunks.unwrap_or(self.count.max(1));
         let short = self.header.last_chunk.is_some_and(|size| Some(size) != self.last);

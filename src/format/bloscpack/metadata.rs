@@ -83,7 +83,7 @@ pub enum Room {
 }
 
 impl Default for MetadataOptions {
-    /// What bloscpack does: adler32, zlib at level 6, ten times the text.
+    /// The same as bloscpack: adler32, zlib at level 6, ten times the text.
     fn default() -> MetadataOptions {
         MetadataOptions {
             checksum: Checksum::Adler32,

@@ -28,7 +28,7 @@ const END: u128 = 1 << 63;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbering {
-    /// Of all axes but the first.
+    /// The extents of all axes but the first.
     extents: Vec<u64>,
     /// Whether there is a first axis at all.
     scalar: bool,

@@ -25,7 +25,7 @@ pub const ALIGNMENT: usize = 64;
 /// How many bytes [`Superchunk::head_len`] needs.
 pub const START: usize = header::HEADER + metadata::HEADER;
 
-/// What a superchunk holds; the same for all superchunks of a column.
+/// The kind of content of a superchunk; the same for all superchunks of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     /// The type of the elements, as NumPy describes it.
@@ -127,7 +127,7 @@ impl Content {
         self.checksum == Checksum::Crc32 && self.room == 0 && self.chunk_bytes > ONE_BLOCK
     }
 
-    /// What follows a chunk: its digest and the room.
+    /// The bytes after a chunk: its digest and the room.
     pub fn tail(&self, chunk: &[u8]) -> Vec<u8> {
         let mut tail = self.checksum.digest(chunk).as_slice().to_vec();
         tail.resize(tail.len() + self.room as usize, 0);
@@ -164,8 +164,8 @@ fn digests_of(chunk: &[u8]) -> Option<Vec<u8>> {
 pub(crate) struct BlockDigests(Vec<Vec<u8>>);
 
 impl BlockDigests {
-    /// Those of a file that begins like this; `None` if it has none. The bytes are those before the first
-    /// chunk.
+    /// The digests of a file that begins like this; `None` if it has none. `head` is all bytes
+    /// before the first chunk.
     pub(crate) fn parse(head: &[u8]) -> Result<Option<BlockDigests>, FormatError> {
         #[derive(Deserialize)]
         struct About {
@@ -181,7 +181,7 @@ impl BlockDigests {
         decoded.map(|all| Some(BlockDigests(all))).map_err(|e| wrong(e.to_string()))
     }
 
-    /// Those of a slot, if it has any.
+    /// The digests of a slot, if it has any.
     pub(crate) fn of(&self, slot: u32) -> Option<&[u8]> {
         self.0.get(slot as usize).map(|digests| &digests[..]).filter(|digests| !digests.is_empty())
     }

@@ -263,7 +263,7 @@ mod tests {
     fn many_keys_are_hashed_as_one_by_one() {
         let mut next = golden::random(10);
         for round in 0..if cfg!(miri) { 6 } else { 300 } {
-            // Of equal length, of any, and some that are too long to wait for.
+            // Equal lengths, random lengths, and some that are too long to wait for.
             let most = [17, 64, 65, 200, 1024, 1025, 3000][round % 7];
             let mut keys = Vec::new();
             for _ in 0..next() % 40 {

@@ -7,7 +7,7 @@
 use super::digests::Digest;
 use crate::format::FormatError;
 
-/// What every `.crc` begins with.
+/// The first bytes of a `.crc`.
 pub const MAGIC: [u8; 8] = *b"KISTECRC";
 
 /// The version that is written, and the only one that is read.

@@ -18,7 +18,7 @@ use super::blake2s;
 use super::key_hashes::Salt;
 use crate::format::FormatError;
 
-/// What every `.lookup` begins with.
+/// The first bytes of a `.lookup`.
 pub(crate) const MAGIC: [u8; 8] = *b"KISTELUP";
 
 /// The version that is written, and the only one that is read.
@@ -275,7 +275,7 @@ impl Placer {
     }
 }
 
-/// What binds a table to the `.key_hashes` of the same keys.
+/// Binds a table to the `.key_hashes` of the same keys.
 ///
 /// It is compared when a dataset is opened, by reading both ends of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -463,7 +463,7 @@ pub(crate) const fn encode(slot: u32) -> [u8; 4] {
     slot.to_be_bytes()
 }
 
-/// What stands in slot `i` of these bytes, which begin behind the header.
+/// The value of slot `i` in these bytes, which begin after the header.
 #[inline]
 pub fn slot(slots: &[u8], i: u64) -> Option<u32> {
     let at = usize::try_from(i).ok()?.checked_mul(4)?;
@@ -599,7 +599,7 @@ mod tests {
                         Err(_) => assert!(quick.is_some_and(|i| u64::from(i) >= shape.count())),
                     }
                 }
-                // Of a file that is too short.
+                // A file that is too short.
                 assert_eq!(shape.first_candidate(&[], 7), None);
             }
         }

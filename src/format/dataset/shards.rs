@@ -27,7 +27,7 @@ pub const MAX_NAME: usize = 1024;
 /// The most bytes of a key in a range; of a shard with a longer one no range is written.
 pub const MAX_KEY: usize = 256;
 
-/// What `"format"` says.
+/// The value of `"format"`.
 const FORMAT: &str = "kiste shards";
 
 /// The shards of a dataset, in order.
@@ -396,7 +396,7 @@ fn parse_md5(name: &str, digits: &str) -> Result<Digest, FormatError> {
     })
 }
 
-/// What is wrong with the JSON, at its byte.
+/// The error of invalid JSON, at its byte.
 fn not_json(text: &[u8], error: &serde_json::Error) -> FormatError {
     let lines = text.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
     let at = lines.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1);

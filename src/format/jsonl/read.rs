@@ -380,7 +380,7 @@ fn object(
     Ok((Value::Map(entries.collect()), depth))
 }
 
-/// What a `$` object stands for, given the value under its name and the depth of that.
+/// The value that a `$` object stands for, from the value under its name and its depth.
 ///
 /// All but `$map` become just as deep as the value they are written with, or become no container.
 fn special(

@@ -215,7 +215,7 @@ pub(super) fn are_distinct(names: &mut [&str]) -> bool {
     names.windows(2).all(|pair| pair[0] != pair[1])
 }
 
-/// What Python's `json` writes for a number that JSON has no digits for.
+/// The token of Python's `json` for a number that JSON has no digits for.
 fn python_name(number: f64) -> Option<&'static [u8]> {
     match () {
         () if number == f64::INFINITY => Some(b"Infinity"),

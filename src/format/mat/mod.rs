@@ -5,7 +5,7 @@
 //! [`MatFile::parse`] looks at names, classes and shapes only; what is compressed is inflated when
 //! [`MatFile::get`] asks for it. [`Array`] says how to get at what is in there.
 //!
-//! What is written in Python with `scipy.io.loadmat`, here:
+//! The calls of Python's `scipy.io.loadmat`, and the same here:
 //!
 //! | Python | |
 //! | --- | --- |

@@ -317,7 +317,7 @@ impl Opaque {
         &self.class
     }
 
-    /// What is stored of it; usually only where the rest is.
+    /// Its stored content; usually only a reference to the rest.
     pub fn content(&self) -> &Array {
         &self.content
     }

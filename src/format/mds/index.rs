@@ -8,7 +8,7 @@ use super::encoding::{Encoding, json_string};
 use crate::format::FormatError;
 use crate::format::claimed::Claimed;
 
-/// What an `index.json` says.
+/// The content of an `index.json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
     /// The shards, in order.

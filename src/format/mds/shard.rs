@@ -175,7 +175,7 @@ fn encode_value(encoding: &Encoding, value: &Decoded<'_>, out: &mut Vec<u8>) -> 
 
 /// The bytes of a shard of these samples; `None` if they are more than offsets of four bytes reach.
 ///
-/// Of `info` the columns, compression, hashes and limit count.
+/// Only columns, compression, hashes and limit of `info` count.
 pub(crate) fn encode_shard(info: &ShardInfo, samples: &[Vec<u8>]) -> Option<Vec<u8>> {
     // Where the notation is not needed, the shard is as Streaming writes it.
     let has_json = info.columns.iter().any(|column| column.encoding == Encoding::Json);

@@ -620,7 +620,7 @@ struct Form {
     kind: Option<Kind>,
     /// Bytes of the length that comes next.
     width: u8,
-    /// What follows: values or pairs of a container, else bytes. A length is added to it.
+    /// The content: values or pairs of a container, else bytes. A length is added to it.
     fixed: u8,
 }
 

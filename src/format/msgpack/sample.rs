@@ -381,7 +381,7 @@ mod tests {
             // It is the first field if it is anything.
             let likely = likely_key(&sample);
             if !likely.is_empty() {
-                // Of a sample that was cut off later there may be no fields.
+                // A sample that is cut off later may have no fields.
                 let mut cursor = Cursor::new(&sample[1..]);
                 assert_eq!(cursor.read_str_bytes(), Ok(&b"key"[..]));
                 assert_eq!(cursor.read_str_bytes(), Ok(likely));
@@ -473,7 +473,7 @@ mod tests {
                 assert_eq!(in_parts(sample, len).0, None, "{sample:?} {len}");
             }
         }
-        // Of several, the first: the last takes the whole sample.
+        // The first one counts in parts; the last one takes the whole sample.
         assert_eq!(in_parts(b"\x82\xa3key\xa1a\xa3key\xa1b", 100).0, Some("a".into()));
     }
 }

@@ -43,7 +43,7 @@ pub fn parse(text: &str) -> Result<DType, FormatError> {
 /// The type that is spelled as `numpy.dtype.str` spells it, and `None` for every other spelling.
 pub(crate) fn canonical(text: &str) -> Option<DType> {
     let dtype = sized(text)?;
-    // What NumPy writes is what we write.
+    // Only the text that NumPy writes, which is also ours.
     SameText(text).is(&dtype).then_some(dtype)
 }
 
@@ -211,7 +211,7 @@ fn unit_text(unit: TimeUnit) -> String {
     }
 }
 
-/// What stands in the brackets of a type of time: `ns`, `25us`.
+/// The unit in the brackets of a type of time: `ns`, `25us`.
 fn parse_unit(text: &str) -> Option<TimeUnit> {
     if text == "generic" {
         return Some(TimeUnit::GENERIC);

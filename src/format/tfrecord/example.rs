@@ -468,7 +468,7 @@ mod tests {
         for end in 1..sequence.len() {
             let _ = Record::decode(&sequence[..end]);
         }
-        // Of two values of a name, and of two kinds in a feature, the later one counts.
+        // If a name has two values, or a feature two kinds, the later one counts.
         let two = [nested(&[1, 1], b"x"), nested(&[3, 1], &[1])].concat();
         let feature = [nested(&[1], b"f"), nested(&[2], &two), nested(&[7], b"")].concat();
         let record = [nested(&[1, 1], &feature), nested(&[1, 1], &feature)].concat();

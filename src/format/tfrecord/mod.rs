@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_frozen() {
-        // Of RFC 3720, B.4: 32 bytes of zeros.
+        // From RFC 3720, B.4: 32 bytes of zeros.
         assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(checksum(&[0; 32]), 0x8a91_36aa_u32.rotate_right(15).wrapping_add(0xa282_ead8));
     }

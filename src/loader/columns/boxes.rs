@@ -70,8 +70,8 @@ impl Boxes {
         self
     }
 
-    /// Pads the boxes of each sample, to `[samples, length, 4]`. What follows boxes that were
-    /// [cut](Padded::cut) is cut with them.
+    /// Pads the boxes of each sample, to `[samples, length, 4]`. Columns that follow boxes that
+    /// were [cut](Padded::cut) are cut with them.
     pub fn padded(mut self, padded: Padded<f32>) -> Boxes {
         self.form = Form::Padded(padded);
         self
@@ -89,7 +89,7 @@ pub struct Labels<T> {
 }
 
 impl<T: Element> Labels<T> {
-    /// Of the boxes in this column.
+    /// Labels of the boxes in this column.
     pub fn of(boxes: &str) -> Labels<T> {
         Labels { of: boxes.to_owned(), field: None, row: Vec::new(), form: Form::Ragged }
     }

@@ -57,7 +57,7 @@ impl<T: Element> Padded<T> {
         self
     }
 
-    /// Of a sample longer than the last bucket, takes the first rows.
+    /// Takes the first rows of a sample that is longer than the last bucket.
     pub fn cut(mut self) -> Padded<T> {
         self.cuts = true;
         self

@@ -396,7 +396,7 @@ fn parse_array<'a>(field: &mut Cursor<'a>) -> Result<Parsed<'a>> {
     let (mut dtype, mut data, mut found_shape) = ("", None, None);
     for _ in 0..field.read_map_len()? {
         match field.read_bytes()? {
-            // Of records it is a list.
+            // For records it is a list.
             b"type" if field.peek()? == Kind::Str => dtype = field.read_str()?,
             b"data" => data = Some(field.read_bytes()?),
             b"shape" => found_shape = Some(Sizes::read(field)?),
@@ -705,7 +705,7 @@ impl Drop for ColumnBatch {
 pub(super) struct CollateColumns {
     columns: Arc<Columns>,
     spare: Arc<Spare>,
-    /// Of batches that are finished.
+    /// Scratch memory of finished batches.
     scratches: Mutex<Vec<Scratch>>,
 }
 
@@ -748,7 +748,7 @@ impl CollateColumns {
         let mut cursor = Cursor::new(record.raw());
         for entry in 0..cursor.read_map_len()? as usize {
             if cursor.peek()? != Kind::Str {
-                // Of any kind, but not the name of a column.
+                // A key of another kind, so not the name of a column.
                 cursor.skip()?;
                 cursor.skip()?;
                 continue;
@@ -762,7 +762,7 @@ impl CollateColumns {
                         cursor = value;
                         cursor.skip()?;
                     }
-                    // Of two fields with one name the last counts.
+                    // If two fields have one name, the last one counts.
                     found[at] = Some(read);
                 }
                 None => cursor.skip()?,

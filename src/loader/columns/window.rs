@@ -13,7 +13,7 @@ use crate::value::Element;
 pub enum Window {
     /// The first ones.
     Start,
-    /// Those in the middle: as many rows before them as after them, or one less.
+    /// Rows in the middle: as many before them as after them, or one less.
     Center,
     /// A run of rows that starts at any place with the same probability, another one in each epoch.
     ///

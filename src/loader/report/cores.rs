@@ -4,7 +4,7 @@
 //! The system knows that the thread was on no core then. Only Linux says so in files, without
 //! unsafe code.
 
-/// Of one thread since it began, or of several.
+/// The times of one thread since it began, or of several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct OfThread {
     /// Nanoseconds on a core.

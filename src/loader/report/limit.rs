@@ -260,7 +260,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Of a second in which the consumer waits this long.
+    /// The report of a second in which the consumer waits this long.
     fn report(waiting: u64, workers: WorkerTime, cores: Option<CoreTime>) -> LoaderReport {
         let consumer = ConsumerTime {
             first: ms(9),

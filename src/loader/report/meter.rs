@@ -195,7 +195,7 @@ impl Drop for Resting<'_> {
 pub(in crate::loader) struct Meter {
     workers: Vec<Lane>,
     consumer: Lane,
-    /// Of the batches that the consumer got. Only the consumer writes.
+    /// Totals of the batches that the consumer got. Only the consumer writes.
     got: Counts,
     /// Finished batches in the queue.
     ready: AtomicUsize,
@@ -218,7 +218,7 @@ struct Counts {
 pub(in crate::loader) struct Got {
     pub(in crate::loader) samples: usize,
     pub(in crate::loader) failures: usize,
-    /// Of the packed samples.
+    /// Bytes of the packed samples.
     pub(in crate::loader) bytes: usize,
 }
 

@@ -99,7 +99,7 @@ impl Buffers {
         if let Some(found) = free.iter().rposition(fits) {
             return Some(Buffer::Large(free.swap_remove(found)));
         }
-        // Those that fit nothing that is asked for now make room for one that does.
+        // Buffers that fit no present request make room for one that does.
         let held = |free: &[MmapMut]| free.iter().map(|pages| pages.len()).sum::<usize>();
         let most = MOST.min(ALL.saturating_sub(self.lent.load(Relaxed))) / 2;
         while held(&free) > most {
@@ -117,7 +117,7 @@ impl Buffers {
                 bytes.truncate(len);
                 bytes.into()
             }
-            // Of an answer whose length was not known before.
+            // An answer whose length was not known before.
             Buffer::Large(pages) if len < LEAST => Bytes::copy_from_slice(&pages[..len]),
             Buffer::Large(pages) => {
                 self.lent.fetch_add(pages.len(), Relaxed);
@@ -166,14 +166,14 @@ mod tests {
         drop(many);
         let is_full = || (MOST - (1 << 20)..=MOST).contains(&free());
         assert!(is_full());
-        // Those in use take their room.
+        // Buffers in use take their room.
         let held: Vec<Bytes> = (0..ALL >> 20).map(lend_untouched).collect();
         let last = lend(1 << 20);
         drop(last);
         assert_eq!(free(), 0);
         drop(held);
         assert!(is_full());
-        // Those of another size take their place.
+        // Buffers of another size take their place.
         for _ in 0..100 {
             let many: Vec<Bytes> = (0..10).map(|_| lend(4 << 20)).collect();
             drop(many);

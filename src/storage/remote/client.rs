@@ -69,7 +69,7 @@ impl Pin {
         Pin { size: 0, tag, version: None, modified: 0, write }
     }
 
-    /// Of an object that was put just now; `None` if the server does not say which it is.
+    /// The pin of an object that was put just now; `None` if the server does not identify it.
     pub(super) fn put(size: u64, put: PutResult) -> Option<Pin> {
         let tag = Some(put.e_tag?);
         Some(Pin { size, tag, version: put.version, modified: 0, write: None })
@@ -253,8 +253,8 @@ impl Client {
         }
     }
 
-    /// What an error of `object_store` means here. Its own words are left out where there are ours: it
-    /// prints URLs with everything that is in them.
+    /// The meaning of an error of `object_store`. Its own words are left out where there are ours:
+    /// it prints URLs with everything that is in them.
     pub(super) fn refused(&self, error: object_store::Error, outcome: Outcome) -> Error {
         use object_store::Error as E;
         let trouble = outcome.trouble;

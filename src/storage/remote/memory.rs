@@ -104,7 +104,7 @@ impl Memory {
         let mut at = range.start;
         while at < range.end {
             let before = self.segments.range((object, 0)..=(object, at)).rev().take(SEARCHED);
-            // Of several the one that reaches farthest would do as well.
+            // Any of several would do; the one that reaches farthest is not looked for.
             let covers = |&(&(_, start), segment): &(&(Object, u64), &Segment)| {
                 at < start + segment.bytes.len() as u64
             };

@@ -112,7 +112,7 @@ struct Here {
     queue: Arc<Queue>,
 }
 
-/// What a [`RemoteStorage`] has done so far.
+/// The requests and bytes of a [`RemoteStorage`] so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RemoteTraffic {
@@ -310,7 +310,7 @@ impl Storage for RemoteStorage {
             let pieces: Vec<_> = pieces.by_ref().take(parts.iter().flatten().count()).collect();
             let pieces: Result<Vec<Fetched>> = pieces.into_iter().collect();
             opened.push(match pieces {
-                // Of the first it is an error: that is the one that was named.
+                // For the first one it is an error: that is the one that was named.
                 Err(error) if error.is_absent_or_denied() && !opened.is_empty() => None,
                 pieces => Some(Arc::new(self.opened(file, name.clone(), pieces?)?)),
             });

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Ranges at most this many bytes apart are fetched in one request: the bytes between are no more than the
 /// headers of another request.
 const GAP: u64 = 512;
-/// Of what is fetched together a part of this many may lie between: a few hundredths more bytes, and far
+/// The gaps in a request may be one part in this many: a few hundredths more bytes, and far
 /// fewer requests.
 const SHARE: u64 = 32;
 /// Bytes of one request, at most half as many again: more are fetched over several connections.
@@ -93,7 +93,7 @@ impl Reading {
 }
 
 impl ReadAhead {
-    /// What to fetch for a read that needs these bytes of a file of `len` bytes.
+    /// The range to fetch for a read that needs these bytes of a file of `len` bytes.
     pub(super) fn fetch(&mut self, wanted: &Range<u64>, len: u64) -> Range<u64> {
         self.turn_to(|reading| reading.goes_on_with(wanted));
         let window = match self.last.take() {

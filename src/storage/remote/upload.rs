@@ -175,7 +175,7 @@ fn already_exists() -> Error {
 enum Multipart {
     /// Has an id, so another process can abort it.
     Known { id: MultipartId, sent: Arc<Mutex<Vec<Option<PartId>>>> },
-    /// Of Azure, which has no ids and removes what is not completed after a week.
+    /// Azure's, which has no ids, and whose incomplete parts are removed after a week.
     Unknown(Box<dyn MultipartUpload>),
 }
 

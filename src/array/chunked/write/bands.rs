@@ -138,7 +138,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Those of a selection of integers and slices; `None` for others, and without axes.
+    /// The lines of a selection of integers and slices; `None` for others, and without axes.
     fn of(resolved: &Resolved) -> Option<Lines> {
         let ranges = resolved.axes.iter().zip(&resolved.views);
         let ranges = ranges.filter(|(axis, _)| matches!(axis, Axis::Range { .. }));

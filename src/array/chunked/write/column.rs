@@ -254,7 +254,7 @@ impl<'a> ColumnWriter<'a> {
                     && !placed
                     && seen.lock().unwrap_or_else(PoisonError::into_inner).insert(digest);
                 let pack = || {
-                    // Of a chunk of several blocks some may be as they were.
+                    // Some blocks of a larger chunk may be unchanged.
                     let place = before.filter(|_| content.len() > BLOCK);
                     let file = place.and_then(|place| Some((self.superchunk(&place)?, place)));
                     let old = file.as_ref().and_then(|(file, place)| {

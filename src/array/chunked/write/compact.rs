@@ -34,7 +34,7 @@ struct Moved {
     places: HashMap<(u32, u32), (u32, u32)>,
 }
 
-/// What rewritten segments became: number and entries, or `None` if no entries were left.
+/// The replacements of rewritten segments: number and entries, or `None` if no entries were left.
 type Rewritten = BTreeMap<u64, Option<(u64, u64)>>;
 
 /// A compaction, under way.

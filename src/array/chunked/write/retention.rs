@@ -71,7 +71,7 @@ impl Keep {
     }
 }
 
-/// What [`ArrayStore::gc`](crate::array::ArrayStore::gc) did.
+/// The result of [`ArrayStore::gc`](crate::array::ArrayStore::gc).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Removed {

@@ -221,7 +221,7 @@ impl ArrayStore {
         let (selection, base) = (selection.into(), self.newest.clone());
         let (dtype, offset) = columns::find(base.dtype(), field)?;
         let there = base.read(selection.clone())?;
-        // Of the shape of the selection and the type of the field, as NumPy would assign it.
+        // With the shape of the selection and the type of the field, as NumPy would assign it.
         let chunk: Vec<usize> = there.shape().iter().map(|len| *len.max(&1)).collect();
         let zero = vec![0; dtype.item_size()];
         let cast = match *value.dtype() == dtype {

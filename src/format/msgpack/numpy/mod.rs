@@ -184,7 +184,7 @@ pub(crate) fn shape_from_value(shape: &Value) -> Option<Vec<usize>> {
 /// list of lists, and at the bottom there is a shape.
 const LEVELS: usize = 2 * MAX_NESTING + 2;
 
-/// What stands under `kind`.
+/// The value under `kind`.
 fn kind_of(dtype: &DType) -> &'static [u8] {
     match dtype.kind() {
         DTypeKind::Struct | DTypeKind::Void => b"V",
@@ -193,7 +193,7 @@ fn kind_of(dtype: &DType) -> &'static [u8] {
     }
 }
 
-/// What stands under `type`: text, or lists for what has fields. A void type and Python objects
+/// The value under `type`: text, or lists for types with fields. A void type and Python objects
 /// have the one field that `numpy.dtype.descr` gives them. Titles are left out.
 fn to_packed(dtype: &DType) -> Literal {
     if matches!(dtype.kind(), DTypeKind::Void | DTypeKind::Object) {

@@ -17,10 +17,10 @@ pub(super) const MAX_WRAPPING: usize = 4;
 
 /// The array that these bytes are: one message and nothing else.
 ///
-/// What Python reads as an array, a scalar of NumPy or a complex number is one here, the latter two
-/// without dimensions. Binary data are an array of bytes, and the elements are borrowed; but a
-/// [container](super::is_container) is the array in it, decompressed, and an error if there is
-/// none.
+/// A value that Python reads as an array, a scalar of NumPy or a complex number is an array here,
+/// the latter two without dimensions. Binary data are an array of bytes, and the elements are
+/// borrowed; but a [container](super::is_container) is the array in it, decompressed, and an error
+/// if it holds none.
 ///
 /// ```
 /// use kiste::format::msgpack::numpy::{decode_array, encode_array};
@@ -104,7 +104,7 @@ pub(super) struct Entries<'a> {
     pub(super) data: Option<Content<'a>>,
 }
 
-/// What stands under `data`.
+/// The value under `data`.
 pub(super) enum Content<'a> {
     Bytes(Cow<'a, [u8]>),
     Text(Cow<'a, str>),

@@ -46,7 +46,7 @@ pub(super) use record::Object;
 
 /// The smallest limit that makes sense.
 const LEAST: u64 = 1 << 20;
-/// Of how many files a cache has room for, at least, and the largest.
+/// For how many files a cache has room, at least, and the largest.
 const FILES: u64 = 64;
 const LARGEST: u64 = 32 << 20;
 /// The extension of cache files.
@@ -89,7 +89,7 @@ pub struct Cache {
     shared: Arc<Shared>,
 }
 
-/// What a [`Cache`] holds.
+/// The content of a [`Cache`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CacheUsage {
@@ -216,7 +216,7 @@ impl Cache {
 
     /// Removes all files that no process appends to, and says what is left.
     pub fn clear(&self) -> Result<CacheUsage> {
-        // Those that this process appends to are finished.
+        // Files that this process appends to are finished.
         *self.shared.state() = State::default();
         if self.shared.entries()?.is_empty() {
             return Ok(CacheUsage::default());

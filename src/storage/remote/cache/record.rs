@@ -1,4 +1,4 @@
-//! What a file of the cache holds: records, one behind the other. Bytes in, values out.
+//! A file of the cache: records, one after the other. Bytes in, values out.
 //!
 //! | bytes | of a record |
 //! | --- | --- |

@@ -43,8 +43,8 @@ pub(super) static COUTROT1: Dataset = Dataset {
         ("image", "JPEG of quality 95"),
         (
             "experiments",
-            "one for each person with 30 recorded places: locations (a list of places, \
-             2, <f4: x, y), map (nil)",
+            "one for each person with at least 30 places that could be followed: locations (a list \
+             of places, 2, <f4: x, y), map (nil)",
         ),
     ],
     classes: &[],

@@ -537,7 +537,7 @@ impl<D: Send + 'static> Shared<D> {
         })
     }
 
-    /// The samples of these batches that exist, and their orders.
+    /// The samples of these batches, up to the first that does not exist or has no order yet.
     fn indices(
         &self,
         batches: Range<u64>,

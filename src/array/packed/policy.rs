@@ -318,7 +318,7 @@ impl fmt::Display for Left {
     }
 }
 
-/// Counts of arrays, by how they were stored.
+/// Counts of arrays that were recoded, or left as they were and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]

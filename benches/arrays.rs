@@ -97,7 +97,7 @@ impl Run<'_> {
         self.tell("kiste", "set a row", || {
             let mut store = store()?;
             let mut staged = store.stage()?;
-            // Another value each time: what is there already would not be written.
+            // Another value each time: an unchanged value would not be written.
             seven += 1.0;
             timed(|| {
                 staged.set_scalar(300, seven)?;

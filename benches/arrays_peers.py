@@ -6,14 +6,14 @@
     pip install numpy zarr h5py hdf5plugin blosc2 versioned-hdf5     # those that are there take part
     python benches/arrays_peers.py KISTE ZARRS [--times N] [--dir DIR] [--quick]
 
-KISTE is the program that the first command names (target/release/deps/arrays-…), ZARRS that of the
-second (benches/zarrs/target/release/zarrs-peer). All in one run, one after another: the same numbers,
+KISTE is the program that the first command names (target/release/deps/arrays-…), ZARRS the one that
+the second builds (benches/zarrs/target/release/zarrs-peer). All in one run, one after another: the same numbers,
 chunk shapes and codec (lz4, level 5, bytes shuffled; h5py without hdf5plugin: not compressed), page
 cache warm, nothing synced (but by zarrs, which syncs each file that it writes; on a tmpfs that costs
 nothing), the best of N. Put DIR on a disk or a tmpfs, as the question is. In the table is how many
 times as long as ours each takes: above 1 is slower than we are.
 
-What is compared is not the same in everything: a commit of ours is atomic, keeps the version before,
+The programs do not do the same work: a commit of ours is atomic, keeps the version before,
 hashes every chunk, and compares its checksums on every read; the peers do neither.
 
 "get a row" is the first thing that is read after opening. "get it again" reads the same row for the third

@@ -1,4 +1,4 @@
-//! What does an array in a directory cost over its codec, and over copying the same bytes?
+//! The cost of an array in a directory, compared with its codec and with copying the same bytes.
 //!
 //! `cargo bench --features c-blosc --bench chunked [-- MEGABYTES]`; without an argument 256. Everything is in the page
 //! cache and nothing waits for a disk, except where it says so. Each figure is the best of five.
@@ -142,7 +142,7 @@ fn one_point(store: &mut ArrayStore, n: usize) -> Result<()> {
     store.commit(&mut staged, "one point").map(drop)
 }
 
-/// What the table costs where there are very many chunks.
+/// The cost of the table where there are very many chunks.
 fn many_chunks(dir: &Path) -> Result<()> {
     let (path, count) = (dir.join("many"), 200_000);
     let options = ArrayOptions::default().chunk_shape([16]).durable(false);

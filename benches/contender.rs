@@ -248,7 +248,7 @@ struct Sample<'a> {
     payload: &'a [u8],
 }
 
-/// What one pass over samples gathers.
+/// The results of one pass over samples.
 #[derive(Default)]
 struct Pass {
     arrays: bool,

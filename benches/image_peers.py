@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Photographs to batches of float32 for training, beside other loaders on the same cores.
+"""Photographs to batches of float32 for training, compared with other loaders on the same cores.
 
 Each makes `[64, 3, 224, 224]` from a folder of JPEGs: a random part (`RandomResizedCrop(224)`), flipped in
 half of the cases, normalised. `decode` is a loop over simplejpeg (libjpeg-turbo) that decodes whole pictures and

@@ -1,4 +1,4 @@
-//! What does a shuffled epoch cost, and does its memory stay flat?
+//! The cost of a shuffled epoch, and whether its memory stays flat.
 //!
 //! `cargo bench --bench load [-- SAMPLES PAYLOAD_BYTES THREADS]`; without arguments 1M × 64 B and
 //! 100k × 10 kB with two threads. 10 GB are `-- 100000 100000 2`. Batches of 256; the limit is

@@ -1,4 +1,4 @@
-//! What does an array in a container cost compared with its plain bytes: small, large, one row?
+//! The cost of an array in a container, compared with its plain bytes: small, large, one row.
 //!
 //! `cargo bench --features c-blosc --bench packed`. Small arrays are a field of a sample; a large one is a file.
 //! Ratios are to a copy of the same bytes.

@@ -1,8 +1,10 @@
-//! How many bytes a call should write: what the call costs, and what it costs to read the file through a map then.
+//! How many bytes a call should write: the cost of the call, and the cost of reading the file
+//! through a map then.
 //!
-//! `cargo bench --bench pages [-- DIR [MIB]]`; without arguments 1,024 MiB in a temporary directory. The page cache
-//! keeps what one call writes in pages as large as the call, as far as it can. Each round begins with as much memory
-//! in use as the file takes, freed again: a virtual machine may give memory that is free back to its host.
+//! `cargo bench --bench pages [-- DIR [MIB]]`; without arguments 1,024 MiB in a temporary
+//! directory. The page cache keeps the bytes of one call in pages as large as the call, if it can.
+//! Each round begins with as much memory in use as the file takes, freed again: a virtual machine
+//! may give memory that is free back to its host.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
 use std::fs::File;
@@ -16,7 +18,7 @@ use kiste::{Error, Result};
 
 const KIB: [usize; 5] = [64, 256, 512, 1024, 2048];
 const ROUNDS: usize = 5;
-/// What the processor maps at a time.
+/// Bytes that the processor maps at a time.
 const PAGE: usize = 4096;
 /// Places that are read at random.
 const PLACES: usize = 20_000;

@@ -5,13 +5,13 @@
     python benches/paper.py --sizes small --threads 1         # a part of it
     python benches/paper.py --only kiste,bloscpack-7 --rounds 5
 
-Needs NumPy, bloscpack, python-blosc, blosc2 and zarr. Nothing else should run meanwhile.
+Needs NumPy, bloscpack, python-blosc, blosc2 and zarr. Nothing else should run at the same time.
 
 Arrays of float64: low entropy is `arange`, medium a sine of 1000 points over and over with noise of
 1e-8, high a normal distribution. Small has 10^4 numbers, mid 10^6, large 10^7 (80 MB; the paper's
-mid). Times are those of writing a file that is not there, from an array in memory, and of reading it
-into a new array, with everything in the page cache; the best of several means, as in the paper, and of
---rounds rounds in turns, so that a noisy minute meets all alike. Nobody waits for the disk, except
+mid). Measured are writing a new file from an array in memory, and reading it into a new array, with
+everything in the page cache; the best of several means, as in the paper, and of --rounds rounds in
+turns, so that a noisy minute meets all alike. Nobody waits for the disk, except
 "kiste synced", which is what kiste does by default. Ratio is raw / stored.
 
 `kiste` and `bloscpack-7` compress alike: blosclz, level 7, bytes shuffled, chunks of 1 MiB, neither

@@ -48,7 +48,7 @@ fn pack_options(threads: &str, options: &[&str]) -> Result<PackOptions> {
         .checksum(checksum)
         .offsets(offsets == "true")
         .durable(sync == "true")
-        // More than one thread are those of the pool, which is there already.
+        // If there are several threads, they belong to the pool, which is there already.
         .threads(usize::from(threads == "1"));
     if chunk != "auto" {
         options = options.chunk_size(chunk.parse::<ByteSize>()?.0);
@@ -62,7 +62,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// Milliseconds of one run. What comes before it is not counted.
+    /// Milliseconds of one run. Preparations are not counted.
     fn time<T>(
         &self,
         mut before: impl FnMut(),

@@ -73,7 +73,7 @@ fn main() -> Res<()> {
 struct Run {
     time: Duration,
     fetched: u64,
-    /// What the server says of it.
+    /// What the server reports about it.
     pipe: String,
 }
 
@@ -266,7 +266,7 @@ fn best(runs: u64, mut work: impl FnMut(u64) -> Res<(Duration, u64)>) -> Res<(Du
     Ok(best)
 }
 
-/// A block-shuffled epoch, all bytes of which are touched.
+/// A block-shuffled epoch that touches all bytes.
 fn epoch(reader: &DatasetReader, count: u64, seed: u64) -> Res<(Duration, u64)> {
     let sampler: Arc<dyn Sampler> = Arc::new(BlockShuffle::new(count, 128, 16, seed)?);
     let begin = Instant::now();
@@ -305,7 +305,7 @@ fn fetch_raw(url: &str, len: u64) -> Res<(Duration, u64)> {
     };
     thread::scope(|scope| {
         let threads: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread died")?)
+        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
     })?;
     Ok((begin.elapsed(), len))
 }
@@ -326,7 +326,7 @@ impl Server {
         Ok(Server { process, url: url.trim().to_owned() })
     }
 
-    /// What the server says of the requests since it was asked last.
+    /// The server's report about the requests since the last report.
     fn pipe(&self) -> Res<String> {
         let mut answer = ureq::get(format!("{}{PIPE}", self.url)).call()?;
         Ok(answer.body_mut().read_to_string()?)
@@ -400,7 +400,7 @@ fn serve(dir: &Path, latency: Duration) -> Res<()> {
     for stream in listener.incoming() {
         let (stream, dir, requests) = (stream?, dir.to_path_buf(), requests.clone());
         let pipe = pipe.clone();
-        // An error is that of a client that went away.
+        // An error means that the client went away.
         thread::spawn(move || drop(answer_all(stream, &dir, latency, &requests, &pipe)));
     }
     Ok(())
@@ -439,7 +439,7 @@ fn answer_all(
     pipe: &Mutex<Pipe>,
 ) -> Res<()> {
     let count = |change: isize| {
-        let mut pipe = pipe.lock().map_err(|_| "a thread died")?;
+        let mut pipe = pipe.lock().map_err(|_| "a thread panicked")?;
         let now = pipe.now.saturating_add_signed(change);
         pipe.change(now);
         Ok::<_, &str>(())
@@ -465,7 +465,7 @@ fn answer_all(
             }
         }
         if target == PIPE.trim_start_matches('/') {
-            let text = pipe.lock().map_err(|_| "a thread died")?.report();
+            let text = pipe.lock().map_err(|_| "a thread panicked")?.report();
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len())?;
             continue;
         }

@@ -39,7 +39,7 @@ struct Sample<'a> {
     payload: &'a [u8],
 }
 
-/// What the page cache has of the file before each measurement.
+/// The part of the file that is in the page cache before each measurement.
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Cached,
@@ -162,7 +162,7 @@ impl Bench {
     }
 }
 
-/// What a shuffle took.
+/// The time and memory of a shuffle.
 struct Shuffled {
     seconds: f64,
     /// Seconds of all threads.

@@ -77,7 +77,7 @@ fn whole(name: &str, shape: &[usize], chunk: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// What a call costs that moves next to nothing.
+/// The cost of a call that moves next to nothing.
 fn calls() -> Result<()> {
     let mut array = StagedArray::full(&[8192, 4096], &[512, 512], 0u32)?;
     array.set_scalar((0..512, 0..512), 1u32)?;

@@ -12,7 +12,7 @@ use kiste::format::dataset::SideFile;
 use kiste::text::escaped;
 use kiste::{ErrorKind, Remedy};
 
-/// What the exit code says.
+/// The meaning of the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     /// Yes, or done.
@@ -42,7 +42,7 @@ pub(crate) enum Failure {
     ClosedPipe,
 }
 
-/// What every command returns.
+/// The result of every command.
 pub(crate) type Outcome<T = Exit> = Result<T, Failure>;
 
 impl Failure {
@@ -163,7 +163,7 @@ pub(crate) fn flag(option: &str) -> String {
     format!("--{name}")
 }
 
-/// What to do next, in the words of the command.
+/// The next step, in the words of the command.
 fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
     let one_of = |names: &[&str]| match names {
         [all @ .., last] if !all.is_empty() => format!("{} or {last}", all.join(", ")),

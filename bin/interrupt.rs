@@ -27,13 +27,13 @@ static WORK: Mutex<Work> = Mutex::new(Work { writing: None, written: Vec::new(),
 /// After this time it is worth a line that the command has heard the signal.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the command writes.
+/// The files that the command writes.
 struct Work {
-    /// What it is writing now.
+    /// The file that is being written.
     writing: Option<PathBuf>,
-    /// What it has published, which stays.
+    /// Published files, which stay.
     written: Vec<PathBuf>,
-    /// What to say where it does not stop by itself, but ends at the first signal.
+    /// The message if the command does not stop by itself, but ends at the first signal.
     at_once: Option<String>,
 }
 

@@ -1,13 +1,13 @@
 //! The command `kiste`: what the library does, for the shell.
 //!
-//! `main` reads the command line, runs one command and turns what it returns into an exit code:
-//! 0 for yes or done, 1 if the answer is no, 2 if the question was wrong or the system said no.
-//! Each command is a file in `cmd/`: its arguments, and a `run` of some dozens of lines over the
-//! library. What they share is `output.rs` and `say.rs` (what is printed where), `printable.rs` (text that
-//! a terminal can show), `progress.rs` (bars), `monitor.rs` (the progress of conversions), `interrupt.rs` (Ctrl-C), `exit.rs` (how it
-//! ends), `render.rs` (samples as text), `listing.rs` (lines with labels), `file.rs` (small files, written whole or not at all),
-//! `ordering.rs` (orders) and `rearrange.rs` (datasets of
-//! datasets). Numbers for people are in `kiste::text`.
+//! `main` reads the command line, runs one command and turns what it returns into an exit code: 0
+//! for yes or done, 1 if the answer is no, 2 if the question was wrong or the system said no. Each
+//! command is a file in `cmd/`: its arguments, and a `run` of some dozens of lines over the
+//! library. They share `output.rs` and `say.rs` (what is printed where), `printable.rs` (text that
+//! a terminal can show), `progress.rs` (bars), `monitor.rs` (the progress of conversions),
+//! `interrupt.rs` (Ctrl-C), `exit.rs` (how it ends), `render.rs` (samples as text), `listing.rs`
+//! (lines with labels), `file.rs` (small files, written whole or not at all), `ordering.rs`
+//! (orders) and `rearrange.rs` (datasets of datasets). Numbers for people are in `kiste::text`.
 //!
 //! A pipe that is closed early is not an error: Rust programs see `BrokenPipe` where others are
 //! killed by a signal, and `Failure::ClosedPipe` turns it into a quiet end, as expected of a filter.

@@ -1,4 +1,4 @@
-//! What goes where: data to standard output, everything else to standard error.
+//! Where output goes: data to standard output, everything else to standard error.
 //!
 //! Nothing else in the command prints. Standard output is buffered and its errors are returned,
 //! so that a closed pipe ends a command quietly and a full disk does not pass unnoticed; what
@@ -7,7 +7,7 @@
 //! **Text and data.** What `write!` and `writeln!` format is text for a person: control characters
 //! in it are escaped, so that no key, field name or file name can move the cursor, change the title
 //! of a terminal or pass for another line. The only newline that is one is the last character of
-//! the call, and colours come from [`Output::bold`] and its like alone. What `write_all` writes is
+//! the call, and colours come from [`Output::bold`] and its like alone. Output of `write_all` is
 //! data, and stays as it is.
 
 use std::borrow::Cow;
@@ -44,7 +44,7 @@ pub(crate) struct Output {
 
 /// Standard output behind a large buffer. Errors surface at the latest in [`Write::flush`].
 ///
-/// What is formatted is a line of text, in which control characters are escaped; bytes are data.
+/// Formatted output is a line of text, in which control characters are escaped; bytes are data.
 pub(crate) struct Stdout {
     out: BufWriter<io::Stdout>,
     colour: bool,
@@ -106,7 +106,7 @@ impl Output {
         self.note(format_args!("{}: {text}", paint(self.colour_err, Paint::Yellow, "warning")));
     }
 
-    /// What to do next.
+    /// Prints the next step.
     pub(crate) fn hint(&self, text: impl Display) {
         self.note(format_args!("{}: {text}", paint(self.colour_err, Paint::Cyan, "hint")));
     }
@@ -158,7 +158,7 @@ impl Output {
         paint(self.colour_out, Paint::Red, text)
     }
 
-    /// What matters less on standard output.
+    /// Less important text on standard output.
     pub(crate) fn dim(&self, text: impl Display) -> String {
         paint(self.colour_out, Paint::Dim, text)
     }
@@ -255,7 +255,7 @@ impl Write for Stdout {
     }
 }
 
-/// What the parser of the command line says of a wrong usage. It quotes arguments as they are.
+/// Prints the message about a wrong usage. It quotes arguments as they are.
 pub(crate) fn tell_usage(told: &clap::Error) {
     let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
     let args: Vec<String> = args.collect();

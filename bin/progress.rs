@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Between two lines for programs.
 const TELL: Duration = Duration::from_secs(2);
 
-/// What a bar counts.
+/// The unit that a bar counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Samples,
@@ -65,7 +65,7 @@ struct Far {
 
 struct State {
     start: Instant,
-    /// What had been done before the start.
+    /// The progress before the start, from an earlier run.
     first: Option<Far>,
     last: Far,
     pace: Pace,
@@ -113,8 +113,8 @@ impl Progress {
         self.reaches(position)
     }
 
-    /// This many samples and bytes have been written, and this many bytes of input read. What the
-    /// first call has was there before, and is part of no rate.
+    /// This many samples and bytes have been written, and this many bytes of input read. The
+    /// amounts of the first call come from an earlier run, and are part of no rate.
     pub(crate) fn far(&self, samples: u64, bytes: u64, input: u64) {
         let far = Far { samples, bytes, input };
         let count = || match self.unit {
@@ -174,7 +174,7 @@ impl Progress {
         units::counted(count, if self.unit == Unit::Rows { "row" } else { "sample" })
     }
 
-    /// What comes first stays longest where the terminal is narrow.
+    /// The first parts stay longest where the terminal is narrow.
     fn text(&self, state: &State, position: u64, count: &str) -> String {
         let Some(len) = self.len() else {
             // The time follows at once.
@@ -281,7 +281,7 @@ impl Pace {
         }
     }
 
-    /// How long the rest takes, as far as that can be said.
+    /// How long the rest takes, if that can be estimated.
     fn left(&self, rest: u64) -> Option<Duration> {
         let ((start, from), (end, to)) = (self.seen.front()?, self.seen.back()?);
         let (time, done) = (end.duration_since(*start), to.saturating_sub(*from));
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(show(Unit::Samples, Some(2400)).count(1000), "1,000 of 2,400 samples");
         assert_eq!(show(Unit::Rows, None).count(1), "1 row");
         assert_eq!(show(Unit::Bytes, Some(3_400_000)).count(1_200_000), "1.2 MB of 3.4 MB");
-        // Of nothing there are no shares.
+        // Nothing has no shares.
         assert_eq!(show(Unit::Samples, Some(0)).count(0), "0 samples");
     }
 }

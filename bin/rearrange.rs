@@ -1,4 +1,4 @@
-//! What the commands share that make datasets of datasets.
+//! Shared by the commands that make datasets from other datasets.
 
 use kiste::storage::Shown;
 use std::cell::Cell;
@@ -33,7 +33,7 @@ impl Lookup {
     }
 }
 
-/// What is written of a dataset, and how.
+/// Options for writing a dataset.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Writing {
     /// Leave out the digests: faster for large samples ("kiste index" can make them later)
@@ -62,7 +62,7 @@ impl Writing {
     }
 }
 
-/// What is read, and what is made of it.
+/// Options for the input and the output.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct InOut {
     /// Data file to read
@@ -116,7 +116,7 @@ pub(crate) struct MadeOf {
     #[serde(flatten)]
     pub(crate) made: MadeDataset,
     pub(crate) of: u64,
-    /// What they were drawn by.
+    /// The seed of the drawing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seed: Option<u64>,
 }
@@ -151,7 +151,7 @@ impl Making {
         output: &Output,
         fill: impl FnOnce(&mut Writer) -> kiste::Result<()>,
     ) -> kiste::Result<MadeDataset> {
-        // Of several outputs the last one was checked, and this one is written.
+        // If there are several outputs, the last one was checked, and this one is written.
         interrupt::writing(out);
         let mut made = self.dataset(out).make(labels, fill)?;
         if let Some(begun) = self.begun.replace(Some(Instant::now())) {

@@ -12,7 +12,7 @@ use crate::format::mat::MatFile;
 pub(super) static ADE20K: Dataset = Dataset {
     name: "ADE20k",
     title: "22,210 photos of 872 scenes with maps of objects and their parts",
-    notes: "Maps are of 16 bits: the numbers are those of the index in the archive, which has the \
+    notes: "Maps are of 16 bits: the numbers come from the index in the archive, which has the \
             names. Which instance of an object a pixel belongs to is left out, as in Python.",
     url: "http://groups.csail.mit.edu/vision/datasets/ADE20K",
     licence: "terms of use: http://groups.csail.mit.edu/vision/datasets/ADE20K/terms/",
@@ -67,7 +67,7 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
     splits.map(|split| pass(split, opening, &zip, &index)).collect()
 }
 
-/// What the index in the archive says of scenes. They are numbered in the order of their names.
+/// The index in the archive: scenes, numbered in the order of their names.
 struct Index {
     scenes: Vec<String>,
     /// The number of the scene of each photo.

@@ -60,7 +60,7 @@ fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
 
 const PAIRS: &str = "wrangled_data/image_anp_list.json";
 
-/// What is known about the images.
+/// The data about the images.
 struct Data {
     zip: Zip,
     /// Adjective and noun, and what the image is for.
@@ -96,7 +96,7 @@ impl Data {
         pair.ok_or_else(|| self.error(PAIRS, format!("expected {image:?}, found no such name")))
     }
 
-    /// What each person looked at, and answered.
+    /// The places that each person looked at, and the answers.
     fn experiments(&self, image: &str) -> Result<Vec<Value>> {
         let files = self.fixations.get(image).map(Vec::as_slice).unwrap_or_default();
         files.iter().map(|file| self.experiment(image, file)).collect()
@@ -114,8 +114,8 @@ impl Data {
         ]))
     }
 
-    /// What a person answered, and how long that took. Images are numbered, and the first line is a
-    /// head, so the number is that of the line.
+    /// The answer of a person, and how long it took. Images are numbered, and the first line is a
+    /// header, so the number is also the number of the line.
     fn answer(&self, folder: &str, image: &str) -> Result<(&str, f64)> {
         let number = image.split('.').next().and_then(|number| number.parse::<usize>().ok());
         let number = number.ok_or_else(|| {
@@ -158,7 +158,7 @@ fn locations(bytes: &[u8]) -> Result<Array2<f32>> {
         if line.is_empty() {
             continue;
         }
-        // What comes before and after is to be numbers too.
+        // The other columns must be numbers too.
         let row: Option<Vec<f64>> = line.split(',').map(|n| n.trim().parse().ok()).collect();
         match row.as_deref() {
             // Rounded once to double precision and once more, as there.

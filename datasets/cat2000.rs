@@ -44,7 +44,7 @@ pub(super) static CAT2000: Dataset = Dataset {
 /// The longer side of an image, and how it is encoded.
 const SIDE: u32 = 1024;
 const QUALITY: u8 = 90;
-/// What differs from the frame by more than this is no longer the frame.
+/// Pixels that differ from the frame by more than this do not belong to it.
 const FRAME: u8 = 10;
 
 fn read(opening: &Opening<'_>) -> Result<Vec<Pass>> {
@@ -95,7 +95,7 @@ fn fixations(bytes: &[u8]) -> Result<Vec<[usize; 2]>> {
     Ok(looked_at.map(|(at, _)| [at % width, at / width]).collect())
 }
 
-/// What of an image is inside of its frame.
+/// The part of an image inside of its frame.
 #[derive(Debug, PartialEq, Eq)]
 struct Frame {
     left: u32,

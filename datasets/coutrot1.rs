@@ -43,8 +43,8 @@ pub(super) static COUTROT1: Dataset = Dataset {
         ("image", "JPEG of quality 95"),
         (
             "experiments",
-            "one for each person of whom 30 places could be followed: locations (a list of places, \
-             2, <f4: x, y), map (nil)",
+            "one for each person with at least 30 places that could be followed: locations (a list \
+             of places, 2, <f4: x, y), map (nil)",
         ),
     ],
     classes: &[],
@@ -216,7 +216,7 @@ impl<'a> Tracker<'a> {
         Some((number, people))
     }
 
-    /// Adds where people look in this frame, as far as it was recorded.
+    /// Adds where people look in this frame, if that was recorded.
     fn look(&mut self, number: usize) {
         if number >= self.gaze.len_of(Axis(1)) {
             return;

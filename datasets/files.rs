@@ -102,7 +102,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if it has no address, and those of
+    /// [`Invalid`](ErrorKind::Invalid) if it has no address, and the errors of
     /// [`Fetch::to`](crate::convert::Fetch::to).
     #[cfg(feature = "download")]
     pub fn fetch(&self, dir: &Path, progress: impl FnMut(u64)) -> Result<()> {

@@ -15,7 +15,7 @@ pub(super) fn synsets() -> Vec<(String, String)> {
     lines(include_bytes!("data/ilsvrc2012_synsets.txt.gz")).into_iter().map(split).collect()
 }
 
-/// The labels of the images of the validation set: that of `ILSVRC2012_val_00000001.JPEG` first.
+/// The labels of the images of the validation set, starting with `ILSVRC2012_val_00000001.JPEG`.
 pub(super) fn validation_labels() -> Vec<u32> {
     let labels = lines(include_bytes!("data/ilsvrc2012_val.txt.gz"));
     labels.iter().filter_map(|label| label.parse().ok()).collect()
@@ -32,7 +32,7 @@ pub(super) static ILSVRC2012: Dataset = Dataset {
     title: "1.3 million photos in 1,000 classes: ImageNet, to most people",
     notes: "JPEG files that can be decoded stay as they are; those in CMYK and in other formats become \
             JPEG of quality 98. With --compress all photos that are large enough are re-encoded, and \
-            become as small as 500 x 375 pixels. What cannot be decoded is left out, and told. \"kiste \
+            become as small as 500 x 375 pixels. Photos that cannot be decoded are left out, and reported. \"kiste \
             shuffle\" shuffles afterwards.",
     url: "https://image-net.org/challenges/LSVRC/2012/",
     licence: "research and education only, see the page",
@@ -85,7 +85,7 @@ pub(super) fn recoder(options: &Options) -> Recoder {
     Recoder { quality: options.compress, subsampling, limits: options.limits }
 }
 
-/// A sample, or why there is none.
+/// A sample, or why it cannot be made.
 pub(super) fn make(
     recoder: &Recoder,
     name: &str,

@@ -13,7 +13,7 @@ use crate::error::Result;
 pub(super) struct Synset {
     /// Its number: `n00005787`.
     pub(super) name: String,
-    /// What it means.
+    /// Its meaning.
     pub(super) words: String,
     /// The label of what is one step more general, if that is a class too.
     pub(super) parent: Option<u32>,
@@ -38,7 +38,7 @@ pub(super) fn label_trees() -> Vec<Vec<u32>> {
     let synsets = synsets();
     let tree = |label: u32| {
         let parent = |&label: &u32| synsets.get(label as usize)?.parent;
-        // A loop, which there is none of, would have an end too.
+        // A loop, which does not occur, would have an end too.
         std::iter::successors(Some(label), parent).take(synsets.len()).collect()
     };
     (0..synsets.len() as u32).map(tree).collect()
@@ -67,7 +67,7 @@ pub(super) static IMAGENET21K: Dataset = Dataset {
         ("key", "the name of the image file"),
         ("image", "JPEG"),
         ("label", "0 to 10449"),
-        ("label_tree", "the label, that of its parent, and so on"),
+        ("label_tree", "the label, its parent's label, and so on"),
     ],
     classes: &[Classes::new("label", Names::Table(classes))],
     takes: &[Take::Compress, Take::Subsampling],

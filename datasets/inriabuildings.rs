@@ -28,7 +28,7 @@ const TILES: u64 = ((IMAGE_SIZE / CROP_SIZE) * (IMAGE_SIZE / CROP_SIZE)) as u64;
 pub(super) static INRIABUILDINGS: Dataset = Dataset {
     name: "InriaBuildings",
     title: "360 pictures of cities from the air with maps of their buildings",
-    notes: "The folder AerialImageDataset is that of NEW2-AerialImageDataset.zip (MD5 \
+    notes: "The folder AerialImageDataset comes from NEW2-AerialImageDataset.zip (MD5 \
             4b1acfe84ae9961edc1a6049f940380f), unpacked. Images become JPEG of quality 95. \
             Training images are samples as they are; those for validation, the first five of each \
             city, and for testing are cut into tiles of 384 pixels a side, and what is left over at \

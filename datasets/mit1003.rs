@@ -73,7 +73,7 @@ fn files_by_image(data: &Zip) -> HashMap<String, Vec<String>> {
     files
 }
 
-/// `DATA(1).eyeData` of the variable, whose name is that of the image, cut to what MATLAB allows.
+/// `DATA(1).eyeData` of the variable, which is named like the image, cut to what MATLAB allows.
 fn locations(bytes: &[u8]) -> Result<Value> {
     let file = MatFile::parse(bytes)?;
     let variable = file.variables().iter().find(|variable| !variable.name().is_empty());

@@ -81,7 +81,7 @@ pub(super) static FASHION_MNIST: Dataset = Dataset {
     name: "FashionMNIST",
     title: "70,000 articles of clothing, 28 x 28 pixels",
     notes: "Python datadings does not have it. Samples are of the form of CIFAR10. The files have the \
-            names of those of MNIST, so they need a folder of their own.",
+            same names as MNIST's, so they need a folder of their own.",
     url: "https://github.com/zalandoresearch/fashion-mnist",
     licence: "MIT",
     citation: "Han Xiao, Kashif Rasul, Roland Vollgraf: Fashion-MNIST: a Novel Image Dataset for \
@@ -119,7 +119,7 @@ pub(super) static KMNIST: Dataset = Dataset {
     name: "KMNIST",
     title: "70,000 handwritten Japanese characters, 28 x 28 pixels",
     notes: "Python datadings does not have it. Samples are of the form of CIFAR10. The files have the \
-            names of those of MNIST, so they need a folder of their own.",
+            same names as MNIST's, so they need a folder of their own.",
     url: "http://codh.rois.ac.jp/kmnist/",
     licence: "CC BY-SA 4.0",
     citation: "Tarin Clanuwat, Mikel Bober-Irizar, Asanobu Kitamoto, Alex Lamb, Kazuaki Yamamoto, \

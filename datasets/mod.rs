@@ -5,11 +5,11 @@
 //! them, [`find`] knows them by name. [`Dataset::conversion`] makes a [`Conversion`] of a split, which
 //! can run whole or in parts, resume, leave out bad input, and write other formats.
 //!
-//! Splits, keys, fields, labels and their order are those of Python datadings 3.4.7, and so are the
-//! bytes of samples, except for images that are re-encoded: those have the same pixels where the
-//! encoding is lossless. Samples come in the order of the archives, for any number of threads.
-//! Memory does not grow with the archives. `docs/catalogue.md` lists what was compared with Python,
-//! and where Python is wrong.
+//! Splits, keys, fields, labels and their order are the same as in Python datadings 3.4.7, and so
+//! are the bytes of samples, except for images that are re-encoded: those have the same pixels
+//! where the encoding is lossless. Samples come in the order of the archives, for any number of
+//! threads. Memory does not grow with the archives. `docs/catalogue.md` lists what was compared
+//! with Python, and where Python is wrong.
 //!
 //! ```no_run
 //! use kiste::convert::{BadInput, Silent};
@@ -29,7 +29,7 @@
 //!
 //! **To add one**, write a file here with a `static` [`Dataset`] and a function that opens it, made of
 //! `parts`; its place in [`ALL`]; a builder of a miniature archive in `tests/compat/catalogue/`,
-//! by which it is compared with Python; and a line in `docs/catalogue.md`.
+//! for the comparison with Python; and a line in `docs/catalogue.md`.
 //!
 //! Digits, which are in this folder too, are data that the command carries for its demo.
 
@@ -254,7 +254,7 @@ pub enum Take {
     Rejected,
     /// [`Pass::count`].
     Weights,
-    /// The labels are those of the archive.
+    /// The labels of the archive.
     SceneLabels,
 }
 
@@ -270,7 +270,7 @@ impl Take {
         Take::SceneLabels,
     ];
 
-    /// What it is called: the name of the field of [`Options`], where it is one.
+    /// Its name, which is also the name of the field of [`Options`], where it is one.
     pub fn name(self) -> &'static str {
         match self {
             Take::Shuffle => "shuffle",
@@ -346,7 +346,7 @@ impl Options {
     }
 }
 
-/// What a data set is opened with.
+/// The input of opening a data set.
 #[derive(Debug)]
 pub struct Opening<'a> {
     /// Which one it is.
@@ -365,7 +365,7 @@ impl Opening<'_> {
         self.splits.is_empty() || self.splits.contains(&split)
     }
 
-    /// Where a file is, by what it is for.
+    /// The path of the file with this role.
     ///
     /// # Panics
     ///
@@ -446,8 +446,8 @@ impl Dataset {
     ///
     /// # Errors
     ///
-    /// The errors of [`opening`](Self::opening); [`NotFound`](ErrorKind::NotFound) if files are missing,
-    /// all of which are named; and the errors of reading those that are there.
+    /// The errors of [`opening`](Self::opening); [`NotFound`](ErrorKind::NotFound), with the names
+    /// of all missing files; and the errors of reading the other files.
     pub fn open(
         &'static self,
         dir: &Path,
@@ -614,8 +614,8 @@ mod tests {
         for dataset in ALL {
             let name = dataset.name;
             assert_eq!(dataset.fields[0].0, "key", "{name}");
-            let texts = [dataset.title, dataset.url, dataset.licence, dataset.citation];
-            assert!(texts.iter().all(|text| !text.is_empty()), "{name}");
+            let fields = [dataset.title, dataset.url, dataset.licence, dataset.citation];
+            assert!(fields.iter().all(|text| !text.is_empty()), "{name}");
             assert!(dataset.url.starts_with("http"), "{name}");
             assert!(!dataset.splits.is_empty(), "{name}");
             for file in dataset.files {

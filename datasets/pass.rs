@@ -27,8 +27,8 @@ pub struct Pass {
     pub splits: Vec<Split>,
     /// How many samples there are, where that is known.
     pub total: Option<u64>,
-    /// The names of the labels, where the files themselves have them; otherwise those of the
-    /// description apply.
+    /// The names of the labels, where the files themselves have them; otherwise the description's
+    /// names apply.
     pub labels: Option<Vec<String>>,
     samples: Samples,
     origin: Arc<Origin>,
@@ -185,7 +185,7 @@ impl Pass {
         let mut report = Report::default();
         for (at, writer) in writers.into_iter().enumerate() {
             if let (Some(mut writer), Some(path)) = (writer, &outputs[at]) {
-                // Without names, those of a dataset that is replaced would stay.
+                // Without names, the names of a dataset that is replaced would stay.
                 let input = self.input(Some(at));
                 let labels = input.label_names();
                 writer.set_labels(labels)?;
@@ -235,7 +235,7 @@ impl Pass {
     }
 
     /// Counts how much of the maps of each split its classes fill, and writes nothing. The order is
-    /// that of [`splits`](Self::splits); those that are not wanted stay empty. `progress` receives
+    /// the same as in [`splits`](Self::splits); unwanted splits stay empty. `progress` receives
     /// how many samples were seen.
     ///
     /// # Errors
@@ -355,7 +355,7 @@ impl Input for Mixed {
     }
 }
 
-/// What cannot be read has no size and no time: the conversion will report it.
+/// A file that cannot be read has no size and no time: the conversion will report it.
 fn identify(path: &Path, name: &Path, add: &mut dyn FnMut(&[u8])) {
     add(name.as_os_str().as_encoded_bytes());
     let Ok(found) = path.metadata() else { return };

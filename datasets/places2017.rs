@@ -324,8 +324,8 @@ pub(super) static PLACES2017: Dataset = Dataset {
     name: "Places2017",
     title: "22,210 photos of scenes with maps of 150 kinds of things, instances and borders",
     notes: "Images are the files of the archives. Python writes scene and map each under the name \
-            of the other, and runs with no OpenCV but 3; the outlines here are those of 3.4. The \
-            colours are those of the authors: red is lost in Python's.",
+            of the other, and runs with no OpenCV but 3; the outlines here are the same as from 3.4. The \
+            colours are the authors' own: red is lost in Python's.",
     url: "https://github.com/CSAILVision/placeschallenge",
     licence: "terms of use: http://groups.csail.mit.edu/vision/datasets/ADE20K/terms/",
     citation: "Bolei Zhou et al.: Scene Parsing through ADE20K Dataset. CVPR 2017",

@@ -140,7 +140,7 @@ impl Item {
     }
 }
 
-/// A tile of an array, in C order. `axis` is that of the rows, columns come next.
+/// A tile of an array, in C order. `axis` is the axis of the rows, columns come next.
 fn cut<T: Element>(array: &ArrayD<T>, axis: usize, tile: &Tile) -> ArrayD<T> {
     let rows = array.slice_axis(Axis(axis), Slice::from(tile.rows.clone()));
     let part = rows.slice_axis(Axis(axis + 1), Slice::from(tile.columns.clone()));

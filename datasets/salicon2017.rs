@@ -7,7 +7,7 @@ use super::{Dataset, File, Take};
 pub(super) static SALICON2017: Dataset = Dataset {
     name: "SALICON2017",
     title: "20,000 photos of MS COCO, and where people moved a mouse that makes them sharp; second edition",
-    notes: "The files have the names of those of 2015, so the two need a folder each.",
+    notes: "The files have the same names as the ones of 2015, so the two need a folder each.",
     url: "http://salicon.net/challenge-2017/",
     licence: "MS COCO for the photos, else not stated",
     citation: CITATION,

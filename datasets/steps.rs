@@ -6,7 +6,7 @@ use super::{Opening, Pass, Split};
 use crate::convert::{Conversion, Format, Monitor, Report};
 use crate::error::Result;
 
-/// What is run at a time to write the splits of a data set: a conversion, or those of several splits
+/// The conversions that run together to write the splits of a data set: one, or several for splits
 /// that lie in the same files, which are then read once.
 #[must_use]
 pub struct Step<'a> {

@@ -41,7 +41,7 @@ const VAL: [u32; 5] = [11, 15, 28, 30, 34];
 pub(super) static VAIHINGEN: Dataset = Dataset {
     name: "Vaihingen",
     title: "16 pictures of a village from the air in infrared with heights and maps of six classes",
-    notes: "The folder ISPRS_semantic_labeling_Vaihingen is that of the zip file of this name (MD5 \
+    notes: "The folder ISPRS_semantic_labeling_Vaihingen comes from the zip file of this name (MD5 \
             462b8dca7b6fa9eaf729840f0cdfc7f3), unpacked. Images, labels and \
             masks are arrays. What is called mask are the heights, in whole metres. Pictures for \
             validation are cut into tiles of 384 pixels a side, smaller ones at the right and at \

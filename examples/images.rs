@@ -5,9 +5,9 @@
 //! ```
 //!
 //! The loader decodes PNGs, moves each picture a little, changes its brightness and normalises it, on its
-//! threads. What it draws for a picture follows from the seed, the epoch and the position in the epoch. So a run
-//! that is stopped in the middle of an epoch and resumed on another number of ranks sees the same pixels, and
-//! ends at the same weights, bit for bit.
+//! threads. The random changes of a picture follow from the seed, the epoch and the position in the
+//! epoch. So a run that is stopped in the middle of an epoch and resumed on another number of ranks
+//! sees the same pixels, and ends at the same weights, bit for bit.
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use std::error::Error;
@@ -72,7 +72,7 @@ pub(crate) fn run(epochs: u64) -> Res<f64> {
     Checkpoint { state, model: paused }.save(&file)?;
     println!("  stopped and saved at {}", serde_json::to_string(&state)?);
 
-    println!("resumed: 2 ranks, 3 threads each (the first loss is that of the rest of its epoch)");
+    println!("resumed: 2 ranks, 3 threads each (the first loss covers the rest of its epoch)");
     let Checkpoint { state, model: mut resumed } = Checkpoint::load(&file)?;
     Run { ranks: 2, threads: 3 }.train(&mut resumed, &train, &test, state, end)?;
 
@@ -226,7 +226,7 @@ fn zeros() -> Arrays {
     SHAPES.map(Array2::zeros)
 }
 
-/// What the layers make of some pictures.
+/// The outputs of the layers for some pictures.
 struct Layers {
     patches: [Array2<f32>; 2],
     /// A row for each pixel.

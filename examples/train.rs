@@ -65,7 +65,7 @@ pub(crate) fn run(epochs: u64) -> Res<f64> {
     println!("  stopped and saved at {}", serde_json::to_string(&state)?);
     drop(paused);
 
-    println!("resumed: 2 ranks, 3 threads each (the first loss is that of the rest of its epoch)");
+    println!("resumed: 2 ranks, 3 threads each (the first loss covers the rest of its epoch)");
     let Checkpoint { state, weights } = Checkpoint::load(&file)?;
     let mut resumed = Model::from_weights(weights)?;
     Run { ranks: 2, threads: 3 }.train(&mut resumed, &train, &test, state, end)?;
@@ -91,7 +91,7 @@ fn split(path: &Path) -> Res<(Arc<dyn Reader>, Arc<dyn Reader>)> {
     Ok((Arc::new(train), Arc::new(test)))
 }
 
-/// What a batch consists of: `label` is stored as a number, `pixels` are made from the field
+/// The columns of a batch: `label` is stored as a number, `pixels` are made from the field
 /// `image`, on the threads of the loader.
 fn columns() -> Columns {
     Columns::new().scalar::<u8>("label").row::<f32>("pixels", &[PIXELS], decode)
@@ -211,7 +211,7 @@ impl Model {
         model
     }
 
-    /// What the hidden layer gives, and the score of each class.
+    /// The output of the hidden layer, and the score of each class.
     fn scores(&self, pixels: &ArrayView2<'_, f32>) -> (Array2<f32>, Array2<f32>) {
         let [weights1, bias1, weights2, bias2] = &self.0;
         let hidden = (pixels.dot(weights1) + bias1).mapv_into(|x| x.max(0.0));

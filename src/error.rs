@@ -1,4 +1,4 @@
-//! What went wrong, in which file, at which sample, key or byte.
+//! Errors: what went wrong, in which file, at which sample, key or byte.
 //!
 //! One boxed [`Error`] serves the whole crate, so a `Result` stays small. [`ErrorKind`] says who
 //! is to blame; the rest of the error says where. Decoders have an error of their own,
@@ -64,7 +64,7 @@ pub enum ErrorKind {
     Other,
 }
 
-/// What a caller can do about an error, if known. It is data: the command words it with its options, and
+/// How a caller can fix an error, if known. It is data: the command words it with its options, and
 /// another program in its own terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -89,7 +89,7 @@ pub enum Remedy {
     SkipBad,
     /// Run the same again, and resume; or remove what there is of this output: see [`repair`](crate::repair).
     Resume(PathBuf),
-    /// Publish the samples of this dataset, all of which are written, or remove them: see
+    /// Publish the samples of this dataset, which are all written, or remove them: see
     /// [`repair`](crate::repair).
     Repair(PathBuf),
     /// Read files, not a stream, to resume.
@@ -172,10 +172,10 @@ pub enum Remedy {
 ///
 /// # Causes
 ///
-/// The line usually has the words of the cause in it, such as those of the operating system.
-/// [`source`](std::error::Error::source) is the next cause that is *not* in the line, so that a program
-/// that prints the whole chain, as `anyhow` does, prints each cause once. `{:#}` prints that chain as one
-/// line. [`get_ref`](Self::get_ref) is the direct cause, in the line or not.
+/// The line usually includes the words of the cause, such as the operating system's message.
+/// [`source`](std::error::Error::source) is the next cause that is *not* in the line, so that a
+/// program that prints the whole chain, as `anyhow` does, prints each cause once. `{:#}` prints
+/// that chain as one line. [`get_ref`](Self::get_ref) is the direct cause, in the line or not.
 ///
 /// ```
 /// use std::error::Error as _;
@@ -246,10 +246,11 @@ impl Error {
         Error::new(ErrorKind::Io, format!("{action}: {source}")).with_source(source)
     }
 
-    /// Any error, as one of this crate: that of a decoder, say, in a closure of a
+    /// Turns any error into one of this crate, such as a decoder's error in a closure of a
     /// [loader](crate::loader::LoaderOptions::map). It is kept as the cause
-    /// ([`get_ref`](Self::get_ref)). One of this crate becomes that error again, and one of the operating
-    /// system has the kind that [`io`](Self::io) gives it; all others are [`Other`](ErrorKind::Other).
+    /// ([`get_ref`](Self::get_ref)). One of this crate becomes that error again, and one of the
+    /// operating system has the kind that [`io`](Self::io) gives it; all others are
+    /// [`Other`](ErrorKind::Other).
     ///
     /// ```
     /// use kiste::{Error, ErrorKind};
@@ -496,7 +497,7 @@ impl Error {
         self.0.option
     }
 
-    /// What can be done about it, if known.
+    /// A way to fix the error, if known.
     pub fn remedy(&self) -> Option<&Remedy> {
         self.0.remedy.as_ref()
     }

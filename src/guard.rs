@@ -9,10 +9,11 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The result of `run`, or `None` if it panics. What it worked on must not be used again then.
+/// The result of `run`, or `None` if it panics. The data that it worked on must not be used after a
+/// panic.
 ///
 /// The panic hook still sees the panic, and the default hook prints it. A library must not replace
-/// the hook, of which there is one for the whole process; an application can, and ask
+/// the hook, which belongs to the whole process; an application can, and ask
 /// [`panic_is_caught`] whether there is anything to print.
 #[cfg(any(feature = "images", feature = "parquet"))]
 pub(crate) fn guarded<T>(run: impl FnOnce() -> T) -> Option<T> {

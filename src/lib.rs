@@ -131,11 +131,11 @@
 //!
 //! # Contracts
 //!
-//! Types of other crates are part of the interface: [`Value`] is that of rmpv 1, arrays in and out are
-//! those of ndarray 0.17, and samples are [serde] types. A memory map shows what other programs
-//! do to a file: [`storage`] says what that means, and how to read without one.
+//! Types of other crates are part of the interface: [`Value`] comes from rmpv 1, arrays in and out
+//! from ndarray 0.17, and samples are [serde] types. A memory map shows what other programs do to a
+//! file: [`storage`] says what that means, and how to read without one.
 //!
-//! An index into a reader is a `usize`: a sample has an address. What is counted in an order or in a
+//! An index into a reader is a `usize`: a sample has an address. Numbers in an order or in a
 //! file is a `u64`, on 32-bit machines too: positions, the indices that a sampler gives, offsets, and
 //! the places that errors name. [`sampler`] says how the two meet.
 //!

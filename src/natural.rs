@@ -3,7 +3,7 @@
 //! Numbers are runs of decimal digits of any script, and other digits (`²`, `⑦`) one by one; they
 //! count by their value, however long they are. Signs, points and exponents are text. Text is
 //! compared by code points after canonical decomposition (NFD), so that `é` comes between `e` and
-//! `f` however it is spelled. The digits are those of Unicode 14, fixed: an order that numbers
+//! `f` however it is spelled. The digits of Unicode 14 are fixed: an order that numbers
 //! labels must not change with a table.
 
 use std::borrow::Cow;

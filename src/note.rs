@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 
 /// The member that comes last.
 const CHECKSUM: &str = "\"checksum\":";
-/// Of a checksum as text.
+/// Digits of a checksum as text.
 const DIGITS: usize = 8;
 
 /// A JSON object with its checksum, which becomes its last member.

@@ -37,7 +37,7 @@ use crate::storage;
 pub fn open(name: impl AsRef<Path>) -> Result<Arc<dyn Reader>> {
     let name = name.as_ref();
     let (storage, place) = storage::of(name)?;
-    // Of many files each is checked when it is opened.
+    // Shards are checked when they are opened.
     if !storage.is_object_store() && !dataset::names_shards(&place) {
         #[cfg(feature = "convert")]
         crate::convert::check_is_dataset(&place)?;

@@ -12,19 +12,20 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// That of the operating system, or `expected a regular file, found a FIFO`.
+/// The error of the operating system, or `expected a regular file, found a FIFO`.
 pub fn open_regular(path: impl AsRef<Path>) -> io::Result<File> {
     let path = path.as_ref();
     // Before it is opened, as that may already wait.
     check(fs::metadata(path)?.file_type())?;
     let file = File::open(path)?;
-    // And again, as the name may have become that of something else.
+    // And again, as another file may have got the name.
     check(file.metadata()?.file_type())?;
     Ok(file)
 }
 
-/// The same, and how large the file is, for files in great number: with fewer calls of the system, as
-/// [`open_regular`] looks before it opens. What else has the name is opened for a moment, without waiting.
+/// The same, and how large the file is, for files in great number: with fewer system calls, as
+/// [`open_regular`] looks before it opens. Another kind of file is opened for a moment, without
+/// waiting.
 #[cfg(feature = "convert")]
 pub(crate) fn open_sized(path: &Path) -> io::Result<(File, u64)> {
     #[cfg(unix)]
@@ -49,7 +50,7 @@ fn open_at_once(path: &Path) -> Option<File> {
     fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
 }
 
-/// What is in a regular file.
+/// The content of a regular file.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut file = open_regular(path)?;
     let mut bytes = Vec::new();
@@ -76,7 +77,7 @@ fn check(found: FileType) -> io::Result<()> {
     }
 }
 
-/// What something is that is no regular file.
+/// Names the kind of something that is not a regular file.
 pub(crate) fn name_of(found: FileType) -> &'static str {
     if found.is_symlink() {
         return "a symbolic link";

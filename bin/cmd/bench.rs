@@ -107,7 +107,7 @@ fn milliseconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Args {
-    /// What is only for the loader would measure something else than asked for in other modes.
+    /// Options for the loader would measure something else than asked for in other modes.
     fn check(&self) -> Outcome<()> {
         let of_loader = [
             ("--threads", self.threads.is_some()),

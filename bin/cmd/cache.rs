@@ -13,7 +13,7 @@ use crate::output::Output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Directory of the cache [default: that of KISTE_CACHE]
+    /// Directory of the cache [default: KISTE_CACHE]
     dir: Option<PathBuf>,
     /// Empty it
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! What the commands about the catalogue share.
+//! Shared by the commands about the catalogue.
 
 use std::io::Write;
 
@@ -30,8 +30,8 @@ pub(super) enum Align {
     Right,
 }
 
-/// Prints columns, without those that are empty in all rows. Other empty cells are a dash. What `paint`
-/// makes of the first cell of a row is printed for it.
+/// Prints columns, but not columns that are empty in all rows. Other empty cells are a dash. The
+/// first cell of a row is printed as `paint` returns it.
 pub(super) fn print_columns<const N: usize>(
     columns: [Column; N],
     rows: &[[Option<String>; N]],

@@ -26,7 +26,7 @@ fn cells(class: &ClassInfo) -> [Option<String>; 5] {
     [number, class.count.map(short), class.weight.map(short), colour, class.name.clone()]
 }
 
-/// What was counted in a split.
+/// The counts of a split.
 #[derive(Serialize)]
 struct Counted {
     split: &'static str,

@@ -205,7 +205,7 @@ impl Demo<'_> {
         Ok(reader.len() as u64)
     }
 
-    /// What `kiste convert` does.
+    /// Does the same as `kiste convert`.
     fn convert(&self) -> Outcome<u64> {
         let conversion = Conversion::new([&self.folder], &self.dataset).overwrite(true);
         Ok(conversion.run(&mut Monitor::new(self.output))?.outputs[0].samples)

@@ -78,7 +78,7 @@ impl Args {
         }
     }
 
-    /// What to write of this field, and whether it is bytes.
+    /// The bytes to write for this field, and whether the field is binary.
     fn field(&self, reader: &DatasetReader, index: usize, name: &str) -> Outcome<(Vec<u8>, bool)> {
         match reader.field(index, name)? {
             Some(Value::Binary(bytes)) if !self.json => Ok((bytes, true)),

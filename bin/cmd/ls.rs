@@ -43,7 +43,7 @@ impl Args {
         let mut out = output.stdout();
         for path in &self.files {
             let listed = self.list(path, output, &mut out);
-            // What came before an error is printed before it.
+            // Lines before an error are printed before it.
             out.flush()?;
             listed?;
         }

@@ -20,7 +20,7 @@ use crate::rearrange::{Making, tell_seed};
 /// changes that.
 ///
 /// All inputs must have the same .labels, or none: otherwise a number would mean two things. With
-/// --remap-labels the numbers in the field "label" change to those of one list: the labels of the
+/// --remap-labels the numbers in the field "label" change to one common list: the labels of the
 /// first input, then names that only later inputs have.
 #[derive(Debug, clap::Args)]
 #[command(aliases = ["concat", "join"], after_help = EXAMPLES, override_usage = "kiste merge [OPTIONS] <IN>... <OUT>")]
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Seed of the interleaving
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Of samples with the same key take the first, and count the others
+    /// Take the first of samples with the same key, and count the others
     #[arg(long)]
     skip_duplicates: bool,
     /// Number labels by their names in .labels, which may differ
@@ -69,7 +69,7 @@ struct Merged {
     #[serde(flatten)]
     made: MadeDataset,
     skipped_duplicates: u64,
-    /// What they were interleaved by.
+    /// The seed of the interleaving.
     seed: Option<u64>,
 }
 

@@ -240,13 +240,13 @@ fn help_width() -> usize {
     terminal.or_else(variable).unwrap_or(MAX_WIDTH).min(MAX_WIDTH)
 }
 
-/// What a command does, in lines of this width, all but the first indented to [`COLUMN`].
+/// The summary of a command, in lines of this width, all but the first indented to [`COLUMN`].
 fn described(about: &str, width: usize) -> String {
     let lines = wrapped(about, width.saturating_sub(COLUMN));
     lines.join(&format!("\n{:COLUMN$}", ""))
 }
 
-/// What the help of a command is made of that has commands itself.
+/// The help of a command that has commands itself, in parts.
 fn grouped(command: &clap::Command, groups: &[(&str, &[&str])], options: &str) -> String {
     let width = help_width();
     let mut template = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
@@ -313,7 +313,7 @@ mod tests {
         }
     }
 
-    /// All commands, with those of `array` and `blpk`, and their names.
+    /// All commands, including the ones of `array` and `blpk`, and their names.
     fn all_commands(command_line: &clap::Command) -> Vec<(String, &clap::Command)> {
         let mut all = Vec::new();
         for command in command_line.get_subcommands() {

@@ -55,8 +55,8 @@ pub(crate) struct Args {
     /// Only the batch of this step, counted from 0
     #[arg(long, value_name = "T")]
     step: Option<u64>,
-    /// What happens to an incomplete last step: uneven (its batches are shorter), drop, or pad (with samples
-    /// from the start). [default: uneven for one rank, pad for several]
+    /// How to treat an incomplete last step: uneven (its batches are shorter), drop, or pad (with
+    /// samples from the start). [default: uneven for one rank, pad for several]
     #[arg(long, value_name = "HOW", hide_possible_values = true)]
     tail: Option<End>,
     /// Print indices instead of keys
@@ -223,7 +223,7 @@ impl Args {
     }
 }
 
-/// What a pipeline does to a sample.
+/// The effect of a pipeline on a sample.
 #[cfg(feature = "images")]
 #[derive(Serialize)]
 struct Augmented<'a> {
@@ -239,7 +239,7 @@ struct Augmented<'a> {
 #[serde(rename_all = "lowercase")]
 enum Drawn {
     Plan(Plan),
-    /// Why there is none, such as for an image that is damaged.
+    /// Why the pipeline failed, such as for an image that is damaged.
     Error(String),
 }
 

@@ -21,10 +21,10 @@ use crate::{file, interrupt};
 /// At a URL, the files of a killed writer are removed; a complete dataset stays. A writer that is still running
 /// publishes nothing then.
 ///
-/// Of a dataset of many files (NAME.shards.json) it finds the shards of an unfinished conversion that no
-/// manifest lists; --undo removes them, unless something else has changed them. At a URL it also aborts
-/// incomplete uploads, and a conversion that is still running ends with an error; so it does with the pieces of
-/// one file at a URL.
+/// For a dataset of many files (NAME.shards.json) it finds the shards of an unfinished conversion
+/// that no manifest lists; --undo removes them, unless something else has changed them. At a URL it
+/// also aborts incomplete uploads, and a conversion that is still running ends with an error; the
+/// same holds for the pieces of one file at a URL.
 ///
 /// With -o nothing is changed in place: every whole sample of a damaged or half-written dataset is copied to a
 /// new one, and the samples that could not be saved are listed. A .crc tells which samples are whole; without
@@ -61,7 +61,7 @@ Examples:
 Exit code 1 if you have to choose, if --finish published the beginning of a write that was cut
 short, if -o could not save everything, or if it saved data that does not match its MD5.";
 
-/// What was done, as JSON.
+/// The result, as JSON.
 #[derive(Serialize)]
 struct Done<'a> {
     file: Shown,
@@ -92,7 +92,7 @@ impl Args {
         Ok(kiste::convert::unfinished_shards(&self.file)?.is_some())
     }
 
-    /// Of a dataset of many files, or in pieces: what a conversion has left that was cut short.
+    /// Leftovers of a conversion to many files, or in pieces, that was cut short.
     fn shards(&self, output: &Output) -> Outcome<Exit> {
         let path = file::shown(&self.file);
         if self.output.is_some() || self.finish {
@@ -146,7 +146,7 @@ impl Args {
         if found.is_some() {
             output.note(format_args!("{path}: undone: {shards} removed"));
         }
-        // What is there may be of another program.
+        // The file in its place may belong to another program.
         let samples = match self.exists()? {
             true => DatasetReader::open(&self.file).ok().map(|reader| reader.len() as u64),
             false => None,

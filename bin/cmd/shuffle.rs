@@ -18,7 +18,7 @@ use crate::rearrange::{InOut, tell_seed};
 
 /// Write the samples of a dataset in another order
 ///
-/// The order is that of epoch 0 of the sampler: "kiste order" prints it. Samples are passed
+/// The order is epoch 0 of the sampler: "kiste order" prints it. Samples are passed
 /// through, byte for byte.
 ///
 /// By default samples are read in random order, through the page cache: fast as long as the dataset fits in

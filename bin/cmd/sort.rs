@@ -11,7 +11,7 @@ use crate::rearrange::{InOut, scalars};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to sort by: key or another field
+    /// Field to sort by: key or another
     #[arg(long, value_name = "FIELD", default_value = "key")]
     by: String,
     /// Text as people sort it: a2 before a10

@@ -117,7 +117,7 @@ fn print(path: &Path, report: &VerifyReport, output: &Output, out: &mut Stdout) 
 /// Problems of one kind that are listed.
 const LISTED: u64 = 10;
 
-/// What could not be checked, and what to do about problems.
+/// Warns about parts that could not be checked, and says how to handle problems.
 fn warn(path: &Path, report: &VerifyReport, output: &Output) {
     let name = Shown::of(&path);
     if report.being_written {

@@ -1,9 +1,9 @@
-//! Outlines of what is in a mask, as polygons of few points.
+//! Outlines of the areas in a mask, as polygons of few points.
 //!
 //! Borders are followed after Suzuki and Abe ("Topological structural analysis of digitized binary
 //! images by border following", 1985), and thinned out to their dominant points after Teh and Chin
 //! ("On the detection of dominant points on digital curves", 1989), with the curvature that is the
-//! difference of neighbouring directions. Points and their order are those of OpenCV 3.4's
+//! difference of neighbouring directions. Points and their order are the same as from OpenCV 3.4's
 //! `findContours` with `RETR_LIST` and `CHAIN_APPROX_TC89_L1`, which Python datadings calls, in all
 //! corner cases; so the choices that the papers leave open are OpenCV's.
 

@@ -1,8 +1,8 @@
 //! Points that move with a video: the pyramidal method of Lucas and Kanade, as Bouguet wrote it
 //! down ("Pyramidal implementation of the affine Lucas Kanade feature tracker", 2001).
 //!
-//! Windows, weights in 14 bits, derivatives and conditions to stop are those of OpenCV, so that
-//! points come out where they do there. Sums are not in the order of its vector units: places
+//! Windows, weights in 14 bits, derivatives and conditions to stop are the same as in OpenCV, so
+//! that points come out where they do there. Sums are not in the order of its vector units: places
 //! differ in the last digits of single precision.
 //!
 //! Deliberately absent: colours, windows of other sizes, and a verdict on whether a point was
@@ -110,7 +110,7 @@ impl Level {
     }
 
     /// Follows a point from this level into the same one of another image, from a first guess on.
-    /// What cannot be followed stays at the guess.
+    /// A point that cannot be followed stays at the guess.
     fn step(&self, next: &Level, point: Point, guess: Point) -> Point {
         let half = (WINDOW - 1) as f32 * 0.5;
         let Some(window) = self.window(point.map(|c| c - half)) else {
@@ -185,7 +185,7 @@ impl Level {
         let mut here = [0; WINDOW];
         for row in 0..WINDOW {
             self.bright(start + row * self.stride(), weights, &mut here);
-            // What comes together in a row is exact.
+            // The sum of a row is exact.
             let (mut x, mut y) = (0, 0);
             let there = row * WINDOW..(row + 1) * WINDOW;
             let pixels = here.iter().zip(&window.pixels[there.clone()]);

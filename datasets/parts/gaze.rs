@@ -20,7 +20,7 @@ pub(crate) fn map<const N: usize>(fields: [(&str, Value); N]) -> Value {
     Value::Map(fields.map(|(name, value)| (name.into(), value)).to_vec())
 }
 
-/// An experiment of which only the places are known.
+/// An experiment with nothing but the places.
 pub(crate) fn experiment(locations: Value) -> Value {
     map([("locations", locations), ("map", Value::Nil)])
 }

@@ -198,8 +198,8 @@ fn ycbcr(pixel: &[u8]) -> [u8; 3] {
     [luma, cb, cr].map(|value| ((value + half) >> 16).clamp(0, 255) as u8)
 }
 
-/// The pixels as JFIF has them, each with the mean colour of those that will have one colour
-/// together: the encoder would take that of any one of them, which is twice as far off.
+/// The pixels as JFIF has them, each with the mean colour of the pixels that will share one colour:
+/// the encoder would take the colour of any one of them, which is twice as far off.
 fn thinned(image: &Image, subsampling: Subsampling) -> Vec<u8> {
     let mut pixels: Vec<u8> = image.pixels.chunks_exact(3).flat_map(ycbcr).collect();
     let (columns, rows) = match subsampling {

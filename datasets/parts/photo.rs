@@ -25,7 +25,7 @@ const FAITHFUL: u8 = 98;
 ///
 /// A JPEG file that can be decoded is kept unchanged. CMYK and other formats, also in gzip, become
 /// JPEG of quality 98. If a quality is given, all photos of more than half of 500 x 375 pixels
-/// become JPEG of it; and those of more than one and a half become about as small as that.
+/// become JPEG of it; and photos of more than one and a half become about as small as that.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Recoder {
     /// The quality, if photos are to be re-encoded.
@@ -38,7 +38,7 @@ pub struct Recoder {
 }
 
 impl Recoder {
-    /// What is stored of a photo.
+    /// The bytes to store for a photo.
     ///
     /// # Errors
     ///

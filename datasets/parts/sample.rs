@@ -17,7 +17,7 @@ impl<'a> Sample<'a> {
         Sample { key: key.into(), fields: Vec::new() }
     }
 
-    /// With bytes, such as those of an image.
+    /// With bytes, such as an image.
     pub fn bytes(mut self, name: &'static str, bytes: &'a [u8]) -> Sample<'a> {
         self.fields.push((name.into(), Field::Bytes(bytes)));
         self

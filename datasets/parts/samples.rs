@@ -1,4 +1,4 @@
-//! [`Samples`]: the samples of a data set in units, each of which can be made without the others.
+//! [`Samples`]: the samples of a data set in units that can be made independently.
 
 use std::collections::BTreeMap;
 use std::panic;
@@ -19,7 +19,7 @@ const NOTES: usize = 20;
 /// Takes what was read. Its error says that no more is wanted: return it.
 pub type Emit<'a, T> = dyn FnMut(T) -> Result<()> + 'a;
 
-/// What is made of an item.
+/// The result of making an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Made {
     /// A packed sample.
@@ -28,7 +28,7 @@ pub enum Made {
     Skipped {
         /// The key that the sample would have had.
         key: String,
-        /// What is wrong with the data.
+        /// The flaw in the data.
         why: String,
     },
 }
@@ -44,7 +44,7 @@ impl From<Vec<u8>> for Made {
 #[derive(Clone)]
 pub struct Samples {
     units: Arc<dyn Units>,
-    /// Files beyond those of the description.
+    /// Files that the description does not name.
     files: Vec<PathBuf>,
 }
 
@@ -89,7 +89,7 @@ impl Samples {
         Samples::streams(vec![()], move |(), emit| read(emit), make)
     }
 
-    /// The same for several files, each of which is a unit.
+    /// The same for several files. Each is a unit.
     pub fn streams<F, T, M>(
         files: Vec<F>,
         read: impl Fn(&F, &mut Emit<'_, T>) -> Result<()> + Send + Sync + 'static,
@@ -145,7 +145,7 @@ impl Samples {
         self
     }
 
-    /// Names files that are read, beyond those of the description.
+    /// Names files that are read although the description does not name them.
     pub fn files(mut self, files: Vec<PathBuf>) -> Samples {
         self.files = files;
         self
@@ -165,7 +165,7 @@ impl Samples {
         self.units.samples()
     }
 
-    /// Makes the samples of a unit in their order: all, or those of one split. After an error in an
+    /// Makes the samples of a unit in their order: all, or only one split. After an error in an
     /// item the next one follows; an error that is returned ends the unit.
     pub(crate) fn make(
         &self,
@@ -271,7 +271,7 @@ impl<F, T> Streams<F, T> {
             if batch.len() < self.batch { Ok(()) } else { hand_over(&mut batch) }
         };
         let result = (self.read)(&self.files[unit], &mut emit);
-        // What was read before an error is good.
+        // Samples that were read before an error are good.
         result.and(hand_over(&mut batch))
     }
 }

@@ -83,7 +83,7 @@ impl<'b> TarFile<'_, 'b> {
     }
 }
 
-/// A tar archive that is not compressed, the files of which any number of threads may read, in any
+/// A tar archive that is not compressed. Any number of threads may read its files, in any
 /// order. Clones are the same archive.
 #[derive(Clone)]
 pub struct TarIndex {
@@ -99,7 +99,7 @@ struct Index {
     files: HashMap<String, (u64, u64)>,
 }
 
-/// A file, of which what is not wanted need not be read.
+/// A file that can skip unwanted bytes without reading them.
 struct Plain(File);
 
 impl Read for Plain {
@@ -149,7 +149,7 @@ impl TarIndex {
     ///
     /// # Errors
     ///
-    /// [`Damaged`](ErrorKind::Damaged) if there is none of this name.
+    /// [`Damaged`](ErrorKind::Damaged) if no file has this name.
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
         let Some(&(start, size)) = self.inner.files.get(name) else {
             let message = format!("expected a file {name:?}, found none");

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
 use crate::storage::ScratchDir;
 
-/// What is kept of the complaints of a decoder.
+/// The most bytes that are kept of a decoder's complaints.
 const MAX_COMPLAINTS: u64 = 1 << 16;
 
 /// Takes one frame. Its error ends the video.

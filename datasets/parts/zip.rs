@@ -7,10 +7,10 @@ use super::Limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::{Reader, ZipReader};
 
-/// A zip archive, the files of which any number of threads may read. Clones are the same archive.
+/// A zip archive. Any number of threads may read its files. Clones are the same archive.
 ///
-/// What archives may not do, see [`ZipReader`]: nothing they say about sizes is believed, and
-/// checksums are compared whenever a file is read. Files that share their bytes are refused.
+/// Like [`ZipReader`], it believes nothing that an archive says about sizes, and compares
+/// checksums whenever a file is read. Files that share their bytes are refused.
 #[derive(Clone)]
 pub struct Zip {
     reader: Arc<ZipReader>,
@@ -50,7 +50,7 @@ impl Zip {
     ///
     /// # Errors
     ///
-    /// [`Damaged`](ErrorKind::Damaged) if there is none of this name, or it is not whole.
+    /// [`Damaged`](ErrorKind::Damaged) if no file has this name, or it is not whole.
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
         match self.reader.find(name)? {
             Some(index) => self.reader.read(index),

@@ -1,9 +1,9 @@
-"""How fast samples are decoded, beside datadings, msgpack, ormsgpack and msgspec.
+"""How fast samples are decoded, compared with datadings, msgpack, ormsgpack and msgspec.
 
     pip install --no-build-isolation ./python datadings msgspec ormsgpack
     python python/benches/decode.py
 
-Times are nanoseconds for a sample: the best of seven rounds, each of which runs all of them. msgpack, ormsgpack and
+Times are nanoseconds for a sample: the best of seven rounds, and each round runs all of them. msgpack, ormsgpack and
 msgspec get the packed bytes; datadings and pykiste read them from a dataset.
 """
 

@@ -22,7 +22,7 @@ COLUMNS = {"image": ("uint8", (28, 28)), "label": "int64"}
 class Batches:
     """Batches of a loader as tensors, each with the state of the run after it.
 
-    Lightning takes a batch ahead, so the state of the loader is not that of the training.
+    Lightning takes a batch ahead, so the state of the loader is ahead of the training.
     """
 
     def __init__(self, loader):

@@ -96,7 +96,7 @@ class Ragged:
     """A column of arrays with any number of rows, each of the shape `row`.
 
     A batch has a list of arrays, and `Batch.ragged` all rows with the offsets between samples. With `pad` it
-    has one array of shape `(samples, length, …)`, and `Batch.lengths` says how many rows are those of a sample.
+    has one array of shape `(samples, length, …)`, and `Batch.lengths` says how many rows belong to a sample.
 
     >>> import pykiste as ki
     >>> path = getfixture("tmp_path") / "texts.msgpack"
@@ -122,7 +122,7 @@ class Ragged:
 class Packed:
     """A column of tokens: the samples of a batch one after another in rows of `length`.
 
-    A sample that does not fit into the rest of a row goes on in the next one; with `split=False` it begins the
+    A sample that does not fit into the rest of a row continues in the next one; with `split=False` it begins the
     next row, and one longer than a row is an error, or cut with `longer="cut"`. With `rows` each batch has
     this many rows, and a sample that is longer than all of them is an error, or cut.
 
@@ -199,7 +199,7 @@ class Mask:
 class Boxes:
     """A column of boxes in the images of another column: `float32`, four for each box.
 
-    They are cropped, flipped, scaled and clipped with their image. `format` is that of torchvision: "xyxy", "xywh"
+    They are cropped, flipped, scaled and clipped with their image. `format` is as in torchvision: "xyxy", "xywh"
     or "cxcywh", in pixels, of the stored image before and of the result after.
 
     A box that has left the image is kept, without width or height, as by `ClampBoundingBoxes`. With
@@ -239,8 +239,8 @@ class Boxes:
 @final
 @dataclass(frozen=True)
 class Labels:
-    """A column of what belongs to the boxes of another column, such as their classes: an array with a row for
-    each box, of which those are left whose boxes are."""
+    """A column of data about the boxes of another column, such as their classes: an array with a row for
+    each box. Rows of boxes that are left out are left out too."""
 
     dtype: DTypeLike
     row: Sequence[int] = ()
@@ -254,6 +254,6 @@ class Labels:
 @final
 @dataclass(frozen=True)
 class Kept:
-    """A column of which boxes of another column are left: their numbers in the field, as `int64`."""
+    """A column of the boxes of another column that are left: their numbers in the field, as `int64`."""
 
     of: str = field(default="boxes", kw_only=True)

@@ -73,7 +73,7 @@ fn version_list<'py>(
     Ok(list)
 }
 
-/// What `len` of an array is.
+/// The `len` of an array.
 fn first(shape: &[usize]) -> PyResult<usize> {
     let unsized_ = || wrong_type("len() of an array without axes");
     shape.first().copied().ok_or_else(unsized_)
@@ -97,7 +97,7 @@ fn whole<'py>(
 /// One version of an array in a directory, for reading.
 ///
 /// `array[...]` reads as NumPy does: integers, slices with steps, ellipsis, `None`, lists of indices and
-/// masks. Only the chunks that are touched are decompressed. What comes back is an array of NumPy with
+/// masks. Only the chunks that are touched are decompressed. The result is an array of NumPy with
 /// memory of its own.
 ///
 /// >>> import numpy as np
@@ -315,7 +315,8 @@ impl ArrayStore {
         Ok(())
     }
 
-    /// Works with the store. After Ctrl-C the work goes on: a version is committed as a whole, or not at all.
+    /// Works with the store. After Ctrl-C the work continues: a version is committed as a whole, or not at
+    /// all.
     fn with<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -750,7 +751,7 @@ impl StagedVersion {
         self.with(py, array::StagedVersion::load)
     }
 
-    /// What reading this selection would copy from where to where, in the words of versioned-hdf5. Nothing is read.
+    /// The copies that reading this selection would make, in the words of versioned-hdf5. Nothing is read.
     fn plan_get(&self, py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<String> {
         let selected = Selected::parse(item)?;
         self.with(py, |staged| Ok(staged.array().plan_get(selected.selection)?.to_string()))

@@ -1,4 +1,4 @@
-//! What a caller asks for as columns of batches.
+//! The columns that a caller asks for in batches.
 
 use kiste::image::{self, BoxFormat, PixelType, Size};
 use kiste::loader::{Boxes, Columns, Element, Labels, Mask, Packed, Padded, Window as Which};
@@ -23,8 +23,8 @@ macro_rules! with_types {
 
 pub(crate) use with_types;
 
-/// What a column is: bytes of any length; numbers of one type and shape, which images become, too; or rows
-/// of numbers, of which each sample has any number.
+/// The kind of a column: bytes of any length; numbers of one type and shape, which images become, too; or
+/// rows of numbers, any number of them in each sample.
 #[derive(Clone)]
 pub(crate) enum Form {
     Bytes,
@@ -32,7 +32,7 @@ pub(crate) enum Form {
     Lists { dtype: String, is_ragged: bool, source: Rows },
 }
 
-/// What the numbers of a column are made of.
+/// Where the numbers of a column come from.
 #[derive(Clone)]
 pub(crate) enum Source {
     /// The field of its name.
@@ -45,7 +45,7 @@ pub(crate) enum Source {
     Mask { field: String, of: String, fill: Number, is_upright: bool },
 }
 
-/// What the rows of a column are.
+/// Where the rows of a column come from.
 #[derive(Clone)]
 pub(crate) enum Rows {
     /// Those of the field of its name.

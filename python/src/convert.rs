@@ -12,9 +12,10 @@ use crate::watch::watched;
 
 /// Converts files to a dataset, or a dataset to another format, as the command `kiste convert` does.
 ///
-/// `sources` is a path or a list of paths. All options are those of the command, with underscores. With
-/// `part=(i, n)` only the i-th of n parts is made, which `commit` joins. `progress` is called with a dict
-/// a few times a second; Ctrl-C, or an exception in it, stops the conversion. Returns what was written.
+/// `sources` is a path or a list of paths. The options are the command's, with underscores; the guide
+/// (`docs/python.md`) lists the ones with other names. With `part=(i, n)` only the i-th of n parts is made,
+/// which `commit` joins. `progress` is called with a dict a few times a second; Ctrl-C, or an exception in
+/// it, stops the conversion. Returns what was written.
 #[pyfunction]
 #[pyo3(signature = (sources, output, *, part=None, progress=None, **options))]
 pub(crate) fn convert<'py>(

@@ -39,11 +39,11 @@ pub(crate) struct Dataset {
     options: Opening,
 }
 
-/// What an open dataset reads from.
+/// An open dataset and its map.
 #[derive(Clone)]
 struct Opened {
     reader: DatasetReader,
-    /// What samples are views of, with `copy=False` and where there is a map.
+    /// The map that samples are views of, with `copy=False`, if there is one.
     map: Option<Arc<Map>>,
 }
 
@@ -266,8 +266,8 @@ impl Dataset {
         Ok(self.get_many(item)?.into_any())
     }
 
-    /// The samples of these indices or keys, in their order, or those of a mask: a truth value for each sample.
-    /// PyTorch's fetcher calls it.
+    /// The samples with these indices or keys, in their order, or chosen by a mask: a truth value
+    /// for each sample. PyTorch's fetcher calls it.
     fn get_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let (py, opened) = (items.py(), self.opened()?);
         let chosen = Chosen::parse(items, opened.reader.len())?;
@@ -411,7 +411,7 @@ impl Dataset {
     }
 }
 
-/// What makes a pickled dataset again, and from what.
+/// The function that makes a pickled dataset again, and its arguments.
 type Pickled<'py> = (Bound<'py, PyAny>, (PathBuf, bool, usize, u64, Bound<'py, PyDict>, String));
 
 /// Whether this is a scalar of NumPy, or an array or a tensor without axes.

@@ -183,7 +183,7 @@ fn bad_string(mut start: Cursor<'_>, error: PyErr) -> Flaw {
     }
 }
 
-/// What decoding keeps from sample to sample.
+/// State that decoding keeps from sample to sample.
 pub(crate) struct Decoder {
     names: Names,
     dtypes: HashMap<DType, Py<PyAny>>,
@@ -194,13 +194,13 @@ pub(crate) struct Decoder {
 /// Values between two looks for Ctrl-C.
 const EACH: u32 = 1 << 14;
 
-/// What is decoded, and how.
+/// The sample to decode, and how.
 #[derive(Clone, Copy)]
 struct Whole<'a, 'py> {
     py: Python<'py>,
     /// The packed sample.
     packed: &'a [u8],
-    /// What arrays and binary data are views of, if they lie in it.
+    /// The map that arrays and binary data are views of, if they lie in it.
     map: Option<&'a Map>,
 }
 

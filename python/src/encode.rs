@@ -119,7 +119,7 @@ fn value<'py>(
         msgpack::write_bin(bytes.as_bytes(), out).map_err(refused)?;
         None
     } else if let Ok(dict) = object.cast::<PyDict>() {
-        // A list of its own, which nothing changes meanwhile.
+        // A list of its own, which no other thread changes.
         let pairs = dict.items();
         msgpack::write_map(pairs.len(), out).map_err(refused)?;
         Some(Open::Pairs(pairs, 0, false))
@@ -156,7 +156,7 @@ fn value<'py>(
         encode_array(&numpy_array(object)?, out).map_err(refused)?;
         None
     } else if object.is_instance(generic_type(py)?)? {
-        // Before complex numbers, of which `numpy.complex128` is one too.
+        // Before complex numbers: `numpy.complex128` is one of them too.
         refuse_titles(&object.getattr("dtype")?)?;
         encode_scalar(&numpy_array(object)?, out).map_err(refused)?;
         None

@@ -32,7 +32,7 @@ fn class_name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// What an exception is made of.
+/// The class and the content of an exception.
 struct Raised {
     class: &'static str,
     what: What,
@@ -135,7 +135,7 @@ pub(crate) fn bug(what: impl std::fmt::Display) -> PyErr {
     message("FaultError", format!("a fault of pykiste: {what}"))
 }
 
-/// What is used where it cannot be, such as in a process that was forked: a `RuntimeError`.
+/// A use that is not possible here, such as in a process that was forked: a `RuntimeError`.
 pub(crate) fn misused(text: impl Into<String>) -> PyErr {
     message("FaultError", text)
 }

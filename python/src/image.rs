@@ -12,11 +12,11 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::errors::{bug, invalid, raise};
 use crate::pool;
 
-/// What is done to encoded images, as a short text of steps with the names, defaults and rules of
+/// Steps for encoded images, as a short text with the names, defaults and rules of
 /// torchvision v2.
 ///
 /// As a column of a `Loader` it decodes the field of that name on the threads of the loader, straight into
-/// the batch; `(pipeline, "field")` takes another field. What is random depends on `seed`, the epoch and the
+/// the batch; `(pipeline, "field")` takes another field. Random numbers depend on `seed`, the epoch and the
 /// position in it alone: the same for any number of threads and ranks, and after a run is resumed.
 ///
 /// After `to(bf16)` arrays have the type `uint16`, as NumPy has no bfloat16:
@@ -122,7 +122,7 @@ impl Pipeline {
         Ok(Pipeline { pipeline })
     }
 
-    /// The array of one image. What is random is what a loader draws at this position of this epoch.
+    /// The array of one image, with the random numbers that a loader draws at this position of this epoch.
     #[pyo3(signature = (image, *, epoch=0, position=0))]
     fn __call__<'py>(
         &self,
@@ -141,7 +141,7 @@ impl Pipeline {
         }
     }
 
-    /// What is done to one image at this position of this epoch, as a text. Only its header is read.
+    /// The actions on one image at this position of this epoch, as a text. Only its header is read.
     #[pyo3(signature = (image, *, epoch=0, position=0))]
     fn plan(
         &self,
@@ -174,7 +174,7 @@ impl Pipeline {
         py.import("numpy")?.call_method1("dtype", (self.type_name(),))
     }
 
-    /// What random numbers depend on, next to epoch and position.
+    /// The seed: random numbers depend on it, the epoch and the position.
     #[getter]
     fn seed(&self) -> u64 {
         self.pipeline.seed()

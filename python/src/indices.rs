@@ -21,7 +21,7 @@ pub(crate) enum Chosen<'py> {
 }
 
 impl<'py> Chosen<'py> {
-    /// What a list, an array, a tensor or anything that can be iterated stands for.
+    /// Parses a list, an array, a tensor or anything that can be iterated.
     pub(crate) fn parse(items: &Bound<'py, PyAny>, len: usize) -> PyResult<Chosen<'py>> {
         if items.is_instance_of::<PyString>() || items.is_instance_of::<PyBytes>() {
             // Both are sequences, and were meant for one key.

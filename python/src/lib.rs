@@ -31,7 +31,7 @@ mod watch;
 mod whole;
 mod writer;
 
-/// Native code of pykiste. What threads share is locked or atomic, so Python's own global lock is not needed.
+/// Native code of pykiste. Shared state is locked or atomic, so Python's own global lock is not needed.
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]

@@ -53,15 +53,15 @@ fn pins(array: &Bound<'_, PyAny>) -> PyResult<Vec<Py<PyAny>>> {
 }
 
 // SAFETY: the memory is not bound to a thread. Only the batch that has this set of buffers writes to
-// it, and Python sees it through arrays that keep that batch. A caller who uses the array itself
-// meanwhile sees it change, as the documentation of `buffers` says.
+// it, and Python sees it through arrays that keep that batch. A caller who uses the array itself in the
+// meantime sees it change, as the documentation of `buffers` says.
 unsafe impl Send for Given {}
 // SAFETY: as above.
 unsafe impl Sync for Given {}
 
 impl AsRef<[u8]> for Given {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: `_array` keeps these bytes, all of which are initialised memory of an array.
+        // SAFETY: `_array` keeps these bytes alive, and they are all initialised memory of an array.
         unsafe { std::slice::from_raw_parts(self.data, self.len) }
     }
 }
@@ -185,7 +185,7 @@ impl Buffers {
         Err(no_buffer(message))
     }
 
-    /// Fails if the caller holds so many batches that one of them would have no buffers.
+    /// Fails if the caller holds too many batches to leave buffers for the next one.
     fn check_held(&self, queue: usize) -> PyResult<()> {
         let (held, sets) = (Arc::strong_count(&self.held) - 1, self.memory.sets());
         // The queue, one that is handed over, and those that are held.
@@ -269,14 +269,14 @@ impl Running {
     }
 }
 
-/// What a batch has from its loader.
+/// The part of a batch that comes from its loader.
 struct With {
     reader: Arc<dyn Reader>,
     columns: Option<Arc<[Column]>>,
     held: Option<Arc<()>>,
 }
 
-/// What came of waiting for a batch.
+/// The result of waiting for a batch.
 enum Turn {
     Batch(Box<Batch>),
     Wait,
@@ -291,8 +291,8 @@ enum Turn {
 ///
 /// With `columns`, batches are written to memory that is used again. `buffers` is memory of the caller
 /// for it: three or more dicts, each with a writable array or CPU tensor of shape `(batch_size, …)` for
-/// each column but those of `bytes`. A batch has one of these dicts until the batch and all arrays from
-/// it are gone. Nothing else may write to it or rely on its content while the loader runs.
+/// each column, except for columns of `bytes`. A batch has one of these dicts until the batch and all arrays
+/// from it are gone. Nothing else may write to it or rely on its content while the loader runs.
 ///
 /// >>> import numpy as np
 /// >>> import pykiste as ki
@@ -330,7 +330,7 @@ struct Run {
     epoch: Option<u64>,
 }
 
-/// What there is to say about an epoch. Never locked for long, so that it can be asked for at any time.
+/// Reports about an epoch. Never locked for long, so that they can be asked for at any time.
 #[derive(Default)]
 struct Reports {
     reporter: Option<Reporter>,
@@ -341,7 +341,7 @@ struct Reports {
 }
 
 impl Reports {
-    /// What the threads did for this epoch, or the last one.
+    /// The report on this epoch, or the last one.
     fn of_epoch(&self) -> Option<LoaderReport> {
         self.ended.or_else(|| {
             let now = self.reporter.as_ref()?.report();
@@ -412,7 +412,7 @@ impl Loader {
         self.process.load(Relaxed) == std::process::id()
     }
 
-    /// Another thread may wait for a batch meanwhile.
+    /// Another thread may be waiting for a batch.
     fn run(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Run>> {
         if *locked(&self.listener) == Some(std::thread::current().id()) {
             // It would wait for itself.
@@ -446,8 +446,8 @@ impl Loader {
         done
     }
 
-    /// Ends the threads, if they are those of this process. Waiting for those of another one would not
-    /// end: what they own is left alone.
+    /// Ends the threads, if they belong to this process. Waiting for another process's threads would not
+    /// end: their memory is left alone.
     fn stop(&self, py: Python<'_>, run: &mut Run) -> PyResult<()> {
         locked(&self.reports).stop();
         let Some(running) = run.running.take() else { return Ok(()) };
@@ -623,7 +623,7 @@ impl Loader {
         Ok(loader)
     }
 
-    /// Begins an epoch, or goes on with the one that was resumed or left.
+    /// Begins an epoch, or continues the one that was resumed or left.
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let this = slf.get();
         let mut run = this.run(slf.py())?;
@@ -736,7 +736,7 @@ pub(crate) struct Batch {
     padding: u64,
     failures: Vec<(u64, Option<String>, String)>,
     data: Data,
-    /// What packed samples are of.
+    /// The reader of packed samples.
     reader: Option<Arc<dyn Reader>>,
     /// Counts it among those that have buffers of the caller.
     _held: Option<Arc<()>>,
@@ -838,7 +838,7 @@ impl Batch {
     }
 }
 
-/// What is where in packed rows, as arrays of their own.
+/// The positions in packed rows, as arrays of their own.
 struct Parts<'py> {
     positions: Bound<'py, PyAny>,
     documents: Bound<'py, PyAny>,
@@ -861,7 +861,7 @@ impl<'py> Parts<'py> {
     }
 }
 
-/// The array of a column. Its memory is that of the batch, which `owner` is.
+/// The array of a column. Its memory belongs to the batch, which `owner` is.
 fn column<'py, T: Element + numpy::Element>(
     owner: &Bound<'py, Batch>,
     name: &str,

@@ -1,8 +1,8 @@
 //! [`Shared`]: what threads of Python take turns at.
 //!
-//! Two locks meet here: the one around a value, and that of Python. A thread that has one and waits for the other waits
-//! for ever if another thread does the reverse. So no thread waits for a lock of this module while it has that of
-//! Python: [`take`] tries, and gives up the lock of Python between two tries. It hears Ctrl-C there, too.
+//! Two locks meet here: the one around a value, and Python's. A thread that has one and waits for the other
+//! waits for ever if another thread does the reverse. So no thread waits for a lock of this module while it
+//! holds Python's: [`take`] tries, and gives up Python's lock between two tries. It hears Ctrl-C there, too.
 //!
 //! All mutexes of this crate:
 //!
@@ -60,7 +60,8 @@ impl<T: Send + 'static> Shared<T> {
         Ok(py.detach(|| work(value)))
     }
 
-    /// Long work on another thread. After Ctrl-C it goes on there, and others wait for the value until it is done.
+    /// Long work on another thread. After Ctrl-C it continues there, and others wait for the value until it
+    /// is done.
     pub(crate) fn apart<R: Send + 'static>(
         &self,
         py: Python<'_>,

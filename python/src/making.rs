@@ -1,4 +1,4 @@
-//! What the functions share that make datasets of datasets.
+//! Shared by the functions that make datasets from other datasets.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};

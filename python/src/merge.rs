@@ -13,7 +13,7 @@ use crate::errors::{invalid, wrong_type};
 use crate::making::{Making, Source};
 use crate::watch::watched;
 
-/// What happens to the labels of datasets that are merged.
+/// How the labels of merged datasets are combined.
 #[derive(Clone, Copy, PartialEq)]
 enum Labels {
     Same,

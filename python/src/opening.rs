@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::errors::raise;
 use crate::pool;
 
-/// What is asked of a dataset when it is opened.
+/// Options for opening a dataset.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Opening {
     /// Compare samples with their checksums.

@@ -16,7 +16,7 @@ use crate::pool;
 use crate::select::{Selected, raise_selection, to_numpy, to_numpy_dtype};
 use crate::stored::check_array;
 
-/// An array in a bloscpack container, of which only the parts that are read are decompressed.
+/// An array in a bloscpack container. Only the parts that are read are decompressed.
 ///
 /// `PackedArray(sample["image"])` is one that was packed in a sample, `PackedArray.open(path)` one in a
 /// file. `packed[10:20]` and `packed[[3, 1]]` decompress the blocks with these rows, `packed[...]` all.

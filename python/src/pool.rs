@@ -1,8 +1,8 @@
 //! Threads for work on whole datasets, which a forked process makes anew; and waiting for them, which Ctrl-C ends.
 //!
-//! Python tells only its main thread of Ctrl-C, and only when that asks. So whatever may take longer than a moment runs on
-//! another thread, and the one that called asks between two ticks. Work that cannot be stopped goes on alone then: it reads,
-//! or it publishes something as a whole.
+//! Python tells only its main thread of Ctrl-C, and only when that asks. So all work that may take longer
+//! than a moment runs on another thread, and the one that called asks between two ticks. Work that cannot be
+//! stopped continues alone then: it reads, or it publishes something as a whole.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,7 +21,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(50);
 /// The pool, and the process that its threads are in.
 static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
 
-/// What came of some work, or its panic.
+/// The result of some work, or its panic.
 type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
 /// Does work in the pool, without the lock of Python. Rayon's own global pool would wait forever in a

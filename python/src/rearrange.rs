@@ -22,7 +22,7 @@ use crate::pool;
 use crate::sampler::Sampler;
 use crate::watch::{Messenger, watched};
 
-/// Writes the samples of a dataset in another order: that of an epoch of `sampler`, or else of
+/// Writes the samples of a dataset in another order: an epoch of `sampler`, or else of
 /// `Sampler.shuffle` with this seed. For a dataset that is larger than memory, `memory` is how many bytes
 /// of samples to hold: it is then shuffled in two sequential passes.
 ///
@@ -154,8 +154,8 @@ impl How {
 ///
 /// `split(train, at=[100])` makes a part of the first 100 samples and one of the rest. With `ratios`,
 /// samples are dealt out at random by the seed, and stay in their order in each part; all samples with
-/// the same value in the field `groups` go to one part, or those of each value of the field `stratify`
-/// are dealt out in the same ratios. `by` makes a part for each value of a field.
+/// the same value in the field `groups` go to one part, or the samples with each value of the field
+/// `stratify` are dealt out in the same ratios. `by` makes a part for each value of a field.
 ///
 /// Parts are named `ROOT-0.EXT`, `ROOT-1.EXT`, … or `ROOT-VALUE.EXT`, unless `outputs` has a path for
 /// each. Returns what was written, part by part.
@@ -347,7 +347,7 @@ fn refuse_twice(py: Python<'_>, source: &Source, indices: &[usize]) -> PyResult<
     Err(raise(source.reader.locate(twice).describe(error.with_key(key))))
 }
 
-/// Writes the samples of which a condition is true: an expression, as `kiste filter` takes it, or a
+/// Writes the samples for which a condition is true: an expression, as `kiste filter` takes it, or a
 /// function that gets each sample as a dict. An expression is faster, as it decodes only the fields that
 /// it names. `mismatches` says where it compared values of different kinds.
 ///
@@ -427,7 +427,7 @@ fn wrong_condition(error: ExpressionError) -> PyErr {
     invalid(format!("condition: {error}"))
 }
 
-/// The samples of which a function is true.
+/// The samples for which a function is true.
 fn those_of(source: &Source, condition: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let py = condition.py();
     let mut decoder = Decoder::new();

@@ -123,7 +123,7 @@ impl Sampler {
         Sampler::new(Shuffle::new(samples, seed), "shuffle", vec![samples.into(), seed.into()])
     }
 
-    /// Blocks of neighbours in random order, shuffled among as many as `window` holds: for disks and
+    /// Blocks of neighbours in random order, shuffled among `window` blocks: for disks and
     /// networks that read neighbours faster.
     #[classmethod]
     #[pyo3(signature = (samples, block, window, seed=0))]
@@ -230,7 +230,7 @@ impl Order {
         builtins.call_method1("map", (slf.getattr("__getitem__")?, positions))
     }
 
-    /// The index at a position, or an array of those of a slice.
+    /// The index at a position, or an array of indices for a slice.
     fn __getitem__<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, len) = (item.py(), self.inner.len());
         if let Ok(slice) = item.cast::<PySlice>() {

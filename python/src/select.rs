@@ -1,4 +1,4 @@
-//! What crosses between arrays of NumPy and of the library: selections, elements, types.
+//! Conversions between NumPy and the library: selections, elements, types.
 
 use kiste::array::{Index, Selection};
 use kiste::value::{DType, NdArray};
@@ -10,14 +10,14 @@ use crate::decode::Decoder;
 use crate::encode::{dtype_of, numpy_array};
 use crate::errors::{raise_as, wrong_type};
 
-/// What is selected, and whether an ellipsis says that a single element is an array too.
+/// A selection, and whether an ellipsis says that a single element is an array too.
 pub(crate) struct Selected {
     pub(crate) selection: Selection,
     has_ellipsis: bool,
 }
 
 impl Selected {
-    /// What stands between the brackets.
+    /// Parses the expression between the brackets.
     pub(crate) fn parse(item: &Bound<'_, PyAny>) -> PyResult<Selected> {
         let mut selected = Selected { selection: Selection::all(), has_ellipsis: false };
         match item.cast::<PyTuple>() {

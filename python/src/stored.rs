@@ -1,4 +1,4 @@
-//! What arrays and types of NumPy have that would be lost or changed where they are stored: such are refused.
+//! Refuses arrays and types of NumPy that would lose or change something where they are stored.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

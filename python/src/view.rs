@@ -41,7 +41,7 @@ impl View {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the pointer is that of a slice in the map, which `_reader` keeps.
+        // SAFETY: the pointer comes from a slice in the map, which `_reader` keeps.
         unsafe { &*self.bytes }
     }
 }
@@ -49,8 +49,9 @@ impl View {
 /// A map and its memoryview, made once for all samples of a dataset: a slice is one object then.
 pub(crate) struct Map {
     view: Py<View>,
-    /// What slices are made of: the memoryview. Slices of one memoryview share a count that not every Python
-    /// without a global lock changes atomically; there it is the view, of which each slice makes its own.
+    /// The object that slices are made from: the memoryview. Slices of one memoryview share a count that not
+    /// every Python without a global lock changes atomically; there it is the view, and each slice makes its
+    /// own memoryview.
     sliced: Py<PyAny>,
 }
 

@@ -1,4 +1,4 @@
-//! Long work under the eyes of Python: progress is told to a callback, and Ctrl-C stops it.
+//! Long work that Python watches: a callback gets its progress, and Ctrl-C stops it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::pool::{self, TICK};
 /// How long work that was stopped by Ctrl-C has to end and to clean up, before it is left alone.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// What work reports, on its way to the thread that called it.
+/// A report from the work, on its way to the thread that called it.
 enum News {
     Phase(&'static str, Total),
     Progress(Progress),
@@ -43,7 +43,7 @@ impl Messenger {
         let _ = self.news.send(News::Phase(phase, total));
     }
 
-    /// What says whether to stop, on any thread.
+    /// Tells, on any thread, whether to stop.
     pub(crate) fn stop(&self) -> Stop {
         Stop(self.cancelled.clone())
     }
@@ -224,7 +224,7 @@ impl Watch<'_> {
     }
 }
 
-/// What the callback is told.
+/// The progress that the callback gets.
 #[derive(Default)]
 struct State {
     phase: &'static str,

@@ -158,7 +158,7 @@ impl Writer {
         flushed.ok_or_else(closed)?.map_err(raise)
     }
 
-    /// Writes the side files and publishes the dataset. Returns what was written. After Ctrl-C it goes on
+    /// Writes the side files and publishes the dataset. Returns what was written. After Ctrl-C it continues
     /// in the background: the dataset is published as a whole, or not at all.
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let Some(writer) = self.take(py)? else { return Ok(None) };

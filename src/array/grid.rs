@@ -1,10 +1,10 @@
 //! The chunk grid, and which part of which chunk a selection touches. Pure numbers.
 //!
 //! A [`Touch`] answers, for each axis on its own, which chunks are touched, which of them entirely,
-//! and by which [`Segment`]s: evenly spaced positions in the chunk that go with evenly spaced
-//! positions in the value. What is touched in all dimensions is the product of the axes, so it is
-//! never written down: its size is that of the sum. Axes whose index arrays are taken together
-//! point by point are one [`Group`] of the product.
+//! and in which [`Segment`]s: evenly spaced positions in the chunk that go with evenly spaced
+//! positions in the value. The product of the axes is touched in all dimensions together. It is
+//! never written down, so the size of a touch is the sum over the axes. Axes whose index arrays are
+//! taken together point by point are one [`Group`] of the product.
 
 use std::ops::Range;
 
@@ -132,7 +132,7 @@ pub(crate) struct Segment {
     pub(crate) value_step: usize,
 }
 
-/// What a selection touches, as a product of groups of axes.
+/// The parts that a selection touches, as a product of groups of axes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Touch {
     pub(crate) groups: Vec<Group>,
@@ -145,7 +145,7 @@ pub(crate) struct Group {
     pub(crate) axes: Vec<usize>,
     /// The chunks that are touched: as many coordinates as there are axes for each of them.
     pub(crate) chunks: Vec<usize>,
-    /// Whether every element of the chunk is touched, as far as these axes go.
+    /// Whether every element of the chunk is touched, on these axes.
     pub(crate) whole: Vec<bool>,
     /// Where the segments of each chunk begin, and the end; empty if each has one.
     pub(crate) first: Vec<usize>,
@@ -194,7 +194,7 @@ impl Group {
 }
 
 impl Touch {
-    /// What a selection touches; the selection must not be empty.
+    /// The touch of a selection, which must not be empty.
     pub(crate) fn new(grid: &ChunkGrid, selected: &Resolved) -> Touch {
         let zipped: Vec<usize> = (0..selected.axes.len())
             .filter(|&axis| matches!(selected.axes[axis], Axis::Zipped(_)))
@@ -349,8 +349,8 @@ fn distinct(points: impl Iterator<Item = usize>, seen: &mut Vec<usize>) -> usize
     seen.len()
 }
 
-/// Splits points into segments: each goes on for as long as both the position in the value and
-/// that in the chunk rise by what its second point fixed.
+/// Splits points into segments. A segment lasts as long as the positions in the value and in the
+/// chunk rise by the steps that its second point fixed.
 ///
 /// A segment of one point does not begin to stride if the next two points are neighbours, so that
 /// stretches stay whole.

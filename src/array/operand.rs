@@ -97,8 +97,8 @@ impl<'a> From<&'a NdArray<'_>> for Operand<'a> {
     }
 }
 
-/// From steps along the axes of a result or value to steps along those of the array, and where the
-/// first element is. `None` if several axes that are seen as one are not evenly spaced.
+/// From steps along the axes of a result or value to steps along the axes of the array, and where
+/// the first element is. `None` if several axes that are seen as one are not evenly spaced.
 pub(crate) fn aim(shown: &Shown, steps: &[isize]) -> Option<(usize, Vec<isize>)> {
     let mut start = 0;
     let mut aimed = vec![0; shown.views.len()];

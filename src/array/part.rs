@@ -11,8 +11,9 @@ use crate::value::{self, Casting, DType, NdArray};
 
 /// A selection of a [`ChunkedArray`] as an array of its own, in its type or in another one.
 ///
-/// What integers and slices select is read when it is asked for, so it may be larger than memory. What
-/// lists of positions and masks select is read at once. See [`ChunkedArray::part`].
+/// Elements that integers and slices select are read on demand, so the part may be larger than
+/// memory. Elements that lists of positions and masks select are read at once. See
+/// [`ChunkedArray::part`].
 pub struct ArrayPart(Source);
 
 enum Source {
@@ -86,7 +87,7 @@ impl ArrayPart {
     ///
     /// # Errors
     ///
-    /// Those of reading, and of `to`, which name no file.
+    /// Errors of reading, and of `to`, which name no file.
     pub fn write_json(&self, to: &mut dyn Write) -> Result<()> {
         let failed = |error: serde_json::Error| sink_error(error.into());
         if self.shape().is_empty() {

@@ -107,7 +107,7 @@ struct Lane {
     to: isize,
 }
 
-/// What a thread keeps between chunks.
+/// State that a thread keeps between chunks.
 struct Cursor {
     /// The touched chunk that the positions below are for.
     at: usize,

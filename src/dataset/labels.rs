@@ -45,7 +45,7 @@ pub(super) fn read_labels_from(
     parse(content).map(Some).map_err(|error| error.at(path))
 }
 
-/// The content of the file for these names, that of the label 0 first.
+/// The content of the file for these names, starting with the name of label 0.
 ///
 /// # Errors
 ///

@@ -6,13 +6,13 @@
 //! | write a dataset, append to one, resume a write | [`Writer`] |
 //! | make side files that are missing | [`index`](index::IndexOptions::build) |
 //! | check all files against each other | [`verify`] |
-//! | finish or undo what a dead writer left, save what is whole | [`repair`] |
+//! | finish or undo an interrupted write, save whole samples | [`repair`] |
 //!
 //! [`DatasetFile`] names the files. A publication replaces all of them in one step: readers see
 //! the old dataset or the new one, and after a crash the old one is still there or the new one is
 //! finished.
 //!
-//! A dataset may have many data files: a manifest `NAME.shards.json` lists them, each of which is a
+//! A dataset may have many data files: a manifest `NAME.shards.json` lists them, and each is a
 //! dataset of its own. A [`DatasetReader`] reads all of them as one.
 //!
 //! Absent on purpose: the bytes inside the files ([`format::dataset`](crate::format::dataset)).

@@ -1,4 +1,4 @@
-//! Which files a name stands for: one dataset, the shards of a manifest, or those of a pattern.
+//! Which files a name stands for: one dataset, or the shards of a manifest or a pattern.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::format::dataset::{SideFile, shards::MAX_SHARDS};
 use crate::storage::{Confined, FileId, Source, Storage, is_url};
 use crate::text::braces::expand_braces;
 
-/// What a name stands for.
+/// The files that a name stands for.
 pub(crate) enum Named {
     /// The data file of one dataset.
     Dataset,
@@ -47,7 +47,7 @@ impl Named {
     }
 }
 
-/// Whether a name may stand for several files. Of a URL only braces do: what is there is not listed.
+/// Whether a name may stand for several files. In a URL only braces do: objects are not listed.
 fn is_pattern(name: &str) -> bool {
     let has_braces = name.contains('{') && name.contains('}');
     has_braces || (!is_url(name) && name.contains(['*', '?', '[']))

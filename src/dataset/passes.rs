@@ -30,7 +30,7 @@ impl<'a> Passes<'a> {
         let now = before.saturating_add(bytes);
         match before / STEP == now / STEP {
             true => Ok(()),
-            // What is damaged may be read twice.
+            // Damaged parts may be read twice.
             false => (self.hear)(now.min(self.total), self.total),
         }
     }

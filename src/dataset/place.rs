@@ -1,4 +1,4 @@
-//! What is in the place of a dataset, before any work is done.
+//! Checks of the place of a dataset, before any work is done.
 
 use std::path::Path;
 

@@ -7,9 +7,9 @@ use crate::format::FormatError;
 use crate::format::msgpack::{self, Cursor};
 
 /// The messages that follow each other in these bytes, each with its place; ends after the first
-/// thing that is none.
+/// thing that is not a message.
 ///
-/// What a message holds is not looked at: [`key`](Message::key) does that.
+/// The content of a message is not looked at: [`key`](Message::key) does that.
 pub(super) fn messages(bytes: &[u8]) -> Messages<'_> {
     Messages { cursor: Cursor::new(bytes), ended: false }
 }
@@ -38,7 +38,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// What is no message, and where it begins.
+/// Bytes that are not a message, and their position.
 #[derive(Debug)]
 pub(super) struct NoMessage {
     pub(super) start: u64,
@@ -67,7 +67,7 @@ impl<'a> Iterator for Messages<'a> {
 impl FusedIterator for Messages<'_> {}
 
 /// The samples that follow each other from the start of these bytes on: their keys and places.
-/// Ends at the first thing that is none, which is where a writer was when it died.
+/// Ends at the first thing that is not a sample, which is how far a killed writer got.
 pub(super) fn whole_samples(bytes: &[u8]) -> impl Iterator<Item = (&str, Range<u64>)> {
     messages(bytes).map_while(|message| {
         let message = message.ok()?;

@@ -167,7 +167,7 @@ fn shown_url(text: &str) -> Option<String> {
     (name.len() != rest.len()).then(|| format!("{scheme}:{slashes}{name}"))
 }
 
-/// What follows `user:password@`. A password may hold any character, escaped or not.
+/// The rest after `user:password@`. A password may hold any character, escaped or not.
 fn without_user(rest: &str, names_account: bool) -> &str {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -199,7 +199,7 @@ mod tests {
             ("https://me:p/w@host/a", "https://host/a"),
             ("https://me:p?w#@host/a?b", "https://host/a"),
             ("https://me:pw@host/a.msgpack?sig=1.partial", "https://host/a.msgpack"),
-            // What another crate took for the whole of one.
+            // A part that another crate took for a whole URL.
             ("https://me:pw", "https://me"),
             ("s3://me:pw@bucket/a?b", "s3://bucket/a?b"),
             ("s3://bucket/a?x=1&X-Amz-Signature=1", "s3://bucket/a"),

@@ -41,8 +41,8 @@ impl Claimed {
         }
     }
 
-    /// Memory for that many values, none of which is there yet. What a server says can only be compared with
-    /// other things that it says, so memory that is not there is an error, and not the end of the process.
+    /// Empty memory for that many values. A claim of a server can only be compared with its other
+    /// claims, so running out of memory is an error here, and not the end of the process.
     pub(crate) fn room<T>(self) -> Result<Vec<T>> {
         let mut room = Vec::new();
         let reserved = usize::try_from(self.0).ok().map(|count| room.try_reserve_exact(count));
@@ -67,7 +67,7 @@ impl Claimed {
 mod tests {
     use super::*;
 
-    /// What hostile files and servers claim.
+    /// Claims as hostile files and servers make them.
     pub(crate) const HOSTILE: [u64; 6] =
         [(1 << 32) - 2, 1 << 40, 1 << 53, 1 << 62, u64::MAX - 1, u64::MAX];
 

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `null`, `true`, `false`, `"text"`, `[..]` | nil, boolean, string, array |
 //! | a number with neither `.` nor exponent | integer |
-//! | a number with `.` or exponent | float of 64 bits; those of 32 bits are widened |
+//! | a number with `.` or exponent | float of 64 bits; 32-bit floats are widened |
 //! | `{"$f": "7ff8000000000000"}` | float given by its bits: NaN and infinities |
 //! | `NaN`, `Infinity`, `-Infinity` | the same, as Python's `json` writes them: only read |
 //! | `{"name": .., ..}` | map whose keys are distinct strings, none beginning with `$` |

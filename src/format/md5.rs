@@ -1,10 +1,11 @@
 //! MD5, as `.md5` files have it (RFC 1321).
 //!
-//! Each of its 64 steps waits for the one before, so its speed is the number of instructions between the result
-//! of one step and that of the next. Compilers make that more than there must be: they add the constant of a step
-//! last, after what was waited for. Here they cannot see that it is one, and each step begins with the sum of all
-//! that is known before. That takes 4.7 cycles a byte on an AMD EPYC of the fourth generation, where the assembly of
-//! the crate `md-5` 0.10 takes 5.9 and its Rust 5.6.
+//! Each of its 64 steps waits for the one before, so its speed is the number of instructions from
+//! the result of one step to the next. Compilers make that more than there must be: they add the
+//! constant of a step last, after the value that the step waited for. Here they cannot see that it
+//! is a constant, and each step begins with the sum of everything known before. That takes 4.7
+//! cycles a byte on an AMD EPYC of the fourth generation, where the assembly of the crate `md-5`
+//! 0.10 takes 5.9 and its Rust 5.6.
 //!
 //! Waiting leaves most of a core idle: the blocks of a second digest fit in between. [`Md5::update_two`] takes 1.05
 //! times as long for two files as for one.
@@ -16,7 +17,7 @@ const BLOCK: usize = 64;
 /// The state before the first block.
 const START: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
-/// What each step adds: the digits of the sines of 1 to 64.
+/// The number that each step adds: the digits of the sines of 1 to 64.
 #[rustfmt::skip]
 const ADDED: [u32; 64] = [
     0xd76a_a478, 0xe8c7_b756, 0x2420_70db, 0xc1bd_ceee, 0xf57c_0faf, 0x4787_c62a, 0xa830_4613, 0xfd46_9501,
@@ -48,7 +49,7 @@ impl Default for Md5 {
 }
 
 impl Md5 {
-    /// Of no bytes so far.
+    /// A digest of no bytes so far.
     pub fn new() -> Md5 {
         Md5 { state: START, len: 0, rest: [0; BLOCK] }
     }
@@ -84,7 +85,7 @@ impl Md5 {
         self.rest[..rest.len()].copy_from_slice(rest);
     }
 
-    /// Adds bytes to two digests, as far as both go in little more than the time of one.
+    /// Adds bytes to two digests, as many as both can take in little more than the time of one.
     pub fn update_two(one: &mut Md5, first: &[u8], two: &mut Md5, second: &[u8]) {
         let (first, second) = (one.complete(first), two.complete(second));
         let both = first.len().min(second.len()) / BLOCK * BLOCK;
@@ -181,7 +182,8 @@ fn add(state: &mut [u32; 4], [a, b, c, d]: [u32; 4]) {
     state[3] = state[3].wrapping_add(d);
 }
 
-// What the steps of each round add to `x`. `b` is the result of the step before and comes latest of all.
+// The terms that the steps of each round add to `x`. `b` is the result of the step before and comes
+// latest of all.
 
 #[inline(always)]
 fn mix_0(x: u32, b: u32, c: u32, d: u32) -> u32 {

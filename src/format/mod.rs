@@ -72,9 +72,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 pub struct FormatError {
     /// Byte position in the input of the decoder.
     pub position: u64,
-    /// What the format requires there.
+    /// What the format requires at this position.
     pub expected: String,
-    /// What was found.
+    /// What was found instead.
     pub found: String,
 }
 
@@ -84,7 +84,7 @@ impl FormatError {
         FormatError { position, expected: expected.into(), found: found.into() }
     }
 
-    /// The same error for an input of which the decoder saw only the bytes from `start` on.
+    /// The same error for an input whose first `start` bytes the decoder did not see.
     pub fn behind(self, start: u64) -> Self {
         FormatError { position: self.position.saturating_add(start), ..self }
     }

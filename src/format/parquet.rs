@@ -28,8 +28,8 @@ pub fn parse_tail(tail: &[u8; TAIL]) -> Result<u32, FormatError> {
     }
 }
 
-/// Checks that a footer is well-formed as far as its structure goes, and that no more than
-/// `MAX_DEPTH` columns are nested.
+/// Checks that the structure of a footer is well-formed, and that no more than `MAX_DEPTH` columns
+/// are nested.
 pub fn check_footer(footer: &[u8]) -> Result<(), FormatError> {
     let mut thrift = Compact { bytes: footer, at: 0 };
     let mut left: Vec<u64> = Vec::new();
@@ -64,7 +64,7 @@ pub fn check_footer(footer: &[u8]) -> Result<(), FormatError> {
     })
 }
 
-/// What the header of a page says of its size.
+/// The sizes in the header of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageHeader {
     /// The bytes of the header itself.
@@ -182,7 +182,7 @@ impl<'a> Compact<'a> {
         u32::try_from(number).map_err(|_| self.flaw("a size", number.to_string()))
     }
 
-    /// The type and number of the items of a list, each of which has a byte at least.
+    /// The type and number of the items of a list. Each item has at least a byte.
     fn list(&mut self) -> Result<(u8, u64), FormatError> {
         let head = self.byte()?;
         let len = match head >> 4 {

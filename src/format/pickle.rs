@@ -74,7 +74,7 @@ enum Node<'a> {
     Array(NdArray<'a>),
 }
 
-/// What a pickle makes.
+/// A value that a pickle makes.
 #[derive(Debug, Clone)]
 pub struct Pickle<'a> {
     nodes: Vec<Node<'a>>,
@@ -410,7 +410,7 @@ impl<'a> Machine<'a> {
         self.nodes.push(node);
     }
 
-    /// What is not below the last mark.
+    /// The top of the stack, if it is above the last mark.
     fn top(&self) -> Result<Id, FormatError> {
         let floor = self.marks.last().copied().unwrap_or(0);
         let top = self.stack.get(floor..).and_then(|above| above.last());
@@ -482,7 +482,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// What a call of a known function with these arguments stands for.
+    /// The value of a call of a known function with these arguments.
     fn reduce(&self, function: Id, arguments: Id) -> Result<Node<'a>, FormatError> {
         let (Node::Function(function), Node::Tuple(arguments)) =
             (&self.nodes[function], &self.nodes[arguments])
@@ -734,7 +734,7 @@ mod tests {
         bytes.push(b'.');
         let pickle = Pickle::parse(&bytes).unwrap();
         assert_eq!(pickle.root().items().unwrap().len(), 2);
-        // A text of which every call would make a copy.
+        // A text that every call would copy.
         let mut bytes = b"c_codecs\nencode\nq\0X\0\x10\0\0".to_vec();
         bytes.extend([b'a'; 4096]);
         bytes.extend(b"X\x06\0\0\0latin1\x86q\x01");

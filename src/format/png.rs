@@ -14,7 +14,7 @@ use flate2::write::ZlibEncoder;
 
 /// The first bytes of a file.
 const MAGIC: &[u8; 8] = b"\x89PNG\r\n\x1a\n";
-/// The filter that stores each byte minus that of the pixel on its left.
+/// The filter that stores each byte minus the byte of the pixel on its left.
 const SUB: u8 = 1;
 /// The largest width and height.
 const MAX_LEN: u32 = 0x7fff_ffff;

@@ -1,5 +1,6 @@
-//! What the command, the tests, the benchmarks and the fuzz targets of this package need beyond the
-//! public interface. Not part of it: anything here can change or disappear in any release.
+//! Parts that the command, the tests, the benchmarks and the fuzz targets of this package need
+//! beyond the public interface. Not part of it: anything here can change or disappear in any
+//! release.
 
 /// Directories of bcolz.
 #[cfg(feature = "arrays")]
@@ -33,7 +34,7 @@ pub mod mat {
     pub use crate::format::mat::{Array, Limits, MatFile, Record, Sparse, Structs};
 }
 
-/// What hashing alone takes.
+/// Hashing alone, to be compared with.
 pub mod md5 {
     pub use crate::format::md5::Md5;
 }

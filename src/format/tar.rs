@@ -13,7 +13,7 @@
 //! | 257..263 | `ustar` and a zero, or of GNU tar `ustar` and a space |
 //! | 345..500 | with `ustar` and a zero: what comes before the name, with a slash between |
 //!
-//! What does not fit is stored before its entry, as an entry of its own: a name of GNU
+//! A value that does not fit is stored before its entry, as an entry of its own: a name of GNU
 //! tar ([`Kind::LongName`]), or [records](pax_records) (`Kind::Pax`).
 //!
 //! Absent on purpose: everything that makes a file more than a name and bytes (owners, times,
@@ -27,10 +27,10 @@ pub const BLOCK: usize = 512;
 /// Archives are filled up with zeros to a multiple of this, as tar and Python do.
 pub(crate) const RECORD: usize = 20 * BLOCK;
 
-/// What the largest size is that a header can hold in octal.
+/// The largest size that a header can hold in octal.
 const MAX_OCTAL: u64 = 0o777_7777_7777;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A file.
@@ -56,7 +56,7 @@ pub struct Header {
     pub name: Vec<u8>,
     /// How many bytes the entry has.
     pub size: u64,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: Kind,
 }
 

@@ -59,7 +59,8 @@ impl Scratch {
     }
 }
 
-/// What is seen of the pixels: a part of the rows that are stored, which is transposed first, then flipped.
+/// The visible part of the pixels: a part of the stored rows, which is transposed first, then
+/// flipped.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
     /// Pixels in a stored row.
@@ -88,7 +89,8 @@ impl View {
         }
     }
 
-    /// What is seen of an image, upright, after the crops and flips that come first; and what is left to do then.
+    /// The visible part of an image, upright, after the crops and flips that come first; and the
+    /// actions left to do.
     pub(super) fn first<'p>(header: &Header, actions: &'p [Action]) -> (View, &'p [Action]) {
         let mut view = View::of(header.width as usize, header.height as usize);
         let turn = Turn::of(header.orientation);
@@ -98,7 +100,7 @@ impl View {
         (view, &actions[done..])
     }
 
-    /// What is seen, as it is stored.
+    /// The visible part, as it is stored.
     pub(super) fn part(&self) -> Part {
         Part { x: self.x, y: self.y, width: self.width, height: self.height }
     }
@@ -167,7 +169,7 @@ pub(super) struct Canvas<'a> {
 }
 
 impl<'a> Canvas<'a> {
-    /// What is seen of the pixels that were decoded to `scratch`.
+    /// The visible part of the pixels that were decoded to `scratch`.
     pub(super) fn new(scratch: &'a mut Scratch, view: View, channels: usize) -> Canvas<'a> {
         Canvas { scratch, view, channels }
     }
@@ -358,7 +360,7 @@ pub(super) struct Resized {
     interpolation: Interpolation,
     /// Rows and columns.
     spans: [Span; 2],
-    /// Of the pixels that are made.
+    /// The visible part of the new pixels.
     pub(super) view: View,
     /// How many actions this is.
     pub(super) actions: usize,

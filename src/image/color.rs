@@ -1,4 +1,4 @@
-//! Colours of pixels, changed as torchvision changes those of integers: each action rounds down.
+//! Colours of pixels, changed as torchvision changes integer pixels: each action rounds down.
 
 /// Values multiplied by a factor.
 pub(super) fn brightness(factor: f64) -> [u8; 256] {

@@ -258,7 +258,8 @@ impl<'a> Opened<'a> {
                 let size = count * usize::from(color.bytes_per_pixel());
                 let is_direct = is_of(color, mode);
                 let target = if is_direct { &mut *pixels } else { &mut *spare }.room(size);
-                // Of a damaged image the decoder may leave out rows, where the last image would be seen.
+                // The decoder may leave out rows of a damaged image, where the last image would be
+                // seen.
                 target.fill(128);
                 decoder.decode_into(target).map_err(of_jpeg)?;
                 if !is_direct {
@@ -353,7 +354,7 @@ fn text_of_jpeg(text: impl Display) -> String {
     format!("Jpeg: {text}")
 }
 
-/// Whether pixels of this type are those of the mode.
+/// Whether this pixel type is the one of the mode.
 fn is_of(color: ColorType, mode: Mode) -> bool {
     matches!(
         (color, mode),
@@ -361,7 +362,7 @@ fn is_of(color: ColorType, mode: Mode) -> bool {
     )
 }
 
-/// Pixels of any type as those of the mode.
+/// Converts pixels of any type to the mode.
 fn convert(from: &[u8], color: ColorType, mode: Mode, to: &mut [u8]) {
     let (per_pixel, channels) = (usize::from(color.bytes_per_pixel()), color.channel_count());
     let channels = usize::from(channels);

@@ -24,7 +24,7 @@ pub(super) struct Frame {
     pub(super) unit: usize,
 }
 
-/// One component: the name by which scans refer to it, its sampling and its quantization table.
+/// One component: the name that scans refer to, its sampling and its quantization table.
 #[derive(Debug, Clone, Copy, Default)]
 struct Component {
     id: u8,
@@ -36,12 +36,12 @@ struct Component {
 #[derive(Default)]
 struct Tables {
     quantization: u16,
-    /// Those for the mean of a block, and for the rest.
+    /// The Huffman tables for the mean of a block, and for the rest.
     huffman: [u16; 2],
 }
 
 impl Frame {
-    /// That of a JPEG that is ordinary up to its first scan.
+    /// The frame of a JPEG that is ordinary up to its first scan.
     pub(super) fn read(bytes: &[u8]) -> Option<Frame> {
         let mut rest = bytes.strip_prefix(&[0xff, 0xd8])?;
         let (mut orientation, mut tables, mut adobe) = (1, Tables::default(), None);
@@ -66,7 +66,7 @@ impl Frame {
                 RESTART_INTERVAL | COMMENT | 0xe0..=0xef => {}
                 SCAN => {
                     let (frame, components) = found?;
-                    // Of the colours that Adobe names, YCbCr.
+                    // If Adobe names the colours, only YCbCr is known here.
                     let is_known = adobe.is_none_or(|colors| colors == 1 && !frame.is_gray);
                     let is_whole = tables.has_those_of(segment, &frame, &components)?;
                     return (is_known && is_whole).then_some(Frame { orientation, ..frame });

@@ -75,11 +75,11 @@ impl Header {
         self
     }
 
-    /// That of an encoded image. Its pixels are not decoded.
+    /// The header of an encoded image. Its pixels are not decoded.
     ///
     /// # Errors
     ///
-    /// As for [`Worker::run`](super::Worker::run), as far as the header shows it.
+    /// As for [`Worker::run`](super::Worker::run), if the header shows the cause.
     pub fn read(bytes: &[u8]) -> Result<Header> {
         decode::header(bytes)
     }

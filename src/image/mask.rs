@@ -17,7 +17,7 @@ use crate::value::Element;
 /// The most places that are kept for the next mask.
 const MOST_KEPT: usize = 1 << 20;
 
-/// In the place of a pixel: there is none, so the fill value stands there.
+/// Stands for a pixel outside the image, which gets the fill value.
 const OUTSIDE: u32 = u32::MAX;
 
 /// The most pixels of a mask whose plan was made elsewhere.
@@ -33,7 +33,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Those of a plan that was checked.
+    /// Follows a plan that was checked.
     pub(crate) fn follow(&mut self, plan: &Plan) {
         let Places { rows, columns, spare } = self;
         for axis in
@@ -70,7 +70,7 @@ impl Places {
                     border(rows, padding.top, padding.bottom);
                     border(columns, padding.left, padding.right);
                 }
-                // Of colours.
+                // Actions on colours.
                 _ => {}
             }
         }

@@ -35,9 +35,10 @@ const MAX_PIXELS: u64 = 200_000_000;
 ///
 /// # Randomness
 ///
-/// What is drawn for an image is a pure function of the seed of the pipeline, the epoch and the position in
-/// the epoch: [`Record::rng`](crate::loader::Record::rng) is asked for one generator for each image and
-/// pipeline. [`Plan`](super::Plan) says which numbers are drawn for which step.
+/// The random numbers for an image are a pure function of the seed of the pipeline, the epoch and
+/// the position in the epoch: [`Record::rng`](crate::loader::Record::rng) is asked for one
+/// generator for each image and pipeline. [`Plan`](super::Plan) says which numbers are drawn for
+/// which step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pipeline {
     steps: Vec<Step>,
@@ -107,8 +108,8 @@ impl Pipeline {
         self
     }
 
-    /// Decodes a JPEG to half, a quarter or an eighth of its sides where the first step that resizes, after crops
-    /// and flips, leaves no more than that of them: `decode(scaled=true)`. Default: no.
+    /// Decodes a JPEG to half, a quarter or an eighth of its sides if the first step that resizes,
+    /// after crops and flips, leaves no more than that: `decode(scaled=true)`. Default: no.
     ///
     /// That is faster, and changes pixels: a block of 8 × 8 is averaged by the decoder, and only then filtered. It
     /// needs the feature `turbo`. A build without it carries out no such pipeline, so that a pipeline always makes
@@ -227,7 +228,7 @@ impl Pipeline {
             });
             checked.map_err(|error| in_step(at + first, step.name(), &error))?;
         }
-        // What prints has to be parsed again, with any seed and mode before it.
+        // The printed form has to be parsed again, with any seed and mode before it.
         match self.steps.iter().map(|step| step.to_string().len() + " | ".len()).sum::<usize>() {
             len if len > MAX_LEN - 128 => {
                 let expected = format!("steps of up to {} bytes as text", MAX_LEN - 128);

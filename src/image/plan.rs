@@ -12,7 +12,7 @@ use super::text::{numbers, padding_text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::rng::StableRng;
 
-/// What is done to one image: its [`Pipeline`], with everything that is random drawn.
+/// The actions on one image: its [`Pipeline`], with all random numbers drawn.
 ///
 /// A plan follows from the size of an image alone, so it is made before a pixel is decoded. It prints as the
 /// list of what is done.
@@ -30,8 +30,8 @@ use crate::sampler::rng::StableRng;
 /// | `hflip`, `vflip` | flipped if `u < p` |
 /// | `color_jitter` | the order of brightness, contrast, saturation and hue: [`StableRng::shuffle`] of these four; then the factors of those that change, in this order, as `a + (b - a) u` |
 ///
-/// Numbers are rounded to the nearest, halves to the even one, as in Python. `exp` and `ln` are those of the
-/// crate `libm`, which are the same on all systems.
+/// Numbers are rounded to the nearest, halves to the even one, as in Python. `exp` and `ln` come
+/// from the crate `libm`, which gives the same results on all systems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
@@ -77,7 +77,7 @@ pub enum Action {
         padding: Padding,
         /// Its value in each channel.
         fill: [u8; 4],
-        /// What it holds.
+        /// How the border is filled.
         padding_mode: PaddingMode,
     },
     /// Values are multiplied by this factor.
@@ -134,7 +134,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// What is done, one after the other.
+/// The actions, one after the other.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let turned = (self.orientation != 1).then(|| format!("orientation({})", self.orientation));
@@ -218,7 +218,7 @@ impl Plan {
         }
         check_pixels(size, max)?;
         if interpolation != Interpolation::Nearest {
-            // What is between the two passes of a filter.
+            // The image between the two passes of a filter.
             let (old, new) = (self.size, size);
             check_pixels(Size { height: new.height, width: old.width }, max)?;
             if interpolation != Interpolation::Bilinear {

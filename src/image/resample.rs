@@ -153,7 +153,7 @@ impl Resampler {
     }
 }
 
-/// What is wanted along one axis: some of the new rows or columns, made of old ones.
+/// The requested part of one axis: some of the new rows or columns, made of old ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Span {
     /// Where the old ones begin, and how many there are. A place of the image is not a whole number where it was
@@ -258,7 +258,7 @@ impl Filter {
             Filter::Lanczos if x == 0.0 => 1.0,
             Filter::Lanczos if x < 3.0 => {
                 let angle = std::f64::consts::PI * x;
-                // Of the crate, because those of the systems differ in the last bit.
+                // From the crate, because the functions of the systems differ in the last bit.
                 3.0 * libm::sin(angle) * libm::sin(angle / 3.0) / (angle * angle)
             }
             _ => 0.0,
@@ -338,7 +338,7 @@ impl Weights {
 /// The sum of rows, each with its weight, within what pixels can be.
 #[inline(always)]
 fn blend_rows(rows: &[u8], stride: usize, weights: &[f32], out: &mut [f32]) {
-    // As many as registers hold.
+    // This many fit in registers.
     const LANES: usize = 32;
     let whole = out.len() / LANES * LANES;
     let mut at = 0;
@@ -367,7 +367,7 @@ fn blend_rows(rows: &[u8], stride: usize, weights: &[f32], out: &mut [f32]) {
     }
 }
 
-/// Four values for each pixel: those of one with fewer are followed by some that are not used.
+/// Four values for each pixel: pixels with fewer are followed by unused ones.
 #[inline(always)]
 fn spread<const C: usize>(values: &[f32], pixels: &mut [[f32; 8]], from: usize) {
     for at in 0..pixels.len() {

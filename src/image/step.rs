@@ -35,7 +35,7 @@ pub enum Mode {
     /// Red, green and blue. Grey is repeated, transparency is dropped.
     #[default]
     Rgb,
-    /// Brightness alone: that of a JPEG, and `0.299 R + 0.587 G + 0.114 B` of other images.
+    /// Brightness alone: as a JPEG stores it, and `0.299 R + 0.587 G + 0.114 B` of other images.
     Gray,
     /// Red, green, blue and opacity, which is 255 where the image has none.
     Rgba,
@@ -151,8 +151,8 @@ pub type Range = (f64, f64);
 /// | `to` | `type, layout=hwc`: `u8`, `f32`, `f16` or `bf16`; `hwc` or `chw` | `ToDtype(…, scale=True)` |
 /// | `normalize` | `mean, std`, or `imagenet` | `Normalize` |
 ///
-/// A size is a number or `(height, width)`; the size of `resize` is that of the shorter side if it is a
-/// number. A padding is a number, `(left and right, top and bottom)` or `(left, top, right, bottom)`.
+/// A size is a number or `(height, width)`; in `resize` a number is the size of the shorter side. A
+/// padding is a number, `(left and right, top and bottom)` or `(left, top, right, bottom)`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Step {
@@ -174,7 +174,7 @@ pub enum Step {
     RandomResizedCrop {
         /// The size of the result.
         size: Size,
-        /// The area of the part, as a fraction of that of the image.
+        /// The area of the part, as a fraction of the image's.
         scale: Range,
         /// Its width divided by its height.
         ratio: Range,
@@ -187,11 +187,11 @@ pub enum Step {
         size: Size,
         /// The border that the image gets first.
         padding: Padding,
-        /// Whether a smaller image is padded, by what it lacks, on both sides.
+        /// Whether a smaller image is padded by the missing amount, on both sides.
         pad_if_needed: bool,
         /// The value of the border: of each channel, or one for all.
         fill: Vec<u8>,
-        /// What the border holds.
+        /// How the border is filled.
         padding_mode: PaddingMode,
     },
     /// Left becomes right, with this probability.
@@ -202,9 +202,9 @@ pub enum Step {
     ColorJitter {
         /// The range of the factor. A number `x` is the range of `max(0, 1 - x)` to `1 + x`.
         brightness: Option<Range>,
-        /// As that of brightness.
+        /// As for brightness.
         contrast: Option<Range>,
-        /// As that of brightness.
+        /// As for brightness.
         saturation: Option<Range>,
         /// The range of a turn of the colour circle, of -0.5 to 0.5. A number `x` is the range of `-x`
         /// to `x`.
@@ -216,16 +216,16 @@ pub enum Step {
         padding: Padding,
         /// Its value: of each channel, or one for all.
         fill: Vec<u8>,
-        /// What it holds.
+        /// How the border is filled.
         padding_mode: PaddingMode,
     },
     /// The type and layout of the result.
     To(PixelType, Layout),
     /// `(x - mean) / std` of each channel, or one for all.
     Normalize {
-        /// What is subtracted.
+        /// Subtracted from each channel.
         mean: Vec<f64>,
-        /// What the rest is divided by.
+        /// The divisor of each channel, after that.
         std: Vec<f64>,
     },
 }

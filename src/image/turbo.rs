@@ -3,11 +3,11 @@
 //! Only images that it decodes without a warning are decoded here. All others are left to the decoder in Rust, so
 //! that the same images are errors, for the same reasons, with and without this feature.
 //!
-//! What the calls rely on:
+//! The calls rely on this:
 //!
-//! * A handle serves one image and one thread. The library keeps tables from one image to the next, so that an
-//!   image without its own would be decoded by those of the image before it. To make a handle takes a
-//!   thousandth of the time of an image.
+//! * A handle serves one image and one thread. The library keeps tables from one image to the next,
+//!   so that an image without its own would be decoded with the tables of the image before it. To
+//!   make a handle takes a thousandth of the time of an image.
 //! * The library reads `bytes` within the length that it gets. They are borrowed for both calls, so it reads the
 //!   same header in the second as in the first, and writes as many pixels as the first said.
 //! * It writes `height` rows of `width` pixels from the address of a slice that has this length.
@@ -29,7 +29,7 @@ const _: () = assert!(
     "the bindings of libjpeg-turbo do not fit this platform: build without the feature `turbo`"
 );
 
-/// As many as the decoder in Rust accepts.
+/// The limit of the decoder in Rust.
 const MAX_SCANS: c_int = 100;
 
 /// A JPEG that the library may decode.
@@ -112,7 +112,7 @@ impl<'a> Jpeg<'a> {
     }
 }
 
-/// What the library returns for success. A warning is a failure, too.
+/// Checks the return code. A warning is a failure, too.
 fn done(code: c_int) -> Option<()> {
     (code == 0).then_some(())
 }

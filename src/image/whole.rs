@@ -1,5 +1,5 @@
-//! What decoders of JPEG do not say: they fill the rest of one that was cut short with grey, and the one in Rust
-//! makes other pixels of some.
+//! Flaws that decoders of JPEG do not report: they fill the rest of a file that was cut short with
+//! grey, and the one in Rust makes wrong pixels of some files.
 
 /// The marker of the end.
 const END: u8 = 0xd9;
@@ -11,10 +11,12 @@ pub(crate) fn jpeg_has_end(bytes: &[u8]) -> bool {
     Segments::new(bytes).any(|(marker, _)| marker == END)
 }
 
-/// What zune-jpeg decodes to other pixels, without an error, in a JPEG that is not progressive.
+/// Finds a JPEG that is not progressive and that zune-jpeg decodes to wrong pixels without an
+/// error.
 ///
-/// Of colours in several scans it reads each scan with the state of the one before, and takes its blocks in the
-/// order of a scan with all colours. And it takes the first colour for the one that was sampled most.
+/// If colours come in several scans, it reads each scan with the state of the one before, and takes
+/// its blocks in the order of a scan with all colours. And it takes the first colour for the one
+/// that was sampled most.
 pub(crate) fn jpeg_is_mistaken(bytes: &[u8]) -> Option<&'static str> {
     let mut colors: &[u8] = &[];
     for (marker, segment) in Segments::new(bytes) {

@@ -258,9 +258,8 @@ fn scaled(
 
 /// A pipeline at work on one thread, with memory that is reused for each image.
 ///
-/// The loader has one for each thread: see
-/// [`Columns::image`](crate::loader::Columns::image). This one is for images that do not come from a
-/// loader, such as those of an evaluation.
+/// The loader has one for each thread: see [`Columns::image`](crate::loader::Columns::image). This
+/// one is for images that do not come from a loader, as in an evaluation.
 ///
 /// ```
 /// use kiste::image::{Pipeline, Worker};

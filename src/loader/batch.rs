@@ -13,7 +13,7 @@ use crate::reader::{Reader, not_of_type};
 use crate::sampler::State;
 use crate::sampler::rng::StableRng;
 
-/// What happens to a sample that cannot be read or decoded.
+/// How to treat a sample that cannot be read or decoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnError {
@@ -79,7 +79,7 @@ pub struct Record<'a> {
     raw: &'a [u8],
 }
 
-/// What the seed of [`Record::rng`] is combined with. Frozen.
+/// Combined with the seed of [`Record::rng`]. Frozen.
 const PURPOSE: u64 = 0x7265_636f_7264;
 
 impl<'a> Record<'a> {
@@ -125,7 +125,7 @@ impl<'a> Record<'a> {
         Record::rng_at(seed, self.epoch, self.position)
     }
 
-    /// The same numbers without a record: those of a sample at this position of this epoch.
+    /// The same numbers without a record: for the sample at this position of this epoch.
     pub fn rng_at(seed: u64, epoch: u64, position: u64) -> StableRng {
         StableRng::new(&[PURPOSE, seed, epoch, position])
     }
@@ -169,7 +169,7 @@ pub(super) fn no_field(name: &str) -> Error {
     Error::new(ErrorKind::Invalid, format!("there is no field {name:?}"))
 }
 
-/// What a batch's samples are gathered into.
+/// Gathers the samples of a batch.
 pub(super) trait Gather: Send + Sync {
     type Data;
 

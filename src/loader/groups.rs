@@ -1,5 +1,5 @@
-//! Which samples of a remote reader are fetched together: those of several batches, and what lies between
-//! them and is needed soon.
+//! Which samples of a remote reader are fetched together: the samples of several batches, and the
+//! ones between them that are needed soon.
 //!
 //! A request costs as long as a megabyte. A shuffle in blocks takes the samples of a window in any order, so
 //! a group of batches that ends within a window takes half of the samples of its blocks, here and there:
@@ -38,7 +38,7 @@ pub(super) struct Groups {
     moved: Condvar,
 }
 
-/// What is fetched with which step. Groups are planned in their order.
+/// The samples to fetch with each step. Groups are planned in their order.
 #[derive(Default)]
 struct Plans {
     /// The next group.
@@ -49,7 +49,7 @@ struct Plans {
     taken: HashSet<usize, FixedState>,
 }
 
-/// What is fetched with a step.
+/// The samples to fetch with a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) samples: Vec<usize>,
@@ -62,7 +62,7 @@ pub(super) struct Step {
 struct Progress {
     /// Steps that were begun.
     begun: u64,
-    /// Those of them that may not be complete.
+    /// Begun steps that may not be complete.
     on_their_way: VecDeque<(u64, Arc<Ahead>)>,
     /// There are no more, or none that can be planned.
     ended: bool,
@@ -93,7 +93,7 @@ impl Plans {
             soon.iter().copied().filter(|sample| !self.taken.contains(sample)).collect();
         let list = scale.fetched(&missing, &free);
         self.taken.extend(list.iter().filter(|sample| !first.contains_key(sample)));
-        // What comes in one request comes with the first step that needs any of it.
+        // Samples of one request come with the first step that needs one of them.
         let mut last = 0;
         for run in list.chunk_by(|one, next| one + 1 == *next) {
             let (edge, len) = (scale.edge.max(1), run.len());
@@ -155,7 +155,7 @@ impl Scale {
         end..end + SOON * self.steps * self.batches
     }
 
-    /// What is fetched with these samples if those come soon.
+    /// The samples to fetch with these if the ones in `soon` are needed next.
     fn fetched(&self, samples: &[usize], soon: &[usize]) -> Vec<usize> {
         with_neighbours(samples, soon, self.edge)
     }
@@ -166,8 +166,8 @@ impl Groups {
         *self.scale.get_or_init(make)
     }
 
-    /// What is fetched with a step, which is asked for once. `samples` are those of some batches: of the group
-    /// itself, or of what comes soon.
+    /// The fetch of a step, to be called once. `samples` belong to some batches: of the group
+    /// itself, or of the next ones.
     pub(super) fn plan(
         &self,
         scale: Scale,
@@ -286,13 +286,13 @@ impl Groups {
     }
 }
 
-/// These samples, and those of `soon` that lie between them or at most `edge` samples beyond, with nothing
-/// else between.
+/// These samples, and members of `soon` that lie between them or at most `edge` samples beyond,
+/// with nothing else between.
 fn with_neighbours(samples: &[usize], soon: &[usize], edge: usize) -> Vec<usize> {
     let now = samples.iter().map(|&index| (index, false));
     let mut all: Vec<(usize, bool)> = now.chain(soon.iter().map(|&index| (index, true))).collect();
     all.sort_unstable();
-    // Of two, the one that is needed now.
+    // If both have a sample, the one that is needed now stays.
     all.dedup_by_key(|(index, _)| *index);
     let mut fetched = Vec::with_capacity(all.len());
     for run in all.chunk_by(|(one, _), (next, _)| one + 1 == *next) {

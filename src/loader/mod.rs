@@ -39,8 +39,9 @@
 //!
 //! # Where it stalls
 //!
-//! [`Loader::report`] says how long the caller waited for batches, what the workers did meanwhile, and in
-//! one sentence what the [limit](Limit) is: the caller, the processor, the storage or the queue.
+//! [`Loader::report`] says how long the caller waited for batches, how the workers spent that time,
+//! and in one sentence what the [limit](Limit) is: the caller, the processor, the storage or the
+//! queue.
 //!
 //! # A sample that cannot be read
 //!
@@ -119,7 +120,7 @@ impl LoaderOptions {
         self
     }
 
-    /// What happens to samples that do not fill the last step of all ranks. Default:
+    /// How to treat samples that do not fill the last step of all ranks. Default:
     /// [`Tail::Uneven`] for one rank, whose last batch may be short; [`Tail::Pad`] for several, so
     /// that all of them have the same steps.
     pub fn tail(mut self, tail: Tail) -> Self {
@@ -140,7 +141,7 @@ impl LoaderOptions {
     }
 
     /// Bytes of finished batches: while there are more, only the batch that the caller waits for is
-    /// started. Packed samples and columns are counted exactly. What other types own on the heap is
+    /// started. Packed samples and columns are counted exactly. The heap memory of other types is
     /// unknown, so they count as much as their packed samples. That is about right for
     /// [`typed`](Self::typed); decoded images are larger, so give their size with
     /// [`map_sized`](Self::map_sized). Default: 1 GiB.
@@ -189,7 +190,7 @@ impl LoaderOptions {
         self
     }
 
-    /// What happens to a sample that cannot be read. Default: [`OnError::Raise`].
+    /// How to treat a sample that cannot be read. Default: [`OnError::Raise`].
     pub fn on_error(mut self, policy: OnError) -> Self {
         self.on_error = policy;
         self

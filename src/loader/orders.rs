@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::sampler::{Order, Sampler};
 
 /// Each order is made once, by the first thread that asks. Making one can take as long as shuffling
-/// all samples, so the list is not locked meanwhile: threads that need another epoch continue.
+/// all samples, so the list is unlocked during that: threads that need another epoch continue.
 pub(super) struct Orders {
     sampler: Arc<dyn Sampler>,
     epochs: Mutex<Vec<(u64, Arc<Made>)>>,
@@ -45,12 +45,12 @@ impl Orders {
         }
     }
 
-    /// Forgets those of earlier epochs.
+    /// Forgets the orders of earlier epochs.
     pub(super) fn forget_before(&self, epoch: u64) {
         self.epochs().retain(|(known, _)| *known >= epoch);
     }
 
-    /// What is known of an epoch, and whether it is new.
+    /// The entry of an epoch, and whether it is new.
     fn entry(&self, epoch: u64) -> (Arc<Made>, bool) {
         let mut epochs = self.epochs();
         if let Some((_, made)) = epochs.iter().find(|(known, _)| *known == epoch) {

@@ -49,7 +49,7 @@ pub(super) struct Pool<D: Send + 'static> {
     asking: bool,
     /// The run failed.
     over: bool,
-    /// Of the caller, if it makes the batches.
+    /// The caller's look, if it makes the batches.
     look: Look,
 }
 
@@ -62,7 +62,7 @@ struct Shared<D> {
     /// The number of the first batch that has not been prefetched.
     told: Mutex<u64>,
     groups: Groups,
-    /// The pool is closing: set with that of the queue, for reads that wait.
+    /// The pool is closing: set together with the queue's flag, for reads that wait.
     stop: Arc<AtomicBool>,
     /// Memory of batches that are finished: at most one for each thread.
     spaces: Mutex<Vec<Space>>,
@@ -94,7 +94,7 @@ struct Ready<D> {
     outcome: Result<Outcome<D>, Box<dyn Any + Send>>,
 }
 
-/// Bytes of a batch: about those that it takes, and those of its packed samples.
+/// Bytes of a batch: an estimate of its memory, and the size of its packed samples.
 #[derive(Clone, Copy, Default)]
 struct Size {
     bytes: usize,
@@ -151,7 +151,7 @@ impl<D: Send + 'static> Pool<D> {
     /// Uses the list of a batch again.
     pub(super) fn reuse(&self, list: Vec<u64>) {
         let mut lists = self.shared.lists();
-        // Those in the queue, and one that the caller holds.
+        // One for each batch in the queue, and one for the caller.
         if lists.len() <= self.shared.queue {
             lists.push(list);
         }
@@ -470,8 +470,8 @@ impl<D: Send + 'static> Shared<D> {
         }
     }
 
-    /// Fetches the samples of this batch from a remote reader, together with those of other batches:
-    /// neighbours that go to different ones come in one request.
+    /// Fetches the samples of this batch from a remote reader, together with samples of other
+    /// batches: neighbours that go to different batches come in one request.
     fn fetch(&self, number: u64, indices: &[u64]) {
         match self.options.threads {
             0 => {
@@ -486,7 +486,7 @@ impl<D: Send + 'static> Shared<D> {
             // Another thread does, and knows the scale before it begins.
             _ => self.groups.wait_for_batch(number, &self.stop),
         }
-        // What there was no room for.
+        // Samples that the group's fetch had no room for.
         let own: Vec<usize> = indices.iter().copied().map(in_reader).collect();
         self.options.reader.prefetch(&own);
     }
@@ -537,7 +537,7 @@ impl<D: Send + 'static> Shared<D> {
         })
     }
 
-    /// The samples of these batches, as far as there are any and their orders.
+    /// The samples of these batches, up to the first that does not exist or has no order yet.
     fn indices(
         &self,
         batches: Range<u64>,

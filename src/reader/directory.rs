@@ -21,7 +21,7 @@ use crate::storage::Confined;
 /// of the file system.
 ///
 /// A pattern that is the path of a file is a **list**: one line a file, with path, label, and
-/// more columns that the sample gets as they are. The order is that of the list; blank lines are
+/// more columns that the sample gets as they are. The order of the list is kept; blank lines are
 /// passed over.
 ///
 /// **Keys** are paths without what comes before `{LABEL}`, if they begin with it; of several
@@ -169,8 +169,8 @@ enum Pattern {
     Glob(PathPattern),
 }
 
-/// What keys do not begin with: the components before the label, or, of several patterns, those
-/// that all begin with.
+/// The prefix that keys do not have: the components before the label, or the ones that all of
+/// several patterns begin with.
 fn prefix(sources: &[Pattern]) -> String {
     let globs: Vec<&PathPattern> = sources
         .iter()

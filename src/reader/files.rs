@@ -10,7 +10,7 @@ use super::{out_of_range, pack};
 use crate::error::{Error, Result};
 use crate::format::msgpack::{Value, encode};
 
-/// What `bin` can hold.
+/// The most bytes that `bin` can hold.
 const MAX_BYTES: u64 = u32::MAX as u64;
 
 /// A file that is a sample, before it is read. See [`FileOptions::edit`].
@@ -93,7 +93,7 @@ impl FileOptions {
         self
     }
 
-    /// What is between the columns of a list file. Default: a tab. Directories only.
+    /// The separator between the columns of a list file. Default: a tab. Directories only.
     pub fn separator(mut self, separator: char) -> Self {
         self.separator = separator;
         self

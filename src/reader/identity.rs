@@ -1,4 +1,4 @@
-//! What tells the samples of a reader from others of the same number.
+//! Distinguishes the samples of a reader from other samples of the same number.
 
 use super::Reader;
 use crate::error::Result;
@@ -7,7 +7,7 @@ use crate::format::md5::Md5;
 
 /// How an identity begins that was made of some samples.
 pub(crate) const SAMPLES: &str = "samples:";
-/// How one begins that is made of those of other readers.
+/// The prefix of an identity that is made of other readers' identities.
 const COMPOSED: &str = "composed:";
 /// Samples that are looked at where there is no digest, and of a remote dataset.
 const LOOKED_AT: usize = 64;

@@ -9,7 +9,7 @@ use crate::format::FormatError;
 use crate::format::msgpack::sample::{KEY, fields};
 use crate::format::msgpack::{Cursor, Kind, Value, encode};
 
-/// What happens to the fields that both samples of a [`JoinReader`] have.
+/// How to treat the fields that both samples of a [`JoinReader`] have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shared {
     /// The right one takes the place of the left one.
@@ -23,7 +23,7 @@ pub enum Shared {
 /// with the fields of both: an inner join.
 ///
 /// Keys are compared when it is opened, which reads every key of the left reader; after that a
-/// pair takes two numbers. Fields are merged as packed bytes and not decoded. The key is that of
+/// pair takes two numbers. Fields are merged as packed bytes and not decoded. The key comes from
 /// the left sample.
 ///
 /// ```
@@ -101,7 +101,7 @@ impl<L: Reader, R: Reader> Reader for JoinReader<L, R> {
         Ok(self.left.contains_key(key)? && self.right.contains_key(key)?)
     }
 
-    /// Of one of the two samples, the only one that is looked at if it has the field.
+    /// A field of one of the two samples, the only one that is looked at if it has the field.
     fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
         let (left, right) = self.pair(index)?;
         let added = match &self.shared {
@@ -116,7 +116,7 @@ impl<L: Reader, R: Reader> Reader for JoinReader<L, R> {
         self.left.field_raw(left, name)
     }
 
-    /// Those of the left reader, unless the right one has some too.
+    /// The labels of the left reader, unless the right one has some too.
     fn labels(&self) -> Result<Option<Vec<String>>> {
         match (self.left.labels()?, self.right.labels()?) {
             (labels, None) | (None, labels) => Ok(labels),
@@ -190,7 +190,7 @@ impl<'a> Fields<'a> {
                     return Err(Error::new(ErrorKind::Invalid, message));
                 }
             }
-            // Of two fields with one name the last counts.
+            // If two fields have one name, the last one counts.
             match self.0.iter_mut().rev().find(|(known, _)| *known == name) {
                 Some(known) => known.1 = value,
                 None => self.0.push((name, value)),

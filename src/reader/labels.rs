@@ -18,7 +18,7 @@ pub enum Labels {
     /// These, in this order. Of two alike the last one counts. None at all means
     /// [`Sorted`](Labels::Sorted).
     Given(Vec<Value>),
-    /// Those of a text file, one a line, without the spaces around them.
+    /// The lines of a text file, without the spaces around them.
     File(PathBuf),
 }
 
@@ -187,7 +187,7 @@ fn exact(label: &Value) -> Option<i128> {
     }
 }
 
-/// What Python's `str` makes of a label, where that is plain to see.
+/// The text that Python's `str` makes of a label, for simple types.
 fn python_str(label: &Value) -> Option<String> {
     match label {
         Value::Nil => Some("None".to_string()),

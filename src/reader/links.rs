@@ -1,4 +1,4 @@
-//! Links to directories, of which some have no end.
+//! Links to directories. Some of them have no end.
 
 use std::path::{Path, PathBuf};
 

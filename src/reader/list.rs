@@ -165,7 +165,7 @@ fn get<'a>(fields: &'a [(Value, Value)], name: &str) -> Option<&'a Value> {
     position(fields, name).map(|at| &fields[at].1)
 }
 
-/// The key, which is added if there is none.
+/// The key. A missing one is added.
 fn take_key(fields: &mut Vec<(Value, Value)>, index: usize) -> Result<String> {
     match get(fields, "key") {
         Some(key) => key.as_str().map(str::to_string).ok_or_else(|| {

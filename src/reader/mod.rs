@@ -45,7 +45,7 @@
 //! | files without labels where labels are not numbered | an error unless labels are given | no label |
 //! | a list sample without a key | has its index, a number, for a key | its index as text |
 //! | samples of a list | changed in place | copied |
-//! | the order of a directory | that of the file system | natural order of the paths |
+//! | the order of a directory | as the file system lists it | natural order of the paths |
 //! | the part of a path that is no key (`tree/`) | removed wherever it occurs | removed at the front |
 //! | several patterns: `tree/b2/**`, `tree/b10/**` | keys `2/…`, `10/…` | keys `b2/…`, `b10/…` |
 //! | a pattern below `root_dir` | searched elsewhere, opened there | searched there |
@@ -123,8 +123,8 @@ pub(crate) use zip::{LabelPattern, ZipDirectory};
 ///
 /// Indices run from 0 to [`len`](Reader::len); there are no negative ones. All methods take
 /// `&self`, and a reader is shared by any number of threads. Four methods are enough; the others
-/// follow from them, and readers that know a faster way have one. What needs a type of yours, or makes a
-/// reader of another one, is in [`ReaderExt`].
+/// follow from them, and readers that know a faster way have one. Methods that need a type of
+/// yours, or make another reader, are in [`ReaderExt`].
 ///
 /// ```
 /// use kiste::reader::{ListReader, Reader, ReaderExt};
@@ -241,7 +241,7 @@ pub trait Reader: Send + Sync {
         identity::by_samples(self)
     }
 
-    /// Where a sample comes from, as far as that is known without reading it: for messages.
+    /// Where a sample comes from, for messages, if it is known without reading it.
     fn locate(&self, index: usize) -> Location {
         Location { index: index as u64, ..Location::default() }
     }
@@ -342,7 +342,7 @@ impl fmt::Debug for dyn Reader + '_ {
     }
 }
 
-/// What follows from [`Reader`]: typed samples, iteration, parts and joins.
+/// Methods for every [`Reader`]: typed samples, iteration, parts and joins.
 pub trait ReaderExt: Reader {
     /// A sample as a type of yours, which may borrow `&str` and `&[u8]` (with `serde_bytes`) from
     /// the reader where [`get_raw`](Reader::get_raw) does: see [`DatasetReader::get_as`](crate::DatasetReader::get_as).
@@ -451,7 +451,7 @@ pub trait ReaderExt: Reader {
         SelectReader::from_keys(self, keys)
     }
 
-    /// The samples of which this is true. All are decoded, now and once.
+    /// The samples for which this is true. All are decoded, now and once.
     fn filter(self, mut keep: impl FnMut(&Value) -> bool) -> Result<SelectReader<Self>>
     where
         Self: Sized,
@@ -558,7 +558,7 @@ pub(crate) fn not_of_type(sample: &[u8], error: &rmp_serde::decode::Error) -> Er
     Error::new(ErrorKind::Invalid, message)
 }
 
-/// What is wrong with the first array of a sample that cannot be decoded, if there is one.
+/// The problem of the first array of a sample that cannot be decoded, if there is one.
 #[cfg(feature = "arrays")]
 fn damaged_array(sample: &[u8]) -> Option<Error> {
     let mut arrays = numpy::arrays_in(sample).ok()?;

@@ -8,7 +8,7 @@ use super::links::Links;
 use crate::error::{Error, ErrorKind, Result};
 use crate::natural::natural_order;
 
-/// What stands in a pattern for the path component that is the label.
+/// Stands in a pattern for the path component that is the label.
 pub(super) const LABEL: &str = "{LABEL}";
 
 /// Which names are kept.
@@ -61,7 +61,7 @@ impl NamePattern {
     /// Whether a name matches it.
     pub fn matches(&self, name: &str) -> bool {
         let (mut rest, mut parts) = (name.chars(), &self.0[..]);
-        // What comes after the last star can only be at the end, and most names do not end like this.
+        // The part after the last star can only be at the end, and most names do not end like this.
         if let Some(last) = parts.iter().rposition(|part| matches!(part, Part::Any)) {
             let (before, after) = parts.split_at(last + 1);
             let mut ends = after.iter().rev();
@@ -144,7 +144,7 @@ fn parse(pattern: &str) -> Vec<Part> {
     parts
 }
 
-/// A set, of which the bracket was read, and its length up to and with the closing one.
+/// A set, whose opening bracket was read, and its length up to and with the closing one.
 fn parse_set(chars: &[char]) -> Option<(Part, usize)> {
     let negated = chars.first() == Some(&'!');
     let start = usize::from(negated);

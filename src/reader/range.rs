@@ -48,7 +48,7 @@ impl<R: Reader> RangeReader<R> {
         outer.ok_or_else(|| out_of_range(index, self.len()))
     }
 
-    /// The first sample with this key, of which this is the first in the whole reader.
+    /// The first sample in the range with this key; `found` is the first one in the whole reader.
     fn first_within(&self, found: Option<usize>, key: &str) -> Result<Option<usize>> {
         match found {
             // The first one lies before the range, but there may be another.

@@ -29,7 +29,7 @@ use crate::format::msgpack::Value;
 pub struct SelectReader<R> {
     reader: R,
     indices: Vec<usize>,
-    /// Positions in `indices`, sorted by what is there and then by position; empty where the
+    /// Positions in `indices`, sorted by index and then by position; empty where the
     /// indices are ascending themselves.
     order: Vec<usize>,
 }
@@ -112,7 +112,7 @@ impl<R: Reader> SelectReader<R> {
     }
 }
 
-/// The first number below `len` of which this is not true, once true only for those before it.
+/// The first number below `len` for which this is false, if it is true only for numbers before it.
 fn partition_point(len: usize, below: impl Fn(usize) -> bool) -> usize {
     let (mut start, mut end) = (0, len);
     while start < end {

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
 use crate::storage::in_parallel;
 
-/// Several readers seen as one: the samples of the first, then those of the second, and so on.
+/// Several readers seen as one: the samples of the first, then of the second, and so on.
 ///
 /// A dataset of many files is a [`DatasetReader`](crate::DatasetReader), opened by its manifest or a pattern.
 /// This is for any other concatenation: `ShardedReader::new(vec![…])` takes readers, `Box<dyn Reader>` of
@@ -79,13 +79,13 @@ impl<R: Reader> ShardedReader<R> {
         if index >= self.len() {
             return Err(out_of_range(index, self.len()));
         }
-        // Of several that start here all but the last are empty.
+        // If several start here, all but the last are empty.
         let shard = self.starts.partition_point(|&start| start <= index) - 1;
         Ok((shard, index - self.starts[shard]))
     }
 
-    /// All samples whose keys an earlier shard has as well: the index of the first sample with
-    /// that key, and that of the later one; ascending by the later index.
+    /// All samples whose keys an earlier shard has as well: the indices of the first sample with
+    /// that key and of the later one; ascending by the later index.
     ///
     /// Reads every key and sorts their hashes, 16 bytes each; of more than 16 million it takes a
     /// part at a time and reads the keys again for each.
@@ -209,7 +209,7 @@ impl<R: Reader> Reader for ShardedReader<R> {
         self.shards[shard].field(index, name)
     }
 
-    /// Those of the first shard, if no other has other ones.
+    /// The labels of the first shard, if no other shard has different ones.
     fn labels(&self) -> Result<Option<Vec<String>>> {
         let Some((first, others)) = self.shards.split_first() else { return Ok(None) };
         let labels = first.labels()?;

@@ -59,7 +59,7 @@ pub(crate) struct ZipDirectory {
 
 /// Where a member is, by the central directory alone.
 struct Extent {
-    /// From its header up to that of the next one.
+    /// From its header up to the next one.
     range: Range<u64>,
     /// The bytes of its content.
     compressed: u64,
@@ -128,8 +128,8 @@ impl ZipReader {
         self.directory.source.is_remote()
     }
 
-    /// Fetches the first of these files together, of a remote archive: as many as have [`TOGETHER`] bytes, and
-    /// at least one. Returns how many.
+    /// Fetches the first of these files together, if the archive is remote: as many as have
+    /// [`TOGETHER`] bytes, and at least one. Returns how many.
     pub(crate) fn fetch(&self, files: Range<usize>) -> Result<usize> {
         let mut ranges: Vec<Range<u64>> = Vec::with_capacity(files.len());
         let mut bytes = 0u64;
@@ -202,10 +202,10 @@ impl FileOptions {
     ///
     /// # Errors
     ///
-    /// [`Damaged`](ErrorKind::Damaged) for what is no archive, or has one name twice;
+    /// [`Damaged`](ErrorKind::Damaged) if it is not an archive, or has one name twice;
     /// [`Unsupported`](ErrorKind::Unsupported) for encryption and archives in several parts; and
-    /// those of [`open`](Self::open). Compression that is not supported is an error when an entry
-    /// is read.
+    /// the errors of [`open`](Self::open). Compression that is not supported is an error when an
+    /// entry is read.
     pub fn open_zip<S: AsRef<str>>(
         self,
         path: impl AsRef<Path>,
@@ -257,7 +257,7 @@ impl ZipDirectory {
         // Without them remote members are only fetched one by one, and all sizes are read from the headers in front of
         // the members.
         if directory.end.saturating_sub(start) <= LARGEST_DIRECTORY {
-            // What cannot be found this way is read without being fetched before.
+            // If this fails, the entries are read without being fetched before.
             if let Ok(bytes) = source.read(start..directory.end.max(start)) {
                 let found = extents_of(&bytes, start, archive.offset());
                 extents = found.filter(|found| found.len() == archive.len()).unwrap_or_default();
@@ -299,7 +299,7 @@ impl ZipDirectory {
         if size > max_bytes {
             return Err(too_large(size, max_bytes));
         }
-        // What the entry claims, but not more than its bytes can become.
+        // The claimed size, but not more than the compressed bytes can become.
         let bound = member.compressed_size().saturating_mul(MAX_RATIO).min(size);
         let mut data = Vec::with_capacity(usize::try_from(bound).unwrap_or(0));
         member.take(size + 1).read_to_end(&mut data).map_err(blame_io)?;
@@ -409,7 +409,7 @@ fn open_archive(source: &Arc<Source>, end: End) -> Result<ZipArchive<Cursor>> {
     let cursor = Cursor { source: source.clone(), position: 0, ends };
     let archive = ZipArchive::new(cursor).map_err(blame)?;
     opening.store(false, Ordering::Relaxed);
-    // Of entries with one name only the last would be there.
+    // If entries share a name, only the last would be there.
     if archive.len() as u64 != promised {
         let found = archive.len();
         let message = format!("expected {promised} entries of different names, found {found}");

@@ -18,14 +18,14 @@ use crate::error::{Error, ErrorKind, Result};
 /// **Which sizes?** A block should be long enough that reading it dwarfs finding it: 64 KB on
 /// a solid-state disk, 1 MB on a spinning one, 8 MB in an object store. A window should have many
 /// more blocks than the data have classes if they are sorted by class; then
-/// [`quality`](super::quality) finds label runs close to those of a full shuffle.
+/// [`quality`](super::quality) finds label runs close to a full shuffle's.
 ///
 /// ```
 /// use kiste::sampler::{BlockShuffle, Sampler};
 ///
 /// let sampler = BlockShuffle::new(100_000, 256, 64, 42)?;
 /// let epoch = sampler.blocks(0);
-/// // What to read for the first window, and in which order its samples come:
+/// // The blocks to read for the first window, and the order of its samples:
 /// assert_eq!(epoch.reads(0).count(), 64);
 /// let window = epoch.window(0);
 /// assert_eq!(window, 0..256 * 64);

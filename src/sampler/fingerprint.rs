@@ -7,9 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::rng::stable_hash;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What the orders of a sampler depend on, in short: its name, its length, its seed, and a hash of
-/// its other parameters. A [`State`](super::State) carries it, so that a run is not resumed in
-/// another order.
+/// The parameters that determine the orders of a sampler, in short: its name, its length, its seed,
+/// and a hash of its other parameters. A [`State`](super::State) carries it, so that a run is not
+/// resumed in another order.
 ///
 /// A sampler of yours says what its orders depend on; without that, only its length is compared:
 ///
@@ -48,13 +48,13 @@ pub struct Fingerprint {
     sampler: Name,
     len: u64,
     seed: Option<u64>,
-    /// Of all other parameters.
+    /// The hash of all other parameters.
     hash: u64,
 }
 
 impl Fingerprint {
-    /// Of a sampler of this name, whose epochs have `len` positions. The name is short and lower
-    /// case; what does not fit into 23 bytes is cut off. An empty one stands for any sampler.
+    /// A sampler of this name, whose epochs have `len` positions. The name is short and lower
+    /// case; it is cut off after 23 bytes. An empty one stands for any sampler.
     pub fn new(sampler: &str, len: u64) -> Fingerprint {
         Fingerprint { sampler: Name::new(sampler), len, seed: None, hash: 0 }
     }
@@ -86,7 +86,7 @@ impl Fingerprint {
         name.chain([inner.len, inner.hash]).chain(seed).fold(self, Fingerprint::with)
     }
 
-    /// Compares this one, of the sampler in use, with that of a checkpoint. If either has no name,
+    /// Compares the fingerprint of the sampler in use with a checkpoint's. If either has no name,
     /// only the lengths are compared.
     ///
     /// # Errors

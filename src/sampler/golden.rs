@@ -106,7 +106,7 @@ struct Seek {
     equals_tail_of_full_order: bool,
 }
 
-/// What is left after `seek(i)` is the tail of the full order. Python gives it, too, except where
+/// The order after `seek(i)` is the tail of the full order. Python gives it, too, except where
 /// the fixture says `equals_tail_of_full_order: false`: where `i` falls on the end of a streamed
 /// chunk, Python reads that chunk's last sample again. It then sees one sample twice, another
 /// never.
@@ -313,7 +313,7 @@ fn print(order: &Arc<dyn Order>) -> (Vec<u64>, u64) {
     (indices.iter().copied().take(6).collect(), stable_hash(&indices))
 }
 
-/// What a seed means. **If these fail, the code is wrong, not the numbers.**
+/// The orders of given seeds. **If these fail, the code is wrong, not the numbers.**
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes there")]
 fn frozen_shuffle() {

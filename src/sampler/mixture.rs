@@ -31,7 +31,7 @@ impl MixtureSource {
         MixtureSource { samples, quota, sampler: None }
     }
 
-    /// Another order than that of a [`Shuffle`]. Epoch `p` of the sampler is the pass `p` through
+    /// Another order than a [`Shuffle`]. Epoch `p` of the sampler is the pass `p` through
     /// this source.
     pub fn sampler(mut self, sampler: impl Sampler + 'static) -> MixtureSource {
         self.sampler = Some(Arc::new(sampler));
@@ -43,14 +43,14 @@ impl MixtureSource {
 ///
 /// Quotas are whole numbers. Each *round* of as many positions as their sum (or a small multiple,
 /// at least 256: [`round_len`](Mixture::round_len)) has each source exactly as often as its quota
-/// says, at random places; so the shares are right over any long stretch, not just on average. Within
-/// a round they are not: an epoch has exact shares if it has whole rounds, and of several ranks that
-/// share the batches of a round, all together see them and none by itself. The samples of a source come
-/// without replacement: all of them in the order of its pass 0, then all in that of pass 1, and so
-/// on, across epochs: an epoch is a number of positions, and the next one continues where it ended.
-/// Everything is random access and follows from seed, epoch and position.
+/// says, at random places; so the shares are right over any long stretch, not just on average.
+/// Within a round they are not: an epoch has exact shares if it has whole rounds, and of several
+/// ranks that share the batches of a round, all together see them and none by itself. The samples
+/// of a source come without replacement: all of them in the order of its pass 0, then all in the
+/// order of pass 1, and so on, across epochs: an epoch is a number of positions, and the next one
+/// continues where it ended. Everything is random access and follows from seed, epoch and position.
 ///
-/// An index is that of a concatenation of the datasets, in the order given.
+/// An index counts through the concatenated datasets, in the order given.
 ///
 /// ```
 /// use kiste::sampler::{Mixture, MixtureSource, Sampler};
@@ -88,7 +88,7 @@ impl Mixture {
     ///
     /// [`Invalid`](ErrorKind::Invalid) if a source has a quota but no samples, if its sampler has
     /// indices beyond its samples, or if no source has a quota; [`Limit`](ErrorKind::Limit) if the
-    /// sum of quotas, divided by what they have in common, is more than 2²⁰.
+    /// sum of quotas, divided by their greatest common divisor, is more than 2²⁰.
     pub fn new(sources: Vec<MixtureSource>, len: u64, seed: u64) -> Result<Mixture> {
         let quotas: Vec<u64> = sources.iter().map(|source| source.quota).collect();
         let round = Arc::new(Round::new(&quotas, seed)?);
@@ -222,7 +222,7 @@ impl Sampler for Mixture {
 
 /// An epoch of a mixture.
 struct Mixed {
-    /// Of each source its first index and its passes; it has none if it has no samples.
+    /// The first index and the passes of each source; a source without samples has no passes.
     sources: Vec<(u64, Option<Passes>)>,
     start: u64,
     len: u64,
@@ -265,8 +265,8 @@ impl Order for Mixed {
 const TOGETHER: u64 = 4096;
 
 impl Mixed {
-    /// Appends the indices at these positions, counted from the very first: those of one source
-    /// come in its order, so they are taken together and then dealt out.
+    /// Appends the indices at these positions, counted from the very first: the indices of one
+    /// source come in its order, so they are taken together and then dealt out.
     fn fill_together(&self, positions: Range<u64>, out: &mut Vec<u64>) {
         let take = |(number, (base, passes)): (usize, &(u64, Option<Passes>))| {
             let mut indices = Vec::new();

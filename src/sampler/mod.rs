@@ -15,9 +15,10 @@
 //! | [`Mixture`] | several datasets with fixed shares | one short round | O(1) | search |
 //! | [`Repeat`], [`Cycle`] | several passes in one epoch; endless | two passes' orders | as its sampler | search |
 //! | [`DatadingsShuffle`] | exactly the order of Python datadings' `Shuffler` | 4 bytes a sample | O(1) after O(n) | search |
-//! | [`DatadingsQuasiShuffle`] | exactly that of its `QuasiShuffler` | 4 bytes a sample | O(1) after O(n) | search |
+//! | [`DatadingsQuasiShuffle`] | exactly the order of its `QuasiShuffler` | 4 bytes a sample | O(1)
+//! after O(n) | search |
 //!
-//! "Memory" is that of one order; nothing is shared between orders. [`Partition`] gives each rank
+//! "Memory" is for one order; nothing is shared between orders. [`Partition`] gives each rank
 //! and worker its batches of an epoch, [`torch_shard`] does the same as datadings' torch dataset,
 //! [`quality`] measures how well an order mixes, [`rng`] holds the generators.
 //!
@@ -100,7 +101,7 @@ pub trait Sampler: Send + Sync {
     /// absurdly late or there are more samples than this sampler can order.
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>>;
 
-    /// What the orders depend on, for [`State`], by which a resume notices that they are others.
+    /// Describes the orders, for [`State`]: a resume with other orders is an error.
     /// Default: the length alone.
     fn fingerprint(&self) -> Fingerprint {
         Fingerprint::new("", self.len())

@@ -77,7 +77,7 @@ impl State {
     }
 }
 
-/// What happens at the end of an epoch, if its samples do not fill the last step of all ranks.
+/// How an epoch ends if its samples do not fill the last step of all ranks.
 ///
 /// | | batches | ranks | samples | for |
 /// | --- | --- | --- | --- | --- |
@@ -95,7 +95,7 @@ pub enum Tail {
     /// Positions from the beginning of the epoch fill it up: all batches are full, all ranks have
     /// equally many, a few samples are seen twice ([`Partition::padded`]).
     Pad,
-    /// What is left over is dropped: all batches are full, all ranks have equally many, a few
+    /// The remaining samples are dropped: all batches are full, all ranks have equally many, a few
     /// samples are not seen ([`Partition::dropped`]); others in each epoch, if it is shuffled.
     Drop,
     /// Each sample is seen once: the last batch may be short, and some ranks may have one batch
@@ -181,7 +181,7 @@ impl Partition {
         Ok(self)
     }
 
-    /// What to do at the end. Default: [`Tail::Uneven`] for one rank, [`Tail::Pad`] for several.
+    /// How an epoch ends. Default: [`Tail::Uneven`] for one rank, [`Tail::Pad`] for several.
     #[must_use]
     pub fn tail(mut self, tail: Tail) -> Partition {
         self.tail = Some(tail);
@@ -312,7 +312,7 @@ impl Partition {
         }
     }
 
-    /// What is done at the end.
+    /// How an epoch ends.
     fn end(&self) -> Tail {
         self.tail.unwrap_or(if self.world == 1 { Tail::Uneven } else { Tail::Pad })
     }
@@ -336,7 +336,7 @@ pub struct BatchPositions {
     start: u64,
     end: u64,
     padding: u64,
-    /// Of the epoch.
+    /// The length of the epoch.
     len: u64,
 }
 

@@ -12,10 +12,10 @@ const ROUNDS: usize = 8;
 const FEW: u64 = 256;
 
 /// Numbers that pass the network in parallel: each round depends on the one before, so the
-/// processor has time for others meanwhile.
+/// processor has time for other numbers while it waits.
 const LANES: usize = 8;
 
-/// What a key is for, so that equal seeds do not give related orders.
+/// The purpose of a key, so that equal seeds do not give related orders.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
     Shuffle = 1,
@@ -90,7 +90,7 @@ impl Permutation {
     }
 }
 
-/// The cells that are permuted: `rows` times `2^bits`, of which the first `len` count.
+/// The cells that are permuted: `rows` times `2^bits`. The first `len` of them count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grid {
     len: u64,

@@ -60,7 +60,7 @@ fn block_shuffles_are_permutations() {
     }
 }
 
-/// The samples of a window are those of its reads.
+/// A window has exactly the samples of its reads.
 #[test]
 fn windows_are_made_of_their_reads() {
     let mut rng = StableRng::new(&[11]);

@@ -1,4 +1,4 @@
-//! How well an order mixes: numbers by which to choose block and window sizes.
+//! How well an order mixes, in numbers that help to choose block and window sizes.
 //!
 //! ```
 //! use kiste::sampler::{BlockShuffle, Sampler, Shuffle, quality};

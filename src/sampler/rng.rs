@@ -145,8 +145,9 @@ impl StableRng {
     }
 }
 
-/// For the distributions of `rand` and other crates: the high half of the next 64 bits for 32, and bytes from
-/// the low end of the next 64 on. What a distribution makes of them may change with its version.
+/// For the distributions of `rand` and other crates: the high half of the next 64 bits for 32, and
+/// bytes from the low end of the next 64 on. The results of a distribution may change with its
+/// version.
 #[cfg(feature = "rand_core")]
 impl rand_core::TryRng for StableRng {
     type Error = std::convert::Infallible;
@@ -167,8 +168,8 @@ impl rand_core::TryRng for StableRng {
     }
 }
 
-/// A hash of numbers: `h ← finish((h ⊕ word) + STEP)` for the count and then each word, where
-/// `finish` is that of SplitMix64. Frozen, as is everything derived from it.
+/// A hash of numbers: `h ← finish((h ⊕ word) + STEP)` for the count and then each word, with
+/// the `finish` of SplitMix64. Frozen, as is everything derived from it.
 pub fn stable_hash(words: &[u64]) -> u64 {
     let start = finish((words.len() as u64).wrapping_add(STEP));
     words.iter().fold(start, |hash, word| finish((hash ^ word).wrapping_add(STEP)))

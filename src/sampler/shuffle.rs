@@ -1,4 +1,4 @@
-//! The exact shuffles: ours, and that of Python datadings.
+//! The exact shuffles: ours and Python datadings'.
 
 use std::ops::Range;
 use std::sync::Arc;

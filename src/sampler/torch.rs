@@ -63,7 +63,7 @@ pub fn torch_shard(
             )));
         }
     }
-    // Of `rank + epoch` only the rest modulo the world counts; so nothing overflows.
+    // Only the rest of `rank + epoch` modulo the world counts; so nothing overflows.
     let turn = (u128::from(at.rank) + u128::from(epoch)) % u128::from(at.world_size);
     let shard = turn * u128::from(at.num_workers) + u128::from(at.worker);
     let bound = |shard: u128| ((per_shard * shard as f64).round_ties_even() as u64).min(samples);

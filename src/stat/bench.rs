@@ -146,8 +146,8 @@ impl ReadBench {
         self
     }
 
-    /// Reads all samples in the order of an epoch. What is prepared before, such as the list of keys, is
-    /// not measured.
+    /// Reads all samples in the order of an epoch. Preparations, such as reading the list of keys,
+    /// are not measured.
     ///
     /// # Errors
     ///
@@ -261,7 +261,7 @@ impl ReadBench {
     }
 }
 
-/// Of a packed sample.
+/// The bytes of a packed sample.
 fn bytes_of(reader: &DatasetReader, index: u64) -> u64 {
     let range = reader.locate(index as usize).range;
     range.map_or(0, |range| range.end.saturating_sub(range.start))

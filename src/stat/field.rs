@@ -17,7 +17,7 @@ use crate::value::{self, DType};
 pub(super) const CLASSES: usize = 10_000;
 /// The most types, shapes and image sizes of one field that are counted separately.
 const KINDS: usize = 10_000;
-/// Whole numbers of no more values are classes, those of more are measurements.
+/// Whole numbers with at most this many values are classes, others are measurements.
 const FEW_CLASSES: usize = 20;
 /// A text of more bytes is no name of a class.
 const MAX_CLASS: usize = 256;
@@ -34,17 +34,17 @@ pub struct FieldSummary {
     pub types: BTreeMap<String, u64>,
     /// Bytes of a value as it is stored.
     pub bytes: Histogram,
-    /// Of numbers: extremes, mean and histogram.
+    /// Extremes, mean and histogram of numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numbers: Option<Numbers>,
-    /// Of whole numbers, booleans and short strings: how often each occurs, if there are not too
+    /// How often each whole number, boolean or short string occurs, if there are not too
     /// many.
     #[serde(skip_serializing_if = "Classes::is_empty")]
     pub classes: Classes,
-    /// Of images.
+    /// Sizes and formats of images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub images: Option<Images>,
-    /// Of arrays.
+    /// Types and shapes of arrays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrays: Option<Arrays>,
 }
@@ -84,9 +84,9 @@ pub struct Arrays {
     /// How often each shape occurs; at most 10,000 are counted separately.
     #[serde(serialize_with = "as_pairs")]
     pub shapes: BTreeMap<Vec<usize>, u64>,
-    /// Those stored as msgpack-numpy does.
+    /// Arrays stored as msgpack-numpy does.
     pub plain: u64,
-    /// Those stored in bloscpack containers.
+    /// Arrays stored in bloscpack containers.
     pub packed: u64,
     /// Bytes of all of them in memory.
     pub bytes: u64,
@@ -210,7 +210,7 @@ impl FieldSummary {
     fn binary(&mut self, bytes: &[u8]) {
         self.classes.give_up();
         if is_container(bytes) {
-            // What is damaged is for `verify` to tell.
+            // Damage is for `verify` to tell.
             match container_array(bytes) {
                 Ok(Some(array)) => {
                     let nbytes = array.nbytes().unwrap_or(0);

@@ -32,7 +32,7 @@ pub struct Histogram {
     buckets: Vec<u64>,
     count: u64,
     sum: u128,
-    /// Of no meaning where nothing was counted.
+    /// Meaningless if nothing was counted.
     min: u64,
     max: u64,
 }

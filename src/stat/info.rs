@@ -69,11 +69,11 @@ pub struct DatasetInfo {
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 #[non_exhaustive]
 pub struct SampleBytes {
-    /// Of the smallest.
+    /// The smallest sample.
     pub min: u64,
     /// On average.
     pub mean: f64,
-    /// Of the largest.
+    /// The largest sample.
     pub max: u64,
 }
 
@@ -139,7 +139,7 @@ impl DatasetInfo {
             [only] if *only == path => files(storage, path)?,
             _ => shards(storage, path, &data)?,
         };
-        // What every data file has next to it.
+        // Side files that every data file has next to it.
         let has = |side: SideFile| -> Result<bool> {
             for data in &data {
                 if storage.stat(&side.path(data))?.is_none() {

@@ -1,5 +1,5 @@
-//! What is in a dataset: how large its samples are, which fields they have and of which types, how
-//! often each class occurs, how large images and arrays are.
+//! The content of a dataset: how large its samples are, which fields they have and of which types,
+//! how often each class occurs, how large images and arrays are.
 //!
 //! Every sample is looked at, on all cores, and nothing is decompressed or decoded but the headers
 //! of images and of packed arrays. Memory grows with the fields and classes, not with the samples.
@@ -28,8 +28,8 @@ use crate::format::msgpack::sample::fields;
 use crate::format::msgpack::{Cursor, decode};
 use crate::reader::Reader;
 
-/// Samples that one thread looks at in one go. What they add up to does not depend on threads, as
-/// the sums of floats would.
+/// Samples that one thread looks at in one go. Their sums do not depend on threads, as
+/// sums of floats would.
 const BLOCK: usize = 1024;
 /// Such blocks between two reports of progress.
 const BLOCKS: usize = 64;
@@ -124,7 +124,7 @@ impl StatOptions {
     }
 }
 
-/// The packed name of a field, read as far as that is needed to compare it.
+/// The packed name of a field. Only the bytes needed to compare it are read.
 #[derive(Clone, Copy)]
 struct Name<'a> {
     packed: &'a [u8],

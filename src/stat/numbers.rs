@@ -11,7 +11,7 @@ const BARS: u32 = 12;
 const GROWING: u32 = 18;
 /// From this share of all numbers in one bar on, bars that grow by a factor say more.
 const CROWDED: f64 = 0.8;
-/// What a number at least is of the smallest one for such bars.
+/// The least ratio to the smallest number for such bars.
 const WIDE: f64 = 1000.0;
 /// Where a decade is cut: 1, 2, 5, 10, 20, …
 const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
@@ -277,7 +277,7 @@ struct Bins {
     /// The width is two to this power.
     power: i32,
     counts: HashMap<i64, u64>,
-    /// Of no meaning where nothing was counted.
+    /// Meaningless if nothing was counted.
     first: i64,
     last: i64,
 }
@@ -350,7 +350,7 @@ impl Bins {
     }
 }
 
-/// A finite number as a whole number times two to a power, which is that of its last digit.
+/// A finite number as a whole number times a power of two, the power of its last digit.
 fn parts(number: f64) -> (i64, i32) {
     let bits = number.to_bits();
     let exponent = (bits >> 52 & 0x7ff) as i32;

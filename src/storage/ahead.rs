@@ -40,7 +40,7 @@ pub(crate) fn stoppable<T>(stop: &Arc<AtomicBool>, work: impl FnOnce() -> T) -> 
     Context { stop: Some(stop.clone()), ahead: None }.run(work)
 }
 
-/// What [`stoppable`] was called with on this thread.
+/// The flag that [`stoppable`] was called with on this thread.
 pub(crate) fn stop() -> Option<Arc<AtomicBool>> {
     CONTEXT.with_borrow(|context| context.stop.clone())
 }
@@ -56,7 +56,7 @@ pub(crate) fn is_stopped() -> bool {
     CONTEXT.with_borrow(|context| context.stop.as_ref().is_some_and(is_set))
 }
 
-/// What holds for this thread, to be so for another one.
+/// The fetching context of this thread, to be entered on another one.
 pub(crate) fn context() -> Context {
     CONTEXT.with_borrow(Clone::clone)
 }
@@ -68,7 +68,7 @@ impl Context {
     }
 }
 
-/// What was asked for and did not come yet.
+/// Requests that were sent and have not been answered yet.
 pub(crate) struct Ahead {
     stop: Option<Arc<AtomicBool>>,
     /// Requests.
@@ -77,12 +77,12 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// What is given up once this is set.
+    /// Waits end once `stop` is set.
     pub(crate) fn new(stop: Option<Arc<AtomicBool>>) -> Arc<Ahead> {
         Arc::new(Ahead { stop, left: Mutex::new(0), none_left: Condvar::new() })
     }
 
-    /// What this work fetches in order is on its way when it returns, and no more.
+    /// When it returns, everything that this work fetches in order has been requested, and no more.
     pub(crate) fn run<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
         Context { stop: self.stop.clone(), ahead: Some(self.clone()) }.run(work)
     }
@@ -120,7 +120,7 @@ impl Ahead {
 pub(crate) struct Ticket(Arc<Ahead>);
 
 impl Ticket {
-    /// What it counts for.
+    /// The work that this request counts for.
     pub(crate) fn of(&self) -> &Arc<Ahead> {
         &self.0
     }

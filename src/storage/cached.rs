@@ -1,4 +1,4 @@
-//! What the page cache has of a file.
+//! The parts of a file that are in the page cache.
 
 use std::fs::File;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Result, Source};
 use crate::error::Error;
 
-/// A file of which parts may be in memory already, because a program has read or written them.
+/// A file that may be partly in memory already, because a program has read or written it.
 pub(crate) struct CachedFile {
     file: File,
     path: Box<Path>,
@@ -51,7 +51,7 @@ mod read {
 
     pub(super) const TELLS: bool = true;
 
-    /// File systems that cannot say so refuse such reads, and those of old kernels all do.
+    /// File systems that do not support this refuse such reads, as do all old kernels.
     pub(super) fn without_waiting(file: &File, buffer: &mut [u8], at: u64) -> bool {
         loop {
             let whole = buffer.len();
@@ -93,7 +93,7 @@ mod tests {
         std::fs::write(&path, b"some bytes").unwrap();
         let source = LocalStorage::mapped().open(&path).unwrap();
         let file = CachedFile::of(&source).unwrap();
-        // What has to be fetched is waited for.
+        // Other bytes are waited for.
         let flags = rustix::fs::fcntl_getfl(&file.file).unwrap();
         assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
         let mut bytes = [0; 5];

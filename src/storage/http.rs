@@ -1,8 +1,8 @@
-//! What downloads and object stores share about HTTP.
+//! HTTP code shared by downloads and object stores.
 
 use std::io;
 
-/// What happens if an unanswered request is sent again.
+/// Whether an unanswered request may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chance {
     /// No server answers at its address, rather than in what a server said: trying many more times
@@ -14,8 +14,9 @@ pub(crate) enum Chance {
     Never,
 }
 
-/// That of a request which failed like this. `answered` says whether the server has answered before:
-/// then its answers are HTTP, and what is none is the rest of one that was cut or too long.
+/// The chance of a request which failed like this. `answered` says whether the server has answered
+/// before: then its answers are HTTP, and anything else is the rest of one that was cut or too
+/// long.
 pub(crate) fn chance(error: &ureq::Error, answered: bool) -> Chance {
     match error {
         ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => Chance::Unreachable,

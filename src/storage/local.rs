@@ -82,6 +82,7 @@ impl Storage for LocalStorage {
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         fs::rename(from, to).map_err(|error| match error.kind() {
+            // The target need not exist, so it is the source that is missing.
             io::ErrorKind::NotFound => Error::io(from, error),
             _ => Error::io(to, error),
         })
@@ -110,6 +111,7 @@ impl Storage for LocalStorage {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         // Windows has no such call: there a rename is durable when the file system's log says so.
         if cfg!(unix) {
+            // The parent of a name without a directory is empty.
             let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
             File::open(dir).and_then(|file| file.sync_all()).at(dir)?;
         }
@@ -118,6 +120,7 @@ impl Storage for LocalStorage {
 
     fn lock(&self, path: &Path) -> Result<Option<Lock>> {
         let mut options = OpenOptions::new();
+        // Never truncated: a file of this name may be someone else's.
         let file = open_ours(options.write(true).create(true).truncate(false), path);
         file.and_then(|file| hold(file, path)).at(path)
     }
@@ -152,6 +155,7 @@ fn open_source(path: &Path, map: bool) -> io::Result<Source> {
     if let (true, Ok(size)) = (map, usize::try_from(len)) {
         match Map::new(&file, path, size, id) {
             Ok(map) => return Ok(Source::Mapped(map)),
+            // No room in the address space, or too many maps: reads by calls still work.
             Err(e) if e.kind() == io::ErrorKind::OutOfMemory => {}
             Err(e) => return Err(e),
         }
@@ -226,8 +230,8 @@ fn hold(file: File, path: &Path) -> io::Result<Option<Lock>> {
     }
 }
 
-/// A file that is locked. A process that is forked meanwhile has it open as well, so closing it here would
-/// not end the lock.
+/// A file that is locked. A process forked in the meantime has it open as well, so closing it here
+/// would not release the lock.
 struct Held {
     file: File,
     process: u32,
@@ -389,6 +393,7 @@ fn open_ours(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
+        // A link in the place of our file would have us write to, or lock, another one.
         options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
     }
     let file = options.open(path).map_err(|error| match fs::symlink_metadata(path) {
@@ -464,7 +469,7 @@ pub(super) fn read_exact_at(file: &File, mut buf: &mut [u8], mut at: u64) -> io:
 struct LocalSink {
     file: File,
     path: Box<Path>,
-    /// The end of the file, as far as known: only for how the bytes are divided.
+    /// The end of the file, if known: only used to divide the bytes.
     end: u64,
     pieces: Pieces,
 }

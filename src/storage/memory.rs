@@ -51,9 +51,9 @@ type Names = BTreeMap<PathBuf, Option<u64>>;
 
 #[derive(Debug, Default)]
 struct State {
-    /// What a process sees.
+    /// The files as a process sees them.
     names: Names,
-    /// What a power failure leaves for sure.
+    /// The files that are certain to survive a power failure.
     durable: Names,
     /// Changes of names since, in order; a power failure leaves any of them.
     pending: Vec<Change>,
@@ -93,7 +93,7 @@ impl Change {
             Change::Add(path, node) => drop(names.insert(path.clone(), *node)),
             Change::Remove(path) => drop(names.remove(path)),
             Change::Rename(from, to) => {
-                // Of a directory, everything in it goes along.
+                // Everything in a directory goes along.
                 let (moved, rest): (Names, Names) =
                     std::mem::take(names).into_iter().partition(|(name, _)| name.starts_with(from));
                 *names = rest;
@@ -156,8 +156,8 @@ impl MemoryStorage {
         self.state().operations
     }
 
-    /// Lets this many more changing operations succeed; all later ones fail, as if the process
-    /// had died.
+    /// Lets this many more changing operations succeed; all later ones fail, as if the process had
+    /// been killed.
     pub fn fail_after(&self, operations: u64) {
         let mut state = self.state();
         state.fail_after = Some(state.operations + operations);
@@ -170,7 +170,7 @@ impl MemoryStorage {
         state.fail_once = Some(state.operations + operations);
     }
 
-    /// A new process: nothing fails any more and no lock is held. What was written stays.
+    /// A new process: nothing fails any more and no lock is held. Written files stay.
     pub fn restart(&self) {
         let mut state = self.state();
         (state.fail_after, state.fail_once) = (None, None);
@@ -196,7 +196,7 @@ impl MemoryStorage {
                 change.apply(&mut state.durable);
             }
         }
-        // What is in a directory whose own name was lost cannot be reached.
+        // Entries of a directory whose own name was lost cannot be reached.
         while let Some(lost) = state.durable.keys().find(|p| !is_reachable(&state.durable, p)) {
             let lost = lost.clone();
             state.durable.remove(&lost);

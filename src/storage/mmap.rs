@@ -51,7 +51,7 @@ impl Map {
         &self.map
     }
 
-    /// Asks the kernel to fetch these bytes, as far as they are in the map.
+    /// Asks the kernel to fetch those of these bytes that are in the map.
     pub(super) fn will_need(&self, range: Range<u64>) {
         let len = self.map.len() as u64;
         let (start, end) = (range.start.min(len), range.end.min(len));
@@ -66,8 +66,8 @@ impl Map {
         }
     }
 
-    /// Takes these bytes out of the memory of this process, as far as they are in the map. They
-    /// stay in the page cache, and come back when they are touched.
+    /// Takes those of these bytes that are in the map out of the memory of this process. They stay
+    /// in the page cache, and come back when they are touched.
     pub(super) fn release(&self, range: Range<u64>) {
         let len = self.map.len() as u64;
         let (start, end) = (range.start.min(len), range.end.min(len));
@@ -114,8 +114,8 @@ pub(crate) fn prefetch<T>(memory: &[T]) {
 /// From this size on memory is worth huge pages. NumPy has the same limit.
 const LARGE: usize = 4 << 20;
 
-/// Zeros, of which large numbers are asked for in huge pages, as NumPy does: the first touch of
-/// memory in small pages takes as long as decoding what goes there.
+/// Zeroed memory, in huge pages if it is large, as NumPy does: touching new memory in small pages
+/// takes as long as decoding into it.
 #[cfg(feature = "arrays")]
 pub(crate) fn zeroed(len: usize) -> crate::error::Result<Vec<u8>> {
     super::expect_memory(len)?;
@@ -124,7 +124,7 @@ pub(crate) fn zeroed(len: usize) -> crate::error::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Asks for huge pages where memory is large and was not touched yet. What is in it stays as it is.
+/// Asks for huge pages if the memory is large and untouched. Its contents stay as they are.
 pub(crate) fn prefer_huge_pages<T>(memory: &mut [T]) {
     let len = size_of_val(memory);
     if len >= LARGE {

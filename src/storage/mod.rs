@@ -99,7 +99,7 @@ pub trait Storage: fmt::Debug + Send + Sync {
     fn lstat(&self, path: &Path) -> Result<Option<Stat>> {
         self.stat(path)
     }
-    /// What distinguishes this storage from others. Default: as of [`MemoryStorage`].
+    /// The properties that distinguish this storage. Default: the same as [`MemoryStorage`].
     fn properties(&self) -> Properties {
         Properties::default()
     }
@@ -210,7 +210,7 @@ impl dyn Storage + '_ {
     }
 }
 
-/// What distinguishes storages: [`Storage::properties`].
+/// The ways in which storages differ: [`Storage::properties`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Properties {
@@ -294,7 +294,7 @@ impl fmt::Debug for Create {
     }
 }
 
-/// What receives the id of an upload: [`Create::note`].
+/// Receives the id of an upload: [`Create::note`].
 pub type UploadNote = Arc<dyn Fn(&str) -> Result<()> + Send + Sync>;
 
 /// A file that [`Storage::open_together`] opens.
@@ -309,7 +309,7 @@ pub struct Announced<'a> {
 /// A file that [`Storage::open_together`] opened, if there is one of its name.
 pub type OpenFile = Option<Arc<dyn ReadAt>>;
 
-/// What must be there for [`Storage::put_if`] to write.
+/// The state that [`Storage::put_if`] expects before it writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expected {
@@ -502,8 +502,8 @@ pub trait ReadAt: Send + Sync {
     /// Announces that these bytes will be read soon. A remote file fetches them now, all in one round,
     /// and keeps them until they were read; ranges beyond its end are passed over. Default: nothing.
     ///
-    /// What could not be fetched is an error here, and again at the first read of it, which does not try
-    /// another time.
+    /// A range that could not be fetched is an error here, and again at its first read, which does
+    /// not retry.
     fn fetch(&self, ranges: &[Range<u64>]) -> Result<()> {
         let _ = ranges;
         Ok(())

@@ -49,6 +49,7 @@ pub fn expect_ours_if_linked(dir: &Path) -> Result<bool> {
         return Err(foreign(dir, format!("the link {why}")));
     }
     match storage.resolve(dir) {
+        // The folder behind the link is judged at its own place, by its own name.
         Ok(real) => expect_ours(&real).map_err(|error| error.shown_at(dir)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Err(foreign(dir, "expected a folder, found a link that leads nowhere".to_owned()))

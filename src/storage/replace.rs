@@ -1,14 +1,14 @@
 //! The way in which a finished file or directory takes the place of an older one.
 //!
 //! Both have a random name next to their target until they are finished. So the target is the old
-//! one or the new one, never a part of either, whenever the process dies or the power fails; and
+//! one or the new one, never a part of either, whenever the process is killed or the power fails; and
 //! two processes that write the same target never write the same file.
 //!
-//! A process that dies leaves its unfinished file behind. Its name ends in `.partial`, no other
-//! process will ever take it, and it can be deleted.
+//! A process that is killed leaves its unfinished file behind. Its name ends in `.partial`, no
+//! other process will ever take it, and it can be deleted.
 //!
 //! Absent on purpose: several files that change together. [`Writer`](crate::Writer) has a journal
-//! for those of a dataset.
+//! for the files of a dataset.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -51,7 +51,7 @@ impl ReplaceOptions {
         self
     }
 
-    /// The permission bits of a file that replaces none. Default: those of any new file.
+    /// The permission bits of a new file that replaces none. Default: as for any new file.
     pub fn mode(mut self, mode: Option<u32>) -> ReplaceOptions {
         self.mode = mode;
         self
@@ -88,7 +88,7 @@ pub struct ReplaceFile<'a> {
     /// The file that is replaced: not a link.
     target: PathBuf,
     path: PathBuf,
-    /// `None` once it is closed: what is open cannot be renamed everywhere.
+    /// `None` once it is closed: not every system renames an open file.
     sink: Option<Box<dyn Sink>>,
     len: u64,
     position: u64,
@@ -112,7 +112,7 @@ impl<'a> ReplaceFile<'a> {
     /// # Errors
     ///
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) if there is one and it must not be overwritten,
-    /// [`Invalid`](ErrorKind::Invalid) if the name is that of something else than a file.
+    /// [`Invalid`](ErrorKind::Invalid) if the name exists and is not a file.
     pub fn create_in(
         storage: &'a dyn Storage,
         target: impl AsRef<Path>,
@@ -164,11 +164,13 @@ impl<'a> ReplaceFile<'a> {
     /// After an error the older file is there as it was, except if only the sync of the directory
     /// failed: then the new one is there, and a power failure may bring the older one back.
     pub fn finish(mut self) -> Result<()> {
+        // Before the rename: after a power failure the name must not lead to a file without its
+        // content.
         if self.options.durable {
             self.on_sink(|sink| sink.sync())?;
         }
         self.sink = None;
-        // The file may have been made meanwhile.
+        // Another process may have created the file since.
         if !self.options.overwrite {
             refuse_existing(self.storage, &self.shown)?;
         }
@@ -305,7 +307,7 @@ impl<'a> ReplaceDir<'a> {
         if self.options.durable {
             sync_all(self.storage, &self.path).map_err(|error| self.shown(error))?;
         }
-        // It may have been made meanwhile.
+        // Another process may have created it since.
         refuse_existing(self.storage, &self.target)?;
         let renamed = self.storage.rename(&self.path, &self.target);
         renamed.map_err(|error| error.shown_at(&self.target))?;
@@ -314,7 +316,7 @@ impl<'a> ReplaceDir<'a> {
             return Ok(());
         }
         self.storage.sync_dir(parent_of(&self.target)).inspect_err(|_| {
-            // Nothing is replaced, so what is there now would be in the way of another try.
+            // Undone, because nothing was replaced: the new directory would block another try.
             self.finished = self.storage.rename(&self.target, &self.path).is_err();
         })
     }
@@ -349,7 +351,7 @@ impl fmt::Debug for ReplaceDir<'_> {
 
 static LOCAL: LocalStorage = LocalStorage::positioned();
 
-/// What a new file takes the place of.
+/// The file that a new one replaces.
 struct Replaced {
     target: PathBuf,
     mode: Option<u32>,
@@ -400,6 +402,7 @@ pub(super) fn put_if<S: Storage + ?Sized>(
     let options = ReplaceOptions::default().overwrite(expected != Expected::Absent);
     let Replaced { target, mode } = Replaced::find(storage, path, &options)?;
     let new = partial_name(&target);
+    // Written and synced first, so that the lock is held for a look and a rename only.
     let written = write_new(storage, &new, mode, bytes).and_then(|id| {
         let (lock, name) = wait_for_lock(storage, &target)?;
         let renamed = rename_if(storage, &new, &target, expected);
@@ -414,6 +417,7 @@ pub(super) fn put_if<S: Storage + ?Sized>(
         let _ = storage.remove(&new);
         error.shown_at(path)
     })?;
+    // The caller acts on the new file, so its name has to survive a power failure too.
     storage.sync_dir(parent_of(&target))?;
     Ok(written)
 }
@@ -453,13 +457,14 @@ fn rename_if<S: Storage + ?Sized>(
     storage.rename(new, target)
 }
 
-/// How long a lock is waited for that is held for one rename.
+/// How long to wait for a lock that is held for one rename.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn wait_for_lock<S: Storage + ?Sized>(storage: &S, target: &Path) -> Result<(Lock, PathBuf)> {
     let name = lock_of(target);
     let (start, mut pause) = (Instant::now(), Duration::from_millis(1));
     loop {
+        // Tried again and again: a call that waits would hang with a holder that hangs.
         if let Some(lock) = storage.lock(&name)? {
             return Ok((lock, name));
         }
@@ -478,8 +483,8 @@ fn lock_of(target: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Removes the lock next to this file that a process left which died while it [put](put_if) the file. One
-/// that is held stays, and so does what is no lock of ours: those are empty.
+/// Removes the lock next to this file that a killed process left while it [put](put_if) the file. A
+/// held lock stays, and so does a file that is not a lock of ours: those are empty.
 #[cfg(feature = "convert")]
 pub(crate) fn remove_dead_lock(storage: &dyn Storage, path: &Path) -> Result<()> {
     let Ok(Replaced { target, .. }) = Replaced::find(storage, path, &ReplaceOptions::default())
@@ -495,7 +500,7 @@ pub(crate) fn remove_dead_lock(storage: &dyn Storage, path: &Path) -> Result<()>
         Ok(Some(_lock)) => storage.remove(&name),
         locked => locked.map(drop),
     };
-    // It may be gone, or that of another user.
+    // It may be gone, or belong to another user.
     match removed {
         Err(error) if error.is_absent_or_denied() => Ok(()),
         removed => removed,
@@ -520,8 +525,8 @@ pub(crate) fn partial_name(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A number that no other process finds. That of the process would not do: in containers and on
-/// shared disks two processes have the same.
+/// A number that no other process finds. The process id would not do: in containers and on shared
+/// disks two processes have the same one.
 pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
@@ -534,6 +539,7 @@ fn parent_of(path: &Path) -> &Path {
 fn sync_all(storage: &dyn Storage, dir: &Path) -> Result<()> {
     for path in storage.list(dir)? {
         match storage.lstat(&path)?.map(|stat| stat.kind) {
+            // From the inside out, so that no durable name leads to something that is lost.
             Some(FileKind::Dir) => sync_all(storage, &path)?,
             Some(FileKind::File) => storage.reopen(&path)?.sync()?,
             _ => {}

@@ -1,5 +1,5 @@
-//! [`Stamp`]: tells a file from another one that has its name, so that a recovery touches only what the
-//! process that died had touched.
+//! [`Stamp`]: distinguishes a file from another one of the same name, so that recovery touches only
+//! the files that the killed process had touched.
 
 use std::io;
 use std::path::Path;
@@ -33,12 +33,12 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Of the file that has this name, if there is one.
+    /// The stamp of the file that has this name, if there is one.
     pub(crate) fn of(storage: &dyn Storage, path: &Path) -> Result<Option<Stamp>> {
         Stamp::of_prefix(storage, path, u64::MAX)
     }
 
-    /// Of the first bytes of this file. A file that is shorter is taken as a whole.
+    /// The stamp of the first bytes of this file. A file that is shorter is taken as a whole.
     pub(crate) fn of_prefix(storage: &dyn Storage, path: &Path, len: u64) -> Result<Option<Stamp>> {
         let Some(stat) = storage.lstat(path)? else { return Ok(None) };
         let Stat { id, modified, kind, .. } = stat;
@@ -63,8 +63,8 @@ impl Stamp {
         Ok(Some(Stamp { len, id, modified, sample }))
     }
 
-    /// Of a file, or of a folder by the names and sizes of all that is in it: its own time changes when it is
-    /// read.
+    /// The stamp of a file, or of a folder by the names and sizes of its entries at any depth: its
+    /// own time changes when it is read.
     #[cfg(feature = "convert")]
     pub(crate) fn of_tree(storage: &dyn Storage, path: &Path) -> Result<Option<Stamp>> {
         match storage.lstat(path)? {
@@ -99,6 +99,8 @@ impl Stamp {
     #[cfg(feature = "convert")]
     pub(crate) fn is_still(&self, noted: &Stamp) -> bool {
         let is_folder = self.modified == 0;
+        // A disk that is mounted again may have another number. Files have a time to compare,
+        // folders have not, and the same number on another disk may be another folder.
         let same_device = self.id.0 == noted.id.0 || !is_folder;
         let same_file = same_device && self.id.1 == noted.id.1 && self.modified == noted.modified;
         self.len == noted.len && (same_file || self.sample == noted.sample)
@@ -134,6 +136,7 @@ fn add_below(storage: &dyn Storage, dir: &Path, hasher: &mut Hasher) -> Result<(
     for path in storage.list(dir)? {
         let Some(found) = storage.lstat(&path)? else { continue };
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        // The size of a folder is up to the file system.
         let size = if found.is_dir() { u64::MAX } else { found.len };
         hasher.update(&(name.len() as u64).to_le_bytes());
         hasher.update(name);

@@ -67,7 +67,7 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// What is left of a long time: `8 s`, `12 min`, `3 h 5 min`
+/// The time left of something long: `8 s`, `12 min`, `3 h 5 min`
 pub fn time(time: Duration) -> String {
     match time.as_secs_f64().round() as u64 {
         seconds @ 0..100 => format!("{seconds} s"),
@@ -108,7 +108,7 @@ fn per_second(number: u64, time: Duration) -> f64 {
 /// Two or three digits and the unit that makes them so.
 fn scaled(mut number: f64, units: &[&str]) -> String {
     let mut unit = 0;
-    // What would round to 1000 is 1 of the next unit.
+    // A number that would round to 1000 is 1 of the next unit.
     while number >= 999.5 && unit + 1 < units.len() {
         number /= 1000.0;
         unit += 1;

@@ -66,7 +66,7 @@ pub enum AccessError {
     Objects,
     /// Its elements are of another type.
     Type {
-        /// What was asked for.
+        /// The requested type.
         expected: &'static str,
         /// The type that they have.
         found: DType,

@@ -80,7 +80,7 @@ impl fmt::Display for Casting {
 }
 
 impl DType {
-    /// Whether elements of this type may be made into those of another, as `numpy.can_cast` says.
+    /// Whether elements of this type may be converted to another, as `numpy.can_cast` says.
     /// Pairs that are never converted are `false` at any level.
     pub fn can_cast(&self, to: &DType, casting: Casting) -> bool {
         level(self, to).is_some_and(|needed| needed <= casting)
@@ -154,7 +154,7 @@ fn named(dtype: &DType) -> impl Iterator<Item = &Field> {
     dtype.fields().iter().filter(|field| !field.name().is_empty())
 }
 
-/// The least careful level that a conversion needs; `None` if there is none.
+/// The least careful level that a conversion needs; `None` if it is impossible.
 fn level(from: &DType, to: &DType) -> Option<Casting> {
     if from == to {
         return Some(Casting::No);
@@ -302,7 +302,7 @@ fn attoseconds(unit: TimeUnit) -> i128 {
     one * i128::from(unit.count)
 }
 
-/// Converts elements that are not structures, and of which there is a level.
+/// Converts elements that are not structures and can be converted.
 fn convert(from: &DType, to: &DType, source: &[u8], out: &mut [u8]) -> Result<()> {
     if from.clone().with_byte_order(to.byte_order()) == *to {
         return swap(from, source, out);

@@ -172,8 +172,8 @@ impl Field {
     }
 }
 
-/// The bytes of an array, or `None` if they are more than can be in memory. What a length of zero
-/// would hide is counted too, as NumPy does: no array has the shape `[0, 2^63, 2^63]`.
+/// The bytes of an array, or `None` if they are more than can be in memory. Lengths after one of
+/// zero are counted too, as NumPy does: no array has the shape `[0, 2^63, 2^63]`.
 pub(super) fn byte_size(item_size: usize, shape: &[usize]) -> Option<usize> {
     let lens = shape.iter().filter(|&&len| len > 0);
     let size = lens.into_iter().try_fold(item_size.max(1), |size, &len| size.checked_mul(len))?;
@@ -300,8 +300,8 @@ impl DType {
         self
     }
 
-    /// The same type in another byte order. What has no order stays as it is, also a structured
-    /// type, whose fields have orders of their own.
+    /// The same type in another byte order. Types without an order stay as they are, also a
+    /// structured type, whose fields have orders of their own.
     #[must_use]
     pub fn with_byte_order(mut self, order: ByteOrder) -> DType {
         self.order = order_of(self.kind, self.size, order);

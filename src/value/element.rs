@@ -25,7 +25,7 @@ pub trait Element:
     + Sync
     + 'static
 {
-    /// The kind of type. Its size is that of the Rust type.
+    /// The kind of type. Its size is the size of the Rust type.
     const KIND: DTypeKind;
 
     /// NumPy's name, such as `float32`.
@@ -72,7 +72,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The memory of types of which any bytes are a value.
+/// The memory of types for which any bytes are a value.
 macro_rules! plain_memory {
     () => {
         #[inline]

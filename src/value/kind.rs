@@ -1,4 +1,4 @@
-//! What the elements of an array can be, apart from their size and byte order.
+//! The kinds of array elements, apart from their size and byte order.
 
 /// The kind of the elements of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -107,7 +107,7 @@ impl Text {
         out
     }
 
-    /// Prints the entries of an axis, of which the first element is this one.
+    /// Prints the entries of an axis, starting with this element.
     fn axis(&self, axis: usize, first: usize, out: &mut String) {
         let Some(&len) = self.shape.get(axis) else {
             out.push_str(self.elements[first].trim());

@@ -223,7 +223,7 @@ fn numbers_become_elements_if_they_fit() {
     assert_eq!(Complex::<f32>::from_number(Number::Signed(2)), Some(Complex::new(2.0, 0.0)));
 }
 
-/// What NumPy says of pairs of types, and makes of elements.
+/// NumPy's answers about pairs of types, and its conversions of elements.
 #[derive(serde::Deserialize)]
 struct Golden {
     levels: Vec<(String, String, Option<String>)>,

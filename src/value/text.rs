@@ -52,7 +52,7 @@ impl NdArray<'_> {
     /// [`Unsupported`](ErrorKind::Unsupported) for Python objects; [`Damaged`](ErrorKind::Damaged)
     /// for text that is not Unicode.
     pub fn to_json(&self) -> Result<Json> {
-        // Of an array without elements the lists that hold none can be too many.
+        // An array without elements can have too many empty lists.
         let lists = self.shape().iter().take_while(|len| **len > 0);
         let lists = lists.fold(1, |n: usize, len| n.saturating_mul(*len));
         if self.is_empty() && lists > MAX_EMPTY_LISTS {

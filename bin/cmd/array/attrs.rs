@@ -10,7 +10,7 @@ use crate::output::Output;
 /// Print, set or delete attributes
 ///
 /// Without KEY, prints all attributes as one JSON object; with KEY, prints its value, or exits with
-/// 1 if there is none. Setting and deleting make one new version.
+/// 1 if it is not set. Setting and deleting make one new version.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

@@ -73,7 +73,7 @@ impl Args {
     }
 }
 
-/// What `--to` and `--from` take.
+/// The values of `--to` and `--from`.
 pub(super) fn formats() -> impl TypedValueParser<Value = ArrayFormat> {
     named(ArrayFormat::ALL.map(ArrayFormat::name))
 }

@@ -39,7 +39,7 @@ pub(super) struct Args {
     metadata: Option<PathBuf>,
     #[command(flatten)]
     blosc: Blosc,
-    /// Codec [default: that of the last chunk]
+    /// Codec [default: as in the last chunk]
     #[arg(long, short, value_name = "CODEC", help_heading = "Blosc", value_parser = codecs())]
     codec: Option<Codec>,
 }
@@ -50,7 +50,7 @@ Examples:
   kiste blpk a --npy table.npy.blp rows.npy
   date | kiste blpk a log.blp -
 
-Codec, shuffle and element size default to those of the container.";
+Codec, shuffle and element size default to the container's.";
 
 impl Args {
     pub(super) fn run(self, job: &Job<'_>) -> Outcome<Exit> {

@@ -22,8 +22,8 @@ mod info;
 
 /// Compress files and arrays to bloscpack containers (.blp), and decompress them
 ///
-/// The containers are those of the program blpk, and so are the options, their defaults and the
-/// names of output files.
+/// The containers are the same as the program blpk makes, and so are the options, their defaults
+/// and the names of output files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Args {
@@ -76,7 +76,7 @@ impl Args {
     }
 }
 
-/// What all commands share.
+/// State shared by all commands.
 struct Job<'a> {
     common: Common,
     output: &'a Output,

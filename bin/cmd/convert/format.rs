@@ -5,12 +5,12 @@ use kiste::convert::Format;
 
 use crate::cmd::named;
 
-/// What `--from` takes.
+/// The values of `--from`.
 pub(super) fn readable() -> impl TypedValueParser<Value = Format> {
     named(Format::readable().map(Format::name))
 }
 
-/// What `--to` takes.
+/// The values of `--to`.
 pub(in crate::cmd) fn writable() -> impl TypedValueParser<Value = Format> {
     named(Format::writable().map(Format::name))
 }

@@ -118,7 +118,7 @@ pub(super) struct Arrays {
     arrays_fields: Vec<String>,
 }
 
-/// What is run of a conversion, and how.
+/// Which part of a conversion runs, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Running {
     /// Write nothing, but print what would happen to each field of the first samples: its type, the
@@ -136,8 +136,8 @@ pub(super) struct Running {
     /// for the next run
     #[arg(long)]
     pub(super) resume: bool,
-    /// What to do with bad input: stop, skip it, or quarantine it: write it to DST.quarantine.jsonl with the
-    /// reason. If anything was left out, the exit code is 1
+    /// How to treat bad input: stop; skip it; or quarantine: write it to DST.quarantine.jsonl with
+    /// the reason. If anything was left out, the exit code is 1
     #[arg(long, value_name = "WHAT", default_value = "stop", hide_possible_values = true)]
     bad: Bad,
     /// Skip and count samples with a key that came before, instead of stopping. The first 1000 are compared
@@ -146,7 +146,7 @@ pub(super) struct Running {
     skip_duplicates: bool,
 }
 
-/// What happens to bad input.
+/// How to treat bad input.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Bad {
     Stop,
@@ -154,7 +154,7 @@ enum Bad {
     Quarantine,
 }
 
-/// What samples become.
+/// How samples are changed.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Samples")]
 pub(super) struct Samples {
@@ -250,7 +250,7 @@ impl Args {
         print::report(&report, json, output)
     }
 
-    /// What the arguments describe.
+    /// The conversion that the arguments describe.
     fn conversion(self) -> Outcome<Conversion> {
         let names = self.files.split_last().filter(|(_, sources)| !sources.is_empty());
         let (dst, sources) = names.ok_or_else(|| Failure::trouble("expected SRC and DST"))?;

@@ -1,4 +1,4 @@
-//! What a conversion did, in words and as JSON.
+//! The report of a conversion, in words and as JSON.
 
 use kiste::storage::Shown;
 use std::io::Write;
@@ -42,7 +42,7 @@ pub(in crate::cmd) fn part(report: &Report, name: &str, output: &Output) -> Exit
 fn dataset_line(made: &WrittenOutput, report: &Report, output: &Output) {
     let (samples, bytes) = (units::counted(made.added, "sample"), units::bytes(made.added_bytes));
     let time = units::duration(report.duration);
-    // Of several outputs, and of what earlier runs have done, the time is not that of this output.
+    // With several outputs, or after earlier runs, the time is not the time of this output.
     let pace = match (report.resumed, report.outputs.len()) {
         (true, _) => format!("; this run took {time}"),
         (_, 1) => {
@@ -69,7 +69,7 @@ fn export_line(made: &WrittenOutput, output: &Output) {
     output.note(format_args!("{files}: {samples}"));
 }
 
-/// What happened to arrays, and what was left out.
+/// Remarks about arrays, and about parts that were left out.
 fn remarks(report: &Report, output: &Output) {
     let Some(last) = report.outputs.last() else { return };
     if let Some(tally) = &report.arrays {

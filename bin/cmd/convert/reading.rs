@@ -12,8 +12,8 @@ use crate::file;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Reading")]
 pub(super) struct Reading {
-    /// What SRC is: images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10, cifar100,
-    /// mnist, npz, csv, tsv, parquet or arrow [default: detected, where that is certain]
+    /// The format of SRC: images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10,
+    /// cifar100, mnist, npz, csv, tsv, parquet or arrow [default: detected, where that is certain]
     #[arg(long, value_name = "FORMAT", value_parser = format::readable(), hide_possible_values = true)]
     from: Option<Format>,
     /// TFRecord: the features that are strings; other byte strings stay bytes
@@ -75,7 +75,7 @@ struct Files {
     text_labels: bool,
 }
 
-/// What happens to images.
+/// Options for images.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Images")]
 struct Images {
@@ -110,7 +110,7 @@ struct Images {
 fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         _ if ["tab", "\\t"].contains(&text) => Ok(b'\t'),
-        // What a row ends with and what quotes values cannot separate them.
+        // Line ends and quotes cannot separate values.
         [byte] if byte.is_ascii() && !b"\n\r\"".contains(byte) => Ok(*byte),
         _ => Err("expected one character of ASCII such as ';', or tab".to_owned()),
     }

@@ -25,9 +25,9 @@ use crate::rearrange::{Writing, tell_seed};
 /// and what the samples are. The files are expected in INDIR, and compared with their digests. Each split
 /// becomes OUTDIR/SPLIT.msgpack, with OUTDIR/SPLIT.msgpack.labels next to it where classes have names.
 ///
-/// Splits, keys, fields and labels are those of Python's datadings-write. Samples come in the order
-/// of the archive unless --shuffle is given, for any number of threads. Archives that can only be
-/// read from front to back are not shuffled, but "kiste shuffle" does that afterwards.
+/// Splits, keys, fields and labels are the same as in Python's datadings-write. Samples come in the
+/// order of the archive unless --shuffle is given, for any number of threads. Archives that can
+/// only be read from front to back are not shuffled, but "kiste shuffle" does that afterwards.
 ///
 /// Each split is a conversion as with "kiste convert": it can be written in parts, which "kiste commit
 /// OUTDIR/SPLIT.msgpack" joins, resumed, or written in another format. DST in the options is
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     #[arg(requires = "shuffle", default_value_t = 0)]
     seed: u64,
     /// Encode images that are large enough as JPEG of quality Q, 0 to 100, which is 85 without Q.
-    /// Those that are larger still shrink to 500 x 375 pixels
+    /// Images that are larger still shrink to 500 x 375 pixels
     #[arg(
         long,
         value_name = "Q",
@@ -130,7 +130,7 @@ pub(crate) struct Args {
     samples: convert::Samples,
 }
 
-/// What makes no sense where nothing is written.
+/// Options that make no sense if nothing is written.
 const NOT_WRITING: [&str; 8] =
     ["outdir", "outdir_option", "shuffle", "force", "to", "part", "resume", "plan"];
 
@@ -144,7 +144,7 @@ Examples:
   kiste write Places2017 downloads/ data/ --splits training --part 3/8
   kiste write VOC2012 downloads/ --calculate-weights --splits train";
 
-/// What was written, as JSON.
+/// The result, as JSON.
 #[derive(Serialize)]
 struct Summary {
     dataset: &'static str,

@@ -81,7 +81,7 @@ impl<R: Reader, T> std::fmt::Debug for BurnDataset<R, T> {
 }
 
 /// A column of numbers for a tensor of Burn, on any device: of images `[n, channels, height, width]` after
-/// `to(…, chw)`, of numbers `[n]`. It has the type of the column; that of `to(bf16)` is bfloat16. This is
+/// `to(…, chw)`, of numbers `[n]`. It has the type of the column, bfloat16 for `to(bf16)`. This is
 /// the only copy on the way into a tensor in the memory of the processor.
 ///
 /// # Errors

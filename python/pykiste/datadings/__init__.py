@@ -1,7 +1,7 @@
 """A drop-in for Python datadings 3.4.7.
 
-Modules, classes, functions and arguments are those of datadings; reading, key search and writing are
-those of kiste. `docs/from-datadings.md` lists what differs.
+Modules, classes, functions and arguments are datadings' own; reading, key search and writing are
+kiste's. `docs/from-datadings.md` lists the differences.
 
 >>> import pykiste.datadings as datadings
 >>> from pykiste.datadings.reader import MsgpackReader, Shuffler

@@ -67,7 +67,7 @@ impl Bcolz {
         }
     }
 
-    /// The user's attributes; of a table its own, not those of its columns.
+    /// The user's attributes. A table has its own, separate from its columns.
     pub fn attrs(&self) -> &Map<String, Value> {
         match self {
             Bcolz::Array(array) => array.attrs(),

@@ -519,7 +519,8 @@ fn layout(sizes: &Sizes, meta: &StorageMeta) -> Result<Layout, FormatError> {
     Ok(layout)
 }
 
-/// The attributes of an array or a table: those of bcolz, else of the Blaze document, else none.
+/// The attributes of an array or a table: as bcolz stores them, else as the Blaze document says,
+/// else none.
 pub(super) fn attrs(storage: &dyn Storage, root: &Path) -> Result<Map<String, Value>> {
     for name in [ATTRS, "meta/attributes"] {
         let path = root.join(name);

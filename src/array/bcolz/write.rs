@@ -25,7 +25,7 @@ const PIECE: usize = 4 << 20;
 
 /// How a directory of bcolz is written: codec, chunks, attributes.
 ///
-/// The defaults are those of bcolz: LZ4 at level 5, byte shuffle, chunks of 16 KiB to 4 MiB
+/// The defaults are bcolz's own: LZ4 at level 5, byte shuffle, chunks of 16 KiB to 4 MiB
 /// depending on the size of the array. An array of a structured type becomes a table, because bcolz
 /// cannot open such an array; padding fields are left out.
 ///
@@ -122,7 +122,7 @@ impl BcolzOptions {
     ) -> Result<()> {
         let path = path.as_ref();
         let plan = Plan::of(self, rows)?;
-        // What is written is durable once `finish` returns, not before.
+        // The directory is durable once `finish` returns, not before.
         let dir = ReplaceDir::create_in(storage, path, &ReplaceOptions::default())?;
         plan.write(storage, dir.path(), rows).map_err(|error| dir.shown(error))?;
         dir.finish()
@@ -175,7 +175,7 @@ impl<'a> Plan<'a> {
             check_name(field.name()).map_err(refused)?;
             let shape = [&[count], field.shape()].concat();
             let at = dtype.field(field.name()).map_or(0, |(offset, _)| offset);
-            // bcolz has one fill value for all elements of a column: that of the first.
+            // bcolz has one fill value for all elements of a column: the first.
             let fill = options
                 .fill
                 .as_ref()

@@ -135,7 +135,7 @@ impl ChunkedArray {
     ///
     /// # Errors
     ///
-    /// Those of reading the versions, and of the system.
+    /// Errors of reading the versions, and of the system.
     pub fn about(&self) -> Result<ArrayAbout> {
         let info = self.info();
         let fill = NdArray::new(info.dtype.clone(), [], info.fill.clone())?.to_json()?;
@@ -149,7 +149,8 @@ impl ChunkedArray {
     ///
     /// # Errors
     ///
-    /// The errors of [`history`](Self::history), and for each entry those of [`diff`](Self::diff).
+    /// The errors of [`history`](Self::history), and for each entry the errors of
+    /// [`diff`](Self::diff).
     pub fn log(&self) -> Result<impl Iterator<Item = Result<LogEntry>> + '_> {
         Ok(self.history()?.into_iter().rev().map(|(version, added)| self.entry(version, added)))
     }

@@ -27,11 +27,12 @@ const ASKED: usize = 4096;
 
 type Values<V> = HashMap<Key, V, RandomState>;
 
-/// What was used last, in two halves. When one is full, the other, which was not used since, is dropped.
+/// The values used last, in two halves. When one is full, the other, which was not used since, is
+/// dropped.
 struct Recent<V> {
     young: Values<V>,
     old: Values<V>,
-    /// What the young ones weigh, and may weigh at most.
+    /// The weight of the young half, and its limit.
     weight: usize,
     half: usize,
     weigh: fn(&V) -> usize,

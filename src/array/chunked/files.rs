@@ -222,8 +222,8 @@ fn kept<K: Eq + Hash, V>(
     if let Some(found) = lock().get(&key) {
         return Ok(found.clone());
     }
-    // Created outside of the lock, so that others can read meanwhile; two threads may create it,
-    // and one is kept.
+    // Created outside of the lock, so that others can read at the same time; two threads may create
+    // it, and one copy is kept.
     let made = Arc::new(make()?);
     let mut map = lock();
     if map.len() >= MOST_OPEN {
@@ -232,8 +232,8 @@ fn kept<K: Eq + Hash, V>(
     Ok(map.entry(key).or_insert(made).clone())
 }
 
-/// Whether this file, in the directory that the format calls `dir`, was left unfinished by a writer
-/// that died.
+/// Whether this file, in the directory that the format calls `dir`, was left unfinished by a killed
+/// writer.
 pub(super) fn is_leftover(dir: &str, path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| names::is_leftover(dir, name))

@@ -1,4 +1,4 @@
-//! What each version added to the files.
+//! The chunks that each version added to the files.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What can be known about an array and its versions without reading elements.
+//! Facts about an array and its versions that take no reading of elements.
 
 use crate::error::Shown;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What is decided about storage when an array is created: chunk shape, superchunks, fill value. Pure
+//! Decisions about storage when an array is created: chunk shape, superchunks, fill value. Pure
 //! numbers, from options, element type and shape.
 
 use serde_json::Map;
@@ -22,7 +22,7 @@ const CHUNKS: usize = 256;
 const SUPERCHUNK: usize = 32 << 20;
 const MOST_CHUNKS: usize = 4096;
 
-/// What stays the same over the life of an array.
+/// The properties that an array keeps all its life.
 pub(super) fn storage_of(
     options: &ArrayOptions,
     dtype: &DType,

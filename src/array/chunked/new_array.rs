@@ -54,7 +54,7 @@ impl ArrayOptions {
     ///
     /// # Errors
     ///
-    /// Those of these.
+    /// The errors of the same.
     pub fn create_in(
         &self,
         path: impl AsRef<Path>,

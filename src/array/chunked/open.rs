@@ -112,8 +112,8 @@ impl ArrayStore {
     /// Opens an array for writing. For a second writer the error is [`ErrorKind::Locked`], also under
     /// another name of the array; the lock ends with the store, or with its process.
     ///
-    /// Files that a writer that died left unfinished are removed. The name may be a symbolic link. If a
-    /// directory or file inside the array is a link, which only reading follows, the error is
+    /// Files that a killed writer left unfinished are removed. The name may be a symbolic link. If
+    /// a directory or file inside the array is a link, which only reading follows, the error is
     /// [`ErrorKind::Unsupported`] and nothing is changed.
     pub fn open(path: impl AsRef<Path>) -> Result<ArrayStore> {
         ArrayOptions::default().open_store(path)

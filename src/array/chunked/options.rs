@@ -11,7 +11,7 @@ use crate::value::{DType, Element, NdArray};
 /// The default for [`ArrayOptions::cache`].
 const CACHE: usize = 32 << 20;
 
-/// What is verified before a chunk is used.
+/// How much is verified before a chunk is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Check {
@@ -104,7 +104,7 @@ impl ArrayOptions {
         self
     }
 
-    /// What is verified before a chunk is used. Default: [`Check::Checksums`].
+    /// How much is verified before a chunk is used. Default: [`Check::Checksums`].
     pub fn check(mut self, check: Check) -> Self {
         self.check = check;
         self
@@ -198,7 +198,7 @@ impl ArrayOptions {
     /// Whether versions are kept until [`ArrayStore::gc`](crate::array::ArrayStore::gc) removes them.
     /// Default: yes. Otherwise there is only the newest version; with [room](Self::room), chunks are
     /// overwritten in place, **a crash during a commit may destroy these chunks**, and no one may
-    /// read the array meanwhile.
+    /// read the array during a commit.
     pub fn versioned(mut self, versioned: bool) -> Self {
         self.versioned = versioned;
         self

@@ -189,8 +189,8 @@ impl ChunkedArray {
     ///
     /// # Errors
     ///
-    /// Those of listing directories. [`Replaced`](ErrorKind::Replaced) if a writer replaces or moves everything
-    /// again and again.
+    /// Errors of listing directories. [`Replaced`](ErrorKind::Replaced) if a writer replaces or
+    /// moves everything again and again.
     pub fn verify(&self) -> Result<Report> {
         verify::verify(&self.core)
     }

@@ -128,7 +128,7 @@ impl SuperchunkFile {
         let bytes = self.source.read(slot)?;
         let wrong = |e| self.error(e, start);
         let chunk = self.layout.chunk(place.slot, &bytes).map_err(wrong)?;
-        // Of a chunk that was not read before only the blocks that are needed are verified, if that can be done.
+        // If a chunk was not read before, only the needed blocks are verified, if that can be done.
         let digests = match check {
             Check::Checksums if !self.is_checked(place.slot) => self.digests_of(place.slot, chunk),
             _ => None,
@@ -217,7 +217,7 @@ impl SuperchunkFile {
     }
 
     /// Whether this content can be read from a slot that was written with it. The checksum decides;
-    /// if there is none, or it may belong to other content, all bytes are compared.
+    /// without one, or if it may belong to other content, all bytes are compared.
     pub(crate) fn holds(&self, place: &Place, content: &[u8]) -> bool {
         let look = || -> Result<bool> {
             let slot = self.layout.slot(place.slot)?;
@@ -236,7 +236,8 @@ impl SuperchunkFile {
         self.layout.chunk_bytes() as usize == content.len() && look().unwrap_or(false)
     }
 
-    /// Whether the checksum of a chunk is right now; not where there is none, or it may belong to other content.
+    /// Whether the checksum of a chunk is right now; `false` without one, or if it may belong to
+    /// other content.
     pub(crate) fn is_intact(&self, place: &Place) -> bool {
         let look = || -> Result<bool> {
             let bytes = self.source.read(self.layout.slot(place.slot)?)?;
@@ -245,7 +246,7 @@ impl SuperchunkFile {
         self.has_own_checksums() && look().unwrap_or(false)
     }
 
-    /// Whether chunks have checksums, which are never those of other content.
+    /// Whether chunks have checksums that never belong to other content.
     fn has_own_checksums(&self) -> bool {
         self.layout.has_checksums() && !self.layout.is_roomy()
     }
@@ -310,7 +311,7 @@ impl SuperchunkFile {
     }
 }
 
-/// A chunk of which some blocks are read.
+/// A chunk that is read in part, block by block.
 struct Blocks<'a> {
     file: &'a SuperchunkFile,
     slot: u32,

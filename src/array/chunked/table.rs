@@ -56,9 +56,10 @@ impl SegmentFile {
     }
 }
 
-/// The numbers of the entries of a segment, in slots that their hashes choose. The first commit after an array was
-/// opened makes it, so it takes as little as it can: four bytes in a slot, of which half are free. A `HashMap` of
-/// the same takes 1.7 times as long to fill with 4,000 entries, and 2.9 times with a million.
+/// The numbers of the entries of a segment, in slots that their hashes choose. The first commit
+/// after an array was opened builds it, so it is small: four bytes a slot, and half of the slots
+/// are free. A `HashMap` with the same content takes 1.7 times as long to fill with 4,000 entries,
+/// and 2.9 times with a million.
 struct ByHash {
     slots: Vec<u32>,
     /// Random, so that no file can hold hashes that all go to one place.
@@ -82,8 +83,8 @@ impl ByHash {
         made
     }
 
-    /// The slot of a hash that begins like this, and what is there; or the free one where it belongs. There is
-    /// always one.
+    /// The slot of a hash that begins like this, and the entry in it; or the free slot where it
+    /// belongs. There is always one.
     fn find(&self, entries: &Segment<'_>, hash: &[u8; segment::HASH]) -> (usize, Option<Place>) {
         let (beginning, last) = (beginning(hash), self.slots.len() - 1);
         let mut slot = self.state.hash_one(beginning) as usize & last;

@@ -22,7 +22,7 @@ use crate::format::chunked::superchunk::Content;
 use crate::format::chunked::{MAX_CHUNK_BYTES, Numbering, Version, names};
 use crate::value::DType;
 
-/// What all views of one version share.
+/// State shared by all views of one version.
 pub(crate) struct OpenVersion {
     pub(crate) files: Arc<Files>,
     pub(crate) version: Version,
@@ -182,7 +182,7 @@ impl OpenVersion {
         Ok(ColumnChunks::new(self, column, chunks))
     }
 
-    /// What the superchunks of a column hold.
+    /// The content of the superchunks of a column.
     pub(crate) fn content(&self, column: usize) -> Result<Content> {
         let storage = &self.version.storage;
         let leaf = &self.columns[column].leaf;
@@ -202,7 +202,7 @@ impl OpenVersion {
         })
     }
 
-    /// The directories of the array, as the format names them; those of columns come first.
+    /// The directories of the array, as the format names them; columns come first.
     pub(crate) fn dirs(&self) -> Vec<String> {
         let columns = self.columns.iter().map(|column| match &*column.leaf.path {
             "" => names::DATA.to_owned(),

@@ -77,8 +77,8 @@ impl ArrayImport {
     /// # Errors
     ///
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) if there is such an array;
-    /// [`Unsupported`](ErrorKind::Unsupported) if the format is not known; those of reading, writing
-    /// and `progress`.
+    /// [`Unsupported`](ErrorKind::Unsupported) if the format is not known; errors of reading,
+    /// writing and `progress`.
     pub fn run(
         &self,
         from: impl AsRef<Path>,
@@ -202,7 +202,7 @@ impl Job<'_> {
     }
 }
 
-/// What an array has besides its elements.
+/// The parts of an array besides its elements.
 #[derive(Default)]
 struct Extras {
     attributes: Map<String, Value>,
@@ -212,8 +212,9 @@ struct Extras {
 }
 
 impl Extras {
-    /// Those of a bcolz directory. The columns of a table have a fill value each, and attributes of
-    /// their own, which have no counterpart here; of the rows that they expect the largest number counts.
+    /// The extras of a bcolz directory. The columns of a table have a fill value each, and
+    /// attributes of their own, which have no counterpart here; if they expect different numbers of
+    /// rows, the largest counts.
     fn of(bcolz: &Bcolz) -> Extras {
         let attributes = bcolz.attrs().clone();
         let fill = match bcolz {

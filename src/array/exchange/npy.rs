@@ -191,7 +191,7 @@ pub fn write_npy(rows: &dyn Rows, out: &mut (impl Write + ?Sized)) -> Result<()>
 ///
 /// # Errors
 ///
-/// [`Damaged`](ErrorKind::Damaged) if there is none.
+/// [`Damaged`](ErrorKind::Damaged) if the header is missing or wrong.
 pub fn read_npy_header(from: &mut impl Read) -> Result<npy::Header> {
     let mut head = Vec::new();
     let mut read = |head: &mut Vec<u8>, len: u64| {

@@ -2,7 +2,7 @@
 //!
 //! New chunks go after the last one, and the header is written when all of them are there. If the
 //! last chunk is not full it has to grow, and as chunks are contiguous it can only be overwritten.
-//! Its old content is kept at the end of the file meanwhile, in an [`Undo`] record.
+//! Until the append is done, its old content is kept at the end of the file, in an [`Undo`] record.
 //!
 //! | step | after a crash in it |
 //! | --- | --- |
@@ -100,7 +100,7 @@ impl AppendOptions {
     }
 
     /// Replaces the metadata, which is JSON. It must fit into the space reserved for it; a
-    /// container without metadata, or with that of an array, is an error.
+    /// container without metadata, or with an array's, is an error.
     pub fn metadata(mut self, text: impl Into<String>) -> AppendOptions {
         self.metadata = Some(text.into());
         self
@@ -164,7 +164,7 @@ impl AppendOptions {
         Ok(())
     }
 
-    /// What to write where. `None` if there is nothing to append.
+    /// The bytes to write and their positions. `None` if there is nothing to append.
     fn plan(&self, file: &[u8], bytes: &[u8], rows: Option<&NdArray<'_>>) -> Result<Option<Plan>> {
         let container = Container::parse(file)?;
         let header = *container.header();
@@ -386,7 +386,7 @@ fn with_shape(text: &str, value: &serde_json::Value, array: &ArrayMetadata) -> S
     })
 }
 
-/// What an append writes.
+/// The writes of an append.
 struct Plan {
     undo: Undo,
     /// Where the new chunks begin: at the last old one, or after it.

@@ -136,7 +136,7 @@ impl<'a> PackedArray<'a> {
         self.bytes().len()
     }
 
-    /// The size of the array divided by that of the container.
+    /// The size of the array divided by the size of the container.
     pub fn ratio(&self) -> f64 {
         self.nbytes as f64 / self.cbytes() as f64
     }

@@ -15,7 +15,7 @@ use crate::format::{FormatError, blosc, numpy};
 use crate::storage::{LocalStorage, Storage};
 use crate::value::Order;
 
-/// What a container says about itself: header, metadata, array, first chunk and ratio. As JSON it is an
+/// The description of a container: header, metadata, array, first chunk and ratio. As JSON it is an
 /// object of the same names.
 ///
 /// Only the part before the first chunk is read, and the header of that chunk.

@@ -104,7 +104,7 @@ impl InputBytes {
     ///
     /// # Errors
     ///
-    /// Those of reading a file that cannot be mapped.
+    /// Errors of reading a file that cannot be mapped.
     pub fn get(&self) -> Result<Cow<'_, [u8]>> {
         match &self.0 {
             Bytes::Mapped(source) => source.read(0..source.len()),

@@ -273,7 +273,7 @@ fn in_field(stored: &Stored<'_>, error: &Error) -> Error {
     Error::new(error.kind(), message)
 }
 
-/// What happens to one array.
+/// The decision about one array.
 enum Fate {
     /// These bytes take its place.
     Recoded(Vec<u8>),
@@ -318,7 +318,7 @@ impl fmt::Display for Left {
     }
 }
 
-/// Counts of arrays, by what was done with them.
+/// Counts of arrays that were recoded, or left as they were and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]

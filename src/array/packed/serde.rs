@@ -28,7 +28,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for PackedArray<'a> {
 }
 
 impl PackedArray<'static> {
-    /// An array that owns its bytes, for fields of types that borrow nothing, such as those of
+    /// An array that owns its bytes, for fields of types that borrow nothing, as in
     /// [`LoaderOptions::typed`](crate::loader::LoaderOptions::typed).
     ///
     /// ```

@@ -276,7 +276,7 @@ impl<R: Read> PackedReader<R> {
         Ok(chunks)
     }
 
-    /// Reads and decodes the next chunk: false if there is none.
+    /// Reads and decodes the next chunk: false at the end.
     fn next_chunk(&mut self) -> Result<bool> {
         self.unless_failed(|reader| {
             let buffer = std::mem::take(&mut reader.chunk);

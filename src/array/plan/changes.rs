@@ -16,7 +16,7 @@ pub(crate) struct ChunkChange {
     pub(crate) cell: usize,
     /// Where it is.
     pub(crate) place: Place,
-    /// What kind of slab that is; never [`SlabKind::Dropped`].
+    /// The kind of the slab; never [`SlabKind::Dropped`].
     pub(crate) kind: SlabKind,
 }
 

@@ -12,7 +12,7 @@ pub struct Place {
     pub slot: u32,
 }
 
-/// What a slab is.
+/// The kind of a slab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SlabKind {
     /// The fill value.
@@ -27,7 +27,7 @@ pub(crate) enum SlabKind {
     Dropped,
 }
 
-/// What plans know of a slab.
+/// A slab as plans see it.
 #[derive(Debug, Clone)]
 pub(crate) struct SlabInfo {
     pub(crate) kind: SlabKind,
@@ -68,14 +68,14 @@ pub(crate) struct Layout {
     pub(crate) slot_bytes: usize,
 }
 
-/// What a plan changes in a layout, once its data have been moved.
+/// The changes that a plan makes to a layout, once its data have been moved.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Patch {
-    /// The grid, if it becomes another one; the cells below are those of the new one.
+    /// The new grid, if it changes; the cells below belong to the new one.
     pub(crate) grid: Option<ChunkGrid>,
     /// The slots of each new slab.
     pub(crate) append: Vec<u32>,
-    /// How many slots of which slab are given away.
+    /// How many slots of which slab are handed out.
     pub(crate) used: Vec<(u32, u32)>,
     /// The new places of cells.
     pub(crate) places: Vec<(usize, Place)>,

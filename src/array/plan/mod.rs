@@ -1,4 +1,4 @@
-//! What to copy from where to where, decided before any data are touched. Pure numbers.
+//! Which bytes to copy from where to where, decided before any data are touched. Pure numbers.
 //!
 //! A [`Layout`] knows for each chunk of the grid its [`Place`]: a slab, and a slot in it. Slab 0 is
 //! the full slab, one chunk of the fill value that is never written; then come base slabs, which are
@@ -38,7 +38,7 @@ use rows::TransferRows;
 pub(crate) use rows::{Row, Span, TransferRows};
 pub(crate) use select::{GetItemPlan, SetItemPlan, Shown};
 
-/// What an operation on a [`StagedArray`](crate::array::StagedArray) would move and change, to be
+/// The moves and changes of an operation on a [`StagedArray`](crate::array::StagedArray), to be
 /// printed. Prints as the plans of versioned-hdf5 do.
 #[derive(Debug, Clone)]
 pub struct Plan<'a>(Planned<'a>);

@@ -157,7 +157,7 @@ impl fmt::Display for Appended<'_> {
 /// More chunks than this are not printed.
 const MOST: usize = 1000;
 
-/// What is dropped, and both maps.
+/// Dropped slabs, and both maps.
 struct After<'a>(&'a Layout, &'a Patch);
 
 impl fmt::Display for After<'_> {

@@ -9,12 +9,12 @@ use crate::array::grid::{ChunkGrid, Touch, too_many_chunks};
 use crate::array::selection::invalid;
 use crate::error::Result;
 
-/// Changes the shape. What is new is the fill value.
+/// Changes the shape. New elements have the fill value.
 ///
 /// Chunks that an edge cuts through when the array shrinks are staged, unless they are already: the
-/// rest of them differs from what their slab holds, which other versions may need. Chunks at the
-/// old edge that now extend further are staged too, and the fill value is written to the new part;
-/// except those of a base slab that guarantees that it is there already.
+/// rest of them differs from their slab, which other versions may need. Chunks at the
+/// old edge that now extend further are staged too, and the fill value is written to the new part,
+/// unless their base slab guarantees that it is there already.
 #[derive(Debug, Clone)]
 pub(crate) struct ResizePlan<'a> {
     pub(crate) layout: &'a Layout,
@@ -55,7 +55,7 @@ struct Resize<'a> {
     layout: &'a Layout,
     /// The new grid.
     grid: ChunkGrid,
-    /// From cells of the new grid to those of the old one.
+    /// From cells of the new grid to cells of the old one.
     back: Regrid,
     room: Room<'a>,
     moves: Moves,

@@ -50,7 +50,7 @@ impl<'a> TransferRows<'a> {
         self.transfer.to
     }
 
-    /// What goes where. Positions in a slab count its chunks as stacked along the first axis.
+    /// The copies to make. Positions in a slab count its chunks as stacked along the first axis.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row> + use<'a> {
         let this = *self;
         this.moves.moves[this.transfer.moves.clone()].iter().flat_map(move |one| this.rows_of(one))

@@ -51,8 +51,8 @@ impl<'a> GetItemPlan<'a> {
 
 /// Assigns to a selection.
 ///
-/// Chunks that are not staged and of which only a part is assigned are staged first, as they are.
-/// Those of which everything is assigned get a new slot, and what they held is never read.
+/// Chunks that are not staged and only partly assigned are staged first, as they are. Chunks that
+/// are assigned entirely get a new slot, and their old content is never read.
 #[derive(Debug, Clone)]
 pub(crate) struct SetItemPlan<'a> {
     pub(crate) layout: &'a Layout,

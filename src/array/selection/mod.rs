@@ -58,7 +58,7 @@ pub enum Index {
         /// The positions, the last axis of the shape fastest.
         points: Vec<isize>,
     },
-    /// Where this is true, over as many axes as the mask has, whose sizes must be those of the mask.
+    /// Where this is true. It covers as many axes as the mask has, and the sizes must agree.
     Mask {
         /// The shape of the mask.
         shape: Vec<usize>,

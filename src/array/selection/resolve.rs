@@ -1,5 +1,5 @@
-//! What a selection means for an array of some shape: for each axis of the array the points that are
-//! selected, and for each such axis where it is found in the result.
+//! The meaning of a selection for an array of some shape: for each axis of the array the selected
+//! points, and for each such axis its place in the result.
 //!
 //! Everything that can be wrong with a selection is found here, before anything is planned. Slices
 //! run upwards once they are resolved; one that ran downwards is marked as flipped, so that no layer
@@ -10,10 +10,10 @@ use std::ops::Range;
 use super::{Index, Selection, invalid};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a selection means for an array of one shape.
+/// The meaning of a selection for an array of one shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Resolved {
-    /// What is selected, for each axis of the array.
+    /// The selected positions, for each axis of the array.
     pub(crate) axes: Vec<Axis>,
     /// The shape of the result.
     pub(crate) shape: Vec<usize>,
@@ -30,7 +30,7 @@ pub(crate) enum Axis {
     Range { start: usize, count: usize, step: usize },
     /// These positions.
     Points(Vec<usize>),
-    /// These positions, taken together with those of all other zipped axes.
+    /// These positions, taken together with the positions of all other zipped axes.
     Zipped(Vec<usize>),
 }
 
@@ -50,7 +50,7 @@ impl Resolved {
 }
 
 impl Selection {
-    /// What it means for an array of this shape.
+    /// Resolves the selection for an array of this shape.
     pub(crate) fn resolve(&self, shape: &[usize]) -> Result<Resolved> {
         let taken: usize = self.0.iter().map(Index::axes).sum();
         let n = shape.len();
@@ -87,7 +87,7 @@ impl Selection {
     }
 }
 
-/// What one axis of the result is, before arrays are placed.
+/// One axis of the result, before arrays are placed.
 enum Place {
     /// This axis of the array, in this direction.
     Axis {

@@ -57,7 +57,7 @@ use crate::value::{DType, DTypeKind as Kind, Element, NdArray};
 ///
 /// # Differences from versioned-hdf5
 ///
-/// The plans are those of its documentation, transfer by transfer, with these exceptions. It
+/// The plans follow its documentation, transfer by transfer, with these exceptions. It
 ///
 /// * leaves a base chunk where it is that a shrink cuts through, so that two versions refer to
 ///   different extents of it (repaired there since): here it is staged;
@@ -181,8 +181,8 @@ impl StagedArray {
     /// Keeps about this many bytes of staged chunks in memory.
     ///
     /// Chunks beyond the budget are given to the store before the next change, whole slabs at a
-    /// time, oldest first; so memory may exceed the budget by what one operation changes. Spilled
-    /// chunks are read like those of a base slab, and return to memory when they are changed again.
+    /// time, oldest first; so memory may exceed the budget by one operation's changes. Spilled
+    /// chunks are read like base slabs, and return to memory when they are changed again.
     pub fn with_budget(mut self, bytes: usize, store: Arc<dyn SlabStore>) -> StagedArray {
         self.budget = Some(Budget { bytes, store });
         self
@@ -259,7 +259,7 @@ impl StagedArray {
         ResizePlan::new(&self.layout, shape).map(Plan::from)
     }
 
-    /// What [`load`](StagedArray::load) would move and change.
+    /// The plan of [`load`](StagedArray::load).
     pub fn plan_load(&self) -> Result<Plan<'_>> {
         LoadPlan::new(&self.layout).map(Plan::from)
     }
@@ -283,7 +283,7 @@ impl StagedArray {
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) if the selection does not fit the array, or `T` not its
-    /// elements; those of base slabs.
+    /// elements; errors of base slabs.
     pub fn get<T: Element>(&self, selection: impl Into<Selection>) -> Result<ArrayD<T>> {
         let native = self.expect::<T>()?;
         let plan = self.get_item_plan(selection)?;
@@ -467,8 +467,8 @@ impl StagedArray {
         Ok(bytes)
     }
 
-    /// Of a staged chunk that was copied from a base slab: where from, and the bytes of what
-    /// [`chunk`](Self::chunk) returns that may have been written since. `None` where that is not known.
+    /// The origin of a staged chunk that was copied from a base slab, and the bytes of
+    /// [`chunk`](Self::chunk) that may have been written since. `None` where that is not known.
     pub(crate) fn copied(&self, cell: usize) -> Option<&Copied> {
         let place = self.layout.places[cell];
         match &self.slabs[place.slab as usize] {

@@ -36,7 +36,7 @@ pub(crate) struct Slots {
     memory: Vec<u128>,
     /// Bytes of one chunk.
     size: usize,
-    /// What is known of each chunk; nothing where chunks are small.
+    /// The origin of each chunk, if known; empty if chunks are small.
     copies: Vec<Option<Copied>>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Copied {
     pub(crate) written: Range<usize>,
 }
 
-/// Of chunks of this size and smaller ones no part is worth knowing. Tests want it of all.
+/// In chunks of this size and smaller, changed parts are not worth noting. Tests note all of them.
 const WORTH_NOTING: usize = if cfg!(test) { 0 } else { 64 << 10 };
 
 impl Slots {
@@ -99,7 +99,7 @@ impl Slots {
         copy
     }
 
-    /// What a chunk is a copy of, as far as that was noted.
+    /// The origin of a chunk that is a copy, if that was noted.
     pub(crate) fn copied(&self, slot: usize) -> Option<&Copied> {
         self.copies.get(slot)?.as_ref()
     }

@@ -1,4 +1,4 @@
-//! What the tests of this room and of others look at.
+//! Views of internals for the tests of this room and of others.
 
 use crate::array::plan::{LoadPlan, ResizePlan, SetItemPlan, SlabInfo, SlabKind};
 use crate::array::selection::Selection;
@@ -19,7 +19,7 @@ impl StagedArray {
         LoadPlan::new(&self.layout)
     }
 
-    /// What each slab is; the number of a slab never changes.
+    /// The kind of each slab; the number of a slab never changes.
     pub(crate) fn slab_kinds(&self) -> impl Iterator<Item = SlabKind> {
         self.layout.slabs.iter().map(|slab| slab.kind)
     }
@@ -45,7 +45,7 @@ impl StagedArray {
         self.layout.slabs.iter().map(slab).collect()
     }
 
-    /// What must always hold.
+    /// Checks the invariants.
     pub(crate) fn check(&self) {
         let layout = &self.layout;
         assert_eq!(layout.places.len(), layout.grid.len());

@@ -1,8 +1,8 @@
 //! Plans and contents against golden files of versioned-hdf5; `tests/data` says what is in them.
 //!
-//! Expected is what 2.0.0 does, whose documentation we follow, with two repairs that came later and
-//! are right: a base chunk that a shrink cuts through is staged (2.4.0), and a resize to the same
-//! shape is no change (2.6.0). What we do otherwise on purpose is listed by name.
+//! Expected are the results of 2.0.0, whose documentation we follow, with two repairs that came
+//! later and are right: a base chunk that a shrink cuts through is staged (2.4.0), and a resize to
+//! the same shape is no change (2.6.0). Intended differences are listed by name.
 
 use std::sync::Arc;
 
@@ -149,7 +149,7 @@ fn content(array: &StagedArray) -> Vec<i32> {
     array.get::<i32>(..).unwrap().iter().copied().collect()
 }
 
-/// What is expected by 2.0.0, with the keys in which a later release differs.
+/// The result of 2.0.0, with the keys in which a later release differs.
 fn expected(case: &Json, what: &str, release: &str) -> Json {
     let mut expected = case["expect"][what].clone();
     if let Some(alt) = case["alt"][release][what].as_object() {
@@ -362,7 +362,7 @@ fn slabs_as_ours(expected: &Json, array: &StagedArray) -> Json {
     expected.as_array().unwrap().iter().enumerate().map(one).collect()
 }
 
-/// What the original refuses and NumPy takes, we take.
+/// Indices that the original refuses and NumPy takes are taken.
 #[test]
 fn indices_are_taken_as_numpy_takes_them() {
     let cases = cases("errors");

@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// What NumPy selects: the shape of the result, and for each of its elements the element of the
+/// NumPy's selection: the shape of the result, and for each of its elements the element of the
 /// array. Written from NumPy's documentation of indexing, element by element.
 fn select(parts: &[Index], shape: &[usize]) -> Option<(Vec<usize>, Vec<Vec<usize>>)> {
     let taken: usize = parts
@@ -293,7 +293,7 @@ impl BaseSlab for Disk {
     }
 }
 
-/// What a commit of this array makes, on a disk. Chunks with the same content are one.
+/// The array that a commit of this one makes on a disk. Chunks with the same content are one.
 fn committed(array: &StagedArray, padded: bool) -> (StagedArray, Arc<Disk>) {
     let size = array.fill_value().len() * array.chunk_shape().iter().product::<usize>();
     let mut bytes: Vec<u8> = Vec::new();
@@ -386,7 +386,7 @@ fn random_value<T: Element>(random: &mut Random, shape: &[usize], make: fn(u64) 
     ArrayD::from_shape_simple_fn(of, || make(random.next()))
 }
 
-/// What happened in a sequence of operations, so that a test can tell that it tests something.
+/// Counts the events in a sequence of operations, so that a test can tell that it tests something.
 #[derive(Default)]
 struct Seen {
     failed: usize,
@@ -668,7 +668,7 @@ fn small_writes_share_slabs() {
     assert_eq!(staged.slab_kinds().count(), 11);
 }
 
-/// A chunk is read once for each operation, and only as far as it is asked for.
+/// A chunk is read once for each operation, and only the requested part.
 #[test]
 fn chunks_are_read_once_and_whole_ones_that_are_replaced_never() {
     let rows =
@@ -729,7 +729,7 @@ fn large_transfers_agree_with_small_ones() {
     }
 }
 
-/// What cannot be is an error, of the right kind, and leaves no trace.
+/// An impossible request is an error, of the right kind, and leaves no trace.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes there")]
 fn refusals() {

@@ -77,7 +77,7 @@ impl Ahead {
         self.batch.bytes.truncate(self.batch.ends.last().copied().unwrap_or(0));
     }
 
-    /// Gives the batch to the thread. What cannot be handed over is hashed at the end.
+    /// Gives the batch to the thread. If that fails, its keys are hashed at the end.
     #[inline(never)]
     fn hand_over(&mut self) {
         if matches!(self.state, State::NotStarted) {

@@ -52,7 +52,7 @@ pub(crate) struct Build<'a> {
     pub(crate) wanted: Wanted,
     pub(crate) sync: bool,
     pub(crate) hash_many: HashMany,
-    /// Files whose MD5s are wanted, with those of what is made.
+    /// Files to compute the MD5 of, in addition to the files that are made.
     pub(crate) digests: Option<&'a [Source]>,
 }
 
@@ -61,12 +61,12 @@ pub(crate) struct Build<'a> {
 pub(crate) struct Built {
     pub(crate) key_hashes: Option<[u8; 16]>,
     pub(crate) filter: Option<[u8; 16]>,
-    /// Of the files that were named.
+    /// The MD5s of the files named in [`Build::digests`].
     pub(crate) others: Vec<[u8; 16]>,
 }
 
-/// Stages the wanted files for the keys of a staged or finished `.keys` file, of which the first may be hashed
-/// already.
+/// Stages the wanted files for the keys of a staged or finished `.keys` file. The first keys may be
+/// hashed already.
 pub(crate) fn build(
     build: Build<'_>,
     keys_path: &Path,
@@ -124,8 +124,8 @@ fn digest_all(build: Build<'_>, salt: Salt, hashes: &[u64]) -> Result<(Option<Be
     Ok((belongs, Built { key_hashes, others, ..Built::default() }))
 }
 
-/// Writes `.key_hashes` with the first salt that makes all hashes different, which is returned. `hashes` are those of
-/// the first salt of all.
+/// Writes `.key_hashes` with the first salt that makes all hashes different, and returns it.
+/// `hashes` are the hashes under the very first salt.
 fn write_key_hashes(build: Build<'_>, body: &KeyList<'_>, hashes: &mut [u64]) -> Result<Salt> {
     let Build { staging, wanted, sync, hash_many, .. } = build;
     let mut salt = Salt::of_try(0);
@@ -190,12 +190,12 @@ impl Filter {
 struct Hashes {
     /// Under the first salt.
     hashes: Vec<u64>,
-    /// For `.lookup`: those of the first keys.
+    /// For `.lookup`: the hashes of the first keys.
     places: Vec<u64>,
 }
 
-/// Hashes all keys, and fills the filter meanwhile: while one core sets the bits of one batch, the others hash the
-/// next.
+/// Hashes all keys and fills the filter: while one core sets the bits of one batch, the others hash
+/// the next.
 fn hash_all(
     body: &KeyList<'_>,
     with_filter: bool,
@@ -238,7 +238,7 @@ pub(super) fn hash_batch(salt: &Salt, batch: &[&[u8]], out: &mut [u64], hash_man
     tasks.for_each(|(keys, out)| hash_many(salt, keys, out));
 }
 
-/// Appends the hashes by which `.lookup` has these keys.
+/// Appends the `.lookup` hashes of these keys.
 pub(super) fn place_batch(keys: &[&[u8]], places: &mut Vec<u64>) {
     let first = places.len();
     places.resize(first + keys.len(), 0);
@@ -263,7 +263,7 @@ fn write_hashes(staging: &Staging, salt: &Salt, hashes: &[u64], sync: bool) -> R
     Ok(())
 }
 
-/// What a `.lookup` says of the `.key_hashes` that it belongs to.
+/// The identity of `.key_hashes`, as its `.lookup` notes it.
 pub(super) struct Belongs {
     source: lookup::Source,
     sums: lookup::Sums,

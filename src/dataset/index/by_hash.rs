@@ -1,9 +1,10 @@
 //! Samples in the order of their hashes: the order of `.lookup`, and of the table in memory.
 //!
-//! Hashes are spread evenly, so their first bits say nearly where they belong. Each thread puts those of its part of
-//! the samples into buckets; then each takes some of the buckets, puts their hashes where the next bits say, and
-//! mends what is still out of order. All of that takes twelve bytes for each hash. Hashes that someone has made uneven
-//! take longer, and up to 24 bytes.
+//! Hashes are spread evenly, so their first bits nearly determine their positions. Each thread puts
+//! the hashes of its part of the samples into buckets; then each takes some of the buckets, puts
+//! their hashes where the next bits say, and mends the order where it is still wrong. All of that
+//! takes twelve bytes for each hash. Hashes that someone has made uneven take longer, and up to 24
+//! bytes.
 //!
 //! Threads are started for the one purpose and end with it: a pool would not survive a fork.
 
@@ -25,7 +26,7 @@ const CROWD: u32 = 16;
 /// Hashes in the order of the samples, in parts, each with the index of its first.
 pub(crate) type EachPart<'a> = dyn FnMut(usize, &[u64]) + 'a;
 
-/// A hash, its upper half first, and its sample: so their order is that of numbers, and there is nothing between them.
+/// A hash, its upper half first, and its sample: entries compare like numbers and have no padding.
 type Entry = [u32; 3];
 
 fn entry(hash: u64, index: u32) -> Entry {
@@ -61,7 +62,7 @@ pub(crate) fn by_hash(
     Ok(())
 }
 
-/// What one thread of some takes of `len` things.
+/// The share of one thread in `len` things.
 fn share(len: usize, thread: usize, threads: usize) -> Range<usize> {
     let start = |thread| (len as u128 * thread as u128 / threads as u128) as usize;
     start(thread)..start(thread + 1)
@@ -85,14 +86,14 @@ fn on_threads<W: Send, T: Send>(
     })
 }
 
-/// Equal ranges of values, those of one pass.
+/// Equal ranges of values: the buckets of one pass.
 struct Buckets {
     count: usize,
     /// Buckets of all passes.
     all: u128,
     /// The first of this pass.
     first: usize,
-    /// Bits behind those of the bucket that say where in it a hash belongs.
+    /// How many bits after the bucket's own give the position within the bucket.
     bits: u32,
 }
 
@@ -117,8 +118,9 @@ impl Buckets {
         Buckets { count, all, first: pass * count, bits: size.ilog2().min(12) }
     }
 
-    /// The bucket of a hash; `count` stands for those of other passes. Which are ours cannot be predicted, and a
-    /// wrong guess costs more than a store, so they are counted and stored like the others.
+    /// The bucket of a hash; `count` stands for hashes of other passes. Which hashes are ours
+    /// cannot be predicted, and a wrong guess costs more than a store, so the others are counted
+    /// and stored as well.
     #[inline]
     fn of(&self, hash: u64) -> usize {
         let bucket = ((u128::from(hash) * self.all) >> 64) as usize;
@@ -147,12 +149,12 @@ impl Buckets {
         next[self.count] = len;
         let starts = next.clone();
 
-        // The last one takes those of other passes.
+        // The last one takes the hashes of other passes.
         let mut entries = entries_of(len + 1);
         scan(samples, &mut |first, hashes| {
             for (index, hash) in (first as u32..).zip(hashes) {
                 let bucket = self.of(*hash);
-                // Both hold unless the file changes meanwhile.
+                // Both hold unless the file changes during the scan.
                 if let Some(place) = entries.get_mut(next[bucket]) {
                     *place = entry(*hash, index);
                 }

@@ -19,7 +19,7 @@ const SAMPLES: usize = 1 << 16;
 /// Bytes of side files that are read in one go where they are not mapped.
 const STEP: u64 = 1 << 20;
 
-/// What there is of a `.crc`.
+/// The state of a `.crc`.
 pub(crate) enum Found {
     Missing,
     /// It is whole, but of another version of the dataset.
@@ -48,7 +48,8 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// Opens the `.crc` of a dataset. What it has to be of is asked only if there is one.
+/// Opens the `.crc` of a dataset. `now` describes the present dataset; it is only called if the
+/// file exists.
 pub(crate) fn open_checksums(
     storage: &dyn Storage,
     data: &Path,
@@ -61,7 +62,7 @@ pub(crate) fn open_checksums(
 }
 
 impl Found {
-    /// What this file is, and whether it is of what there is now.
+    /// The state of this file, compared with the present dataset.
     pub(crate) fn look(source: Source, now: impl FnOnce() -> Result<crc::Source>) -> Result<Found> {
         let header = source.read(0..source.len().min(crc::HEADER as u64))?;
         let header = match crc::Header::parse(&header, source.len()) {
@@ -101,18 +102,18 @@ impl Found {
     }
 }
 
-/// What to say of a `.crc` of another version of its dataset.
+/// The message about a `.crc` of another version of its dataset.
 pub(crate) fn stale(error: &FormatError) -> String {
     format!("not of this version of the dataset ({error}), so no sample was compared")
 }
 
-/// What to say of a `.crc` that is damaged itself.
+/// The message about a `.crc` that is damaged itself.
 pub(crate) fn damaged(error: &FormatError) -> String {
     format!("{error}, so no sample was compared")
 }
 
 impl Checksums {
-    /// What they are of.
+    /// The dataset that they belong to.
     pub(crate) fn of(&self) -> &crc::Source {
         self.header.source()
     }

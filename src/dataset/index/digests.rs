@@ -13,10 +13,10 @@ use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::md5::Md5;
 use crate::storage::{Source, Storage};
 
-/// Bytes taken of each file at a time: what is in the caches of a core meanwhile.
+/// Bytes read from each file at a time: few enough to stay in the caches of a core.
 const PART: u64 = 128 << 10;
 
-/// What a digest is wanted of.
+/// Content to compute a digest of.
 pub(super) enum Content<'a> {
     File(&'a Source),
     /// The content of `.key_hashes`.

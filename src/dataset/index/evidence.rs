@@ -66,8 +66,8 @@ impl Rebuild<'_> {
         }
     }
 
-    /// Fails if there are other offsets or keys than those that were staged, or another MD5 than `md5`,
-    /// that of the data. `old` is the MD5 of the data that the old checksums are of.
+    /// Fails if there are other offsets or keys than the staged ones, or another MD5 than `md5`,
+    /// the MD5 of the data. `old` is the MD5 of the data that the old checksums belong to.
     pub(super) fn refuse_contradiction(
         &self,
         staging: &Staging,

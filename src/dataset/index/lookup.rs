@@ -23,8 +23,8 @@ pub(crate) fn wants_lookup(asked: Option<bool>, samples: u64) -> bool {
     asked.unwrap_or((LOOKUP_FROM..=MAX_COUNT).contains(&samples))
 }
 
-/// Whether the `.lookup` that is there is of the hashes that are there. It is not where Python, which does not know it,
-/// rewrote the dataset. What is wrong with a dataset that cannot be opened is for others to say.
+/// Whether `.lookup` belongs to the present hashes. It does not after Python, which does not know
+/// the file, has rewritten the dataset. If the dataset cannot be opened, other checks report why.
 pub(super) fn is_current(storage: &Arc<dyn Storage>, path: &Path) -> Result<bool> {
     let reader = DatasetReader::options().storage(storage.clone()).open(path);
     match reader.and_then(|reader| reader.has_lookup()) {
@@ -33,8 +33,8 @@ pub(super) fn is_current(storage: &Arc<dyn Storage>, path: &Path) -> Result<bool
     }
 }
 
-/// What `.lookup` is made of for the keys and the hashes that are there. These must be of each other: a key that only
-/// one of the two files has would be found by some look-ups and not by others.
+/// The input of `.lookup`, from the present keys and hashes. These must belong together: a key that
+/// only one of the two files has would be found by some look-ups and not by others.
 pub(super) fn read(
     storage: &Arc<dyn Storage>,
     path: &Path,

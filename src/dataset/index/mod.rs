@@ -1,7 +1,7 @@
 //! Making side files: those that are missing, or all of them.
 //!
-//! The data alone is enough. A legacy `.index` is used where there is one, which spares the pass
-//! over the data. The files are the same, byte for byte, as those of a writer.
+//! The data alone is enough. A legacy `.index` is used if it exists, which saves the pass
+//! over the data. The files are the same, byte for byte, as a writer's.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Default for IndexOptions {
     }
 }
 
-/// What [`IndexOptions::build`] made.
+/// The result of [`IndexOptions::build`].
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Indexed {
@@ -176,7 +176,7 @@ impl IndexOptions {
         }
         let staging = Staging::begin(self.storage.clone(), path, self.durable);
         let staging = staging.map_err(|error| planned.cannot_begin(error))?;
-        // What there is counts from here on: another writer may have finished before this.
+        // The plan counts from here on: another writer may have finished before this.
         let stage = || -> Result<(Rebuild<'_>, Journal)> {
             let journal = staging.journal(Journal::side_files(), staging.observe()?)?;
             let mut rebuild = Rebuild::plan(&self, path)?;
@@ -213,14 +213,14 @@ fn has_checksums(storage: &Arc<dyn Storage>, path: &Path, data_len: u64) -> Resu
     Ok(found.current().is_some_and(|found| md5.is_none() || found.of().md5.is_some()))
 }
 
-/// What checksums have to be of.
+/// Describes the data, as checksums of it do.
 fn of_data(offsets: &Source, data_len: u64, md5: Option<[u8; 16]>, sum: u32) -> crc::Source {
     // A size that makes no sense fits no checksums.
     let count = offsets::count(offsets.len()).unwrap_or(u64::MAX);
     crc::Source { count, data_len, md5, offsets: sum }
 }
 
-/// What there is, and what follows for what is to be made.
+/// Which files will be made, and from which data.
 struct Rebuild<'a> {
     options: &'a IndexOptions,
     path: &'a Path,
@@ -408,7 +408,7 @@ impl<'a> Rebuild<'a> {
         Ok((md5, old_md5))
     }
 
-    /// Keys that were there before are believed only if their number is that of the offsets.
+    /// Existing keys are believed only if their number agrees with the offsets.
     fn check_count(&self, keys_path: &Path, keys: &Source) -> Result<()> {
         let path = SideFile::Offsets.path(self.path);
         let stat = self.options.storage.stat(&path)?;
@@ -540,7 +540,7 @@ impl<'a> Rebuild<'a> {
     /// A converted legacy dataset gets its new lines in the order in which Python's converter
     /// appends them.
     ///
-    /// `md5`: that of the data, if it was computed already.
+    /// `md5`: the MD5 of the data, if it was computed already.
     fn stage_digests(
         &self,
         staging: &Staging,

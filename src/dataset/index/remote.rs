@@ -1,9 +1,9 @@
-//! The one side file that is made of a dataset at a URL: `.lookup`, without which looking up a key takes
-//! all of `.key_hashes`.
+//! The one side file that is made for a dataset at a URL: `.lookup`. Without it, looking up a key
+//! takes all of `.key_hashes`.
 //!
-//! All else is there once a dataset is published, and an object cannot be exchanged together with others.
-//! The place of a writer is taken meanwhile, so that the dataset is not replaced before the new file is
-//! next to it.
+//! All other files exist once a dataset is published, and an object cannot be exchanged together
+//! with others. The writer's place is held until the new file is uploaded, so that the dataset is
+//! not replaced before the new file is next to it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
         let message = "is not possible at a URL, where only a missing .lookup is made";
         return Err(unsupported(message).with_option("force"));
     }
-    // What is not there at all is said first.
+    // A missing dataset is reported first.
     storage.open(&path)?;
     let asked = [(options.digests, SideFile::Md5), (options.checksums, SideFile::Crc)];
     let asked = asked.into_iter().filter(|(asked, _)| *asked).map(|(_, file)| file);
@@ -49,7 +49,7 @@ pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
     Ok(Indexed { samples, made: vec![lookup] })
 }
 
-/// Makes the file where there is none, as one of the write that made the others.
+/// Creates the missing file, marked with the write that made the others.
 fn put_lookup(storage: &Arc<dyn Storage>, path: &Path, lookup: &Path, samples: u64) -> Result<()> {
     let (belongs, places) = super::lookup::read(storage, path, samples)?;
     let content = lookup_content(&belongs, &places)?;

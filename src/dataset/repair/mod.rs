@@ -42,7 +42,7 @@ pub enum Leftover {
     /// as that would mix the two; [`Repair::undo`] removes what was left, and the dataset stays as
     /// it is now.
     Foreign {
-        /// By which file this shows.
+        /// The file that shows it.
         reason: String,
     },
     /// Nothing of worth: side files that were being made again, or less. [`Repair::undo`] removes
@@ -62,7 +62,7 @@ pub enum Leftover {
 /// # let path = dir.path().join("cut-short.msgpack");
 /// let mut writer = kiste::Writer::create(&path)?;
 /// writer.write_raw("a", b"\x81\xa3key\xa1a")?;
-/// drop(writer); // as if the process had died
+/// drop(writer); // as if the process had been killed
 ///
 /// let repair = Repair::of(&path);
 /// assert!(matches!(repair.leftover()?, Some(Leftover::Samples { bytes: 7, .. })));
@@ -169,8 +169,8 @@ impl Repair {
     /// that had reached the file. Gives what the dataset is now; `None` if its publication was
     /// completed, or if no sample had reached the file: then the write is undone.
     ///
-    /// Of a write that was cut short it publishes the beginning: [`Leftover::Samples`] says whether it
-    /// was.
+    /// If the write was cut short, its beginning is published: [`Leftover::Samples`] says whether
+    /// it was.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! What happens to an unfinished write: decided first, and done when the caller has seen it.
+//! Repairs of an unfinished write: decided first, and carried out when the caller has seen the
+//! plan.
 
 use std::fmt;
 
@@ -16,11 +17,11 @@ pub enum Ending {
     /// The samples that were written whole are published: all, or the beginning of a write that was cut
     /// short.
     Finish,
-    /// What was written is removed, and the dataset that was there before stays.
+    /// The new samples are removed, and the earlier dataset stays.
     Undo,
 }
 
-/// What [`RepairPlan::run`] does.
+/// The action of [`RepairPlan::run`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepairAction {
@@ -40,7 +41,7 @@ pub enum RepairAction {
     Refuse,
 }
 
-/// What a repair finds and does: see [`Repair::plan`].
+/// The findings and the action of a repair: see [`Repair::plan`].
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct RepairPlan<'a> {
@@ -52,7 +53,7 @@ pub struct RepairPlan<'a> {
     /// Whether these are all that it was to have. If not, it was cut short, and to finish it publishes a
     /// beginning.
     pub complete: bool,
-    /// What a repair does with them.
+    /// The action that a repair takes.
     pub action: RepairAction,
 }
 
@@ -60,7 +61,7 @@ pub struct RepairPlan<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Repaired {
-    /// What happened to the unfinished write.
+    /// How the unfinished write ended.
     pub did: Settled,
     /// Samples of the dataset now; `None` without a dataset.
     pub samples: Option<u64>,
@@ -70,11 +71,11 @@ pub struct Repaired {
     pub cut_short: bool,
 }
 
-/// What happened to an unfinished write.
+/// The outcome for an unfinished write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Settled {
-    /// There was none.
+    /// There was no unfinished write.
     Nothing,
     /// It was finished.
     Finished,
@@ -96,11 +97,11 @@ impl fmt::Display for Settled {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriteState {
-    /// It was, as far as anything says.
+    /// No sign of an unfinished write was found.
     Finished,
     /// There is an unfinished write, which can be finished or undone.
     Unfinished,
-    /// A writer that died left something of no worth.
+    /// A killed writer left something of no worth.
     Leftover,
     /// A writer is at work.
     BeingWritten,
@@ -136,7 +137,7 @@ impl Repair {
     /// # let path = dir.path().join("cut-short.msgpack");
     /// let mut writer = kiste::Writer::create(&path)?;
     /// writer.write_raw("a", b"\x81\xa3key\xa1a")?;
-    /// drop(writer); // as if the process had died
+    /// drop(writer); // as if the process had been killed
     ///
     /// let repair = Repair::of(&path);
     /// let plan = repair.plan(None)?;
@@ -193,7 +194,7 @@ impl RepairPlan<'_> {
     /// # Errors
     ///
     /// [`Interrupted`](ErrorKind::Interrupted) where the action is [`RepairAction::Choose`],
-    /// [`Foreign`](ErrorKind::Foreign) where it is [`RepairAction::Refuse`], and those of
+    /// [`Foreign`](ErrorKind::Foreign) where it is [`RepairAction::Refuse`], and the errors of
     /// [`Repair::finish`] and [`Repair::undo`].
     pub fn run(self) -> Result<Repaired> {
         let repair = self.repair;

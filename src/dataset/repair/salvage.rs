@@ -19,7 +19,7 @@ use super::super::staging;
 use super::super::walk::sample_at;
 use super::super::writer::{Writer, WriterOptions};
 
-/// What [`Repair::salvage`](super::Repair::salvage) saved and what it could not.
+/// The samples that [`Repair::salvage`](super::Repair::salvage) saved and the ones it could not.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct Salvage {
@@ -93,7 +93,7 @@ impl fmt::Display for Loss {
     }
 }
 
-/// What is appended to the name of a dataset for the report on how it was saved.
+/// The suffix of the report on how a dataset was saved.
 const REPORT: &str = ".repair.json";
 
 /// Where [`Repair::salvage`](super::Repair::salvage) leaves its report, if there is anything to
@@ -164,7 +164,7 @@ pub(super) fn run(path: &Path, output: &Path, options: WriterOptions) -> Result<
         (Err(error), _) => return Err(error),
     };
     report.matches_md5 = recorded.map(|recorded| md5 == Some(recorded));
-    // Of data that is all there an offset is wrong.
+    // If the data is complete, an offset is wrong.
     if let (None, Some(missing), false) = (&known, hints.missing, report.matches_md5 == Some(true))
     {
         report.lost.push(missing);
@@ -204,7 +204,7 @@ fn old_digests(storage: &Arc<dyn Storage>, path: &Path) -> Result<BTreeMap<Strin
     }
 }
 
-/// What `.crc` says of the samples of a dataset, and the offsets that it is of.
+/// The checksums of the samples of a dataset, and the offsets that they belong to.
 struct Known {
     /// `None` where the data is proven without them.
     checksums: Option<Checksums>,

@@ -12,7 +12,7 @@ const BLOCK: usize = 512;
 /// `.crc` as it grows: nothing of it is held but the entries of a block.
 pub(crate) struct ChecksumSpool {
     spool: Spool,
-    /// Of the entries, and of the offsets that belong to them.
+    /// The data so far, with the checksum of the offsets.
     source: crc::Source,
     table: u32,
     entries: Vec<u8>,

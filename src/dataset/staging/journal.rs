@@ -17,7 +17,7 @@ pub(super) const VERSION: u32 = 2;
 /// Larger than any that was ever written.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What is being written.
+/// A note of the write in progress.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Journal {
@@ -29,7 +29,7 @@ pub(crate) struct Journal {
     pub(crate) base: Option<Base>,
     /// Whether this only replaces side files: the data file is not touched.
     pub(crate) side_files_only: bool,
-    /// Whether a dataset that appears or changes meanwhile is replaced as well.
+    /// Whether a dataset that appears or changes during the write is replaced as well.
     pub(super) replace: bool,
     /// Whether the dataset is to have digests, if another process finishes it.
     pub(crate) digests: bool,
@@ -38,17 +38,17 @@ pub(crate) struct Journal {
     pub(crate) lookup: Option<bool>,
     /// Whether it is to have a checksum of each sample.
     pub(crate) checksums: bool,
-    /// What happens to the names of the labels.
+    /// How the names of the labels change.
     pub(crate) labels: Labels,
     /// The files that made the dataset when this began.
     pub(super) old: Observed,
 }
 
-/// What happens to the names of labels when a dataset is published.
+/// How the names of labels change when a dataset is published.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Labels {
-    /// Those that are there are right.
+    /// The present names are right.
     #[default]
     Stay,
     /// The staged ones take their place.
@@ -82,7 +82,7 @@ impl Journal {
         Journal { checksums: yes, ..self }
     }
 
-    /// A dataset that appears or changes meanwhile is replaced as well.
+    /// A dataset that appears or changes during the write is replaced as well.
     pub(crate) fn replacing(self, yes: bool) -> Journal {
         Journal { replace: yes, ..self }
     }
@@ -111,19 +111,19 @@ impl Complete {
     }
 }
 
-/// What is about to be published.
+/// A note of the publication that is about to happen.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Commit {
     pub(super) version: u32,
-    /// What happens to each file, by its suffix; the data file is "".
+    /// The step for each file, by its suffix; the data file is "".
     pub(super) steps: BTreeMap<String, Step>,
     /// The data file, where it stays: after an append, or when only side files are made.
     #[serde(deserialize_with = "required")]
     pub(super) in_place: Option<Stamp>,
 }
 
-/// What happens to one file.
+/// The old and the new state of one file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Step {

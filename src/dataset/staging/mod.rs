@@ -43,9 +43,9 @@
 //! The data file itself is locked too, so that two names of it (links, hard links) do not make two
 //! writers.
 //!
-//! What this cannot promise: file systems that lose synced data or reorder a rename before the
-//! sync it follows (disks that lie about flushing, some network file systems), and locks between
-//! machines on file systems without them.
+//! This cannot protect from file systems that lose synced data or reorder a rename before the
+//! sync it follows (disks that lie about flushing, some network file systems), nor lock between
+//! machines on file systems without locks.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -91,7 +91,7 @@ pub struct Base {
     pub bytes: u64,
 }
 
-/// A `NAME.partial` directory of which this process holds the lock.
+/// A `NAME.partial` directory. This process holds its lock.
 #[derive(Debug)]
 pub(crate) struct Staging {
     storage: Arc<dyn Storage>,
@@ -100,7 +100,7 @@ pub(crate) struct Staging {
     durable: bool,
     /// Permission bits of the dataset that is there, for all files that are made.
     mode: Option<u32>,
-    /// Of the data file, where there is one; goes before the other.
+    /// The lock of the data file, if it exists; released before the other.
     data_lock: Option<Lock>,
     _lock: Lock,
 }
@@ -118,13 +118,13 @@ pub(crate) fn is_half_published(storage: &dyn Storage, target: &Path) -> Result<
     Ok(storage.stat(&commit)?.is_some())
 }
 
-/// What is being written to this dataset, or was when the writer died.
+/// The journal of the write in progress, or of the last writer if it was killed.
 pub(crate) fn journal_of(storage: &dyn Storage, target: &Path) -> Result<Option<Journal>> {
     journal::read_journal(storage, &dir_of(&home(storage, target)?))
 }
 
-/// Whether nothing in this directory belongs to a write: its writer died before it had noted what it
-/// would do, or when it was done and about to remove the directory. Foreign files show in a repair.
+/// Whether nothing in this directory belongs to a write: its writer was killed before it had noted
+/// its plan, or when it was done and about to remove the directory. Foreign files show in a repair.
 pub(crate) fn is_spent(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     if !storage.lstat(dir)?.is_some_and(|stat| stat.is_dir()) {
         return Ok(false);
@@ -140,16 +140,17 @@ pub(crate) fn is_spent(storage: &dyn Storage, dir: &Path) -> Result<bool> {
 pub(crate) fn is_being_written(storage: &dyn Storage, target: &Path) -> Result<bool> {
     let path = dir_of(&home(storage, target)?).join("lock");
     match storage.lstat(&path)? {
+        // `lock` would need to write, and create the file again if it is gone by now.
         Some(stat) if stat.is_file() => Ok(storage.lock_file(&path)?.is_none()),
         _ => Ok(false),
     }
 }
 
-/// Why this dataset cannot be read as yet, where there is none but a write of one.
+/// Why this dataset cannot be read as yet: it does not exist, only a write of it.
 pub(crate) fn unfinished_error(storage: &dyn Storage, target: &Path) -> Error {
     let error = match is_being_written(storage, target) {
         Ok(true) => Error::new(ErrorKind::Locked, "this dataset is being written"),
-        // What cannot be locked is for `repair` to look at.
+        // `repair` explains a directory that cannot be locked.
         _ => Error::new(ErrorKind::Interrupted, "this dataset was never finished"),
     };
     error.at(target)
@@ -168,8 +169,8 @@ pub(crate) fn staged_data(storage: &dyn Storage, target: &Path) -> Result<Option
     Ok(Some(path))
 }
 
-/// The name next to which the staging directory of a dataset is: of a symbolic link without one,
-/// that of the data file it leads to, as an append through it goes there.
+/// The name next to which the staging directory of a dataset is: for a symbolic link without one,
+/// the data file that it leads to, as an append through the link goes there.
 pub(crate) fn home(storage: &dyn Storage, target: &Path) -> Result<PathBuf> {
     let is_link = storage.lstat(target)?.is_some_and(|s| s.kind == FileKind::Link);
     let dir = dir_of(target);
@@ -187,7 +188,7 @@ fn parent_of(target: &Path) -> PathBuf {
 /// The permission bit that a read-only dataset lacks.
 const OWNER_WRITES: u32 = 0o200;
 
-/// What the names of the old files begin with while they wait in the staging directory.
+/// The prefix of the old files while they wait in the staging directory.
 const OLD: &str = "old-";
 
 fn foreign(path: &Path, message: impl Into<String>) -> Error {
@@ -195,10 +196,10 @@ fn foreign(path: &Path, message: impl Into<String>) -> Error {
 }
 
 impl Staging {
-    /// Keeps other writers away: fails if there is one, or something left by one that died.
+    /// Keeps other writers away: fails if there is one, or if a killed one left something.
     ///
-    /// Only from here on does the dataset stay what it is: look at it again, and then say in the
-    /// [`journal`](Self::journal) what will be done to it.
+    /// Only from here on does the dataset stay as it is: look at it again, and then note the plan
+    /// in the [`journal`](Self::journal).
     pub(crate) fn begin(
         storage: Arc<dyn Storage>,
         target: &Path,
@@ -217,6 +218,7 @@ impl Staging {
         check_names(&*storage, target)?;
         storage::create_dirs(&*storage, &parent_of(target), durable)?;
         match storage.create_dir(&dir) {
+            // Another writer has created it since the look above.
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
                 return Err(Staging::take_over(storage, target)?.leftover());
             }
@@ -257,6 +259,7 @@ impl Staging {
     pub(crate) fn journal(&self, mut journal: Journal, observed: Observed) -> Result<Journal> {
         journal.old = observed;
         self.write_json("journal", &journal)?;
+        // The name of the directory too: after a power failure a repair has to find the journal.
         self.sync_dir(&parent_of(&self.target))?;
         Ok(journal)
     }
@@ -354,7 +357,7 @@ impl Staging {
     }
 
     fn create_at(&self, path: &Path) -> Result<Box<dyn Sink>> {
-        // Of a dataset that is read-only, too, what is written may have to be resumed.
+        // Writable even for a read-only dataset, as the write may have to be resumed.
         let mode = self.mode.map(|mode| mode | OWNER_WRITES);
         self.storage.create_with(path, Create::new().mode(mode))
     }
@@ -370,7 +373,7 @@ impl Staging {
         SideFile::ALL.iter().try_for_each(|file| self.remove_if_there(&self.path(*file)))
     }
 
-    /// Room for files that are needed only meanwhile.
+    /// Room for temporary files.
     pub(crate) fn scratch(&self) -> Scratch {
         Scratch::new(self.storage.clone(), self.dir.clone(), self.mode)
     }
@@ -410,12 +413,15 @@ impl Staging {
             Labels::Go => changes.push((DatasetFile::Labels, Change::Remove)),
         }
         let prepared = || {
+            // Again, as names may have been taken while the samples were written: past `commit` a
+            // recovery goes forward, and must be able to.
             check_names(&*self.storage, &self.target)?;
             if let Some(mode) = self.mode.filter(|mode| mode & OWNER_WRITES == 0) {
                 for (file, _) in changes.iter().filter(|(_, change)| *change == Change::Publish) {
                     self.storage.set_mode(&staged_path(&self.dir, *file), mode)?;
                 }
             }
+            // The names of the staged files, before `commit` says that they are there.
             self.sync_dir(&self.dir)?;
             let publication = Publication::new(&self, &changes)?;
             publication.record()?;
@@ -460,21 +466,24 @@ impl Staging {
         }
     }
 
-    /// Removes the directory. The journal goes first, while `commit` still says that all is
+    /// Removes the directory. The journal goes first, while `commit` still says that everything is
     /// published: a journal without a `commit` would read as a write to be undone. The lock goes
-    /// last, so that no other process takes the rest for a leftover meanwhile.
+    /// last, so that no other process takes the rest for a leftover.
     fn clear(&self) -> Result<()> {
         let old = self.dir.join(format!("{OLD}{}", staged_name(DatasetFile::Data)));
+        // Never removed while there is no other: it would be the last copy of the data.
         if self.exists(&old)? && !self.exists(&self.target)? {
             let message = "is the old data file, and there is no other: it stays";
             return Err(foreign(&old, message));
         }
         for first in ["journal", "commit"] {
+            // Synced one by one: a power failure may otherwise undo the first removal and keep the
+            // second.
             self.remove_if_there(&self.dir.join(first))?;
             self.sync_dir(&self.dir)?;
         }
         let mut files = self.storage.list(&self.dir)?;
-        // What others put there meanwhile stays, and the directory with it.
+        // Files that others put there stay, and the directory with them.
         files.retain(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_ours));
         files.sort_by_key(|path| path.file_name().is_some_and(|name| name == "lock"));
         for file in files {
@@ -502,6 +511,7 @@ impl Staging {
         let Some(stat) = self.storage.lstat(&self.target)? else { return Ok(()) };
         if stat.is_file() && stat.len > base.bytes {
             let mut data = self.storage.reopen(&self.target)?;
+            // Before the journal goes: without it nothing would cut the rest after a power failure.
             data.set_len(base.bytes)?;
             data.sync()?;
         }
@@ -540,7 +550,7 @@ impl Staging {
         Ok(())
     }
 
-    /// How many samples there are, if all of them had been written when the writer died.
+    /// How many samples there are, if the writer was killed only after it had written all of them.
     pub(crate) fn complete(&self, journal: &Journal) -> Result<Option<u64>> {
         let Some(complete) = journal::read_complete(&*self.storage, &self.dir)? else {
             return Ok(None);
@@ -557,7 +567,7 @@ impl Staging {
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.dir.join(name);
         let new = self.dir.join(format!("{name}.new"));
-        // A writer that died at this very place, before another resumed its work, left one.
+        // A writer that was killed right here, before another resumed its work, left one.
         if self.exists(&new)? {
             self.storage.remove(&new)?;
             // Otherwise a power failure may keep the rename below, but of that old file.
@@ -565,6 +575,7 @@ impl Staging {
         }
         let mut sink = self.create_at(&new)?;
         sink.append(bytes)?;
+        // Before the rename: half a note must never have the name.
         if self.durable {
             sink.sync()?;
         }
@@ -600,7 +611,7 @@ fn staged_path(dir: &Path, file: DatasetFile) -> PathBuf {
     dir.join(staged_name(file))
 }
 
-/// What a publication does to a file.
+/// The effect of a publication on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     /// The staged file takes its place.

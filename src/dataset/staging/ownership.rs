@@ -1,4 +1,4 @@
-//! What a recovery may touch: only what is provably of a writer of this crate.
+//! Recovery touches only files that are provably from a writer of this crate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl Staging {
     pub(super) fn check_entries(&self) -> Result<()> {
         for path in self.storage.list(&self.dir)? {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            // What systems put into any directory.
+            // Systems create these files in any directory.
             if name.starts_with(".nfs") || name == ".DS_Store" {
                 continue;
             }

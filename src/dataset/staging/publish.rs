@@ -38,7 +38,7 @@ enum Now {
 }
 
 impl<'a> Publication<'a> {
-    /// What is staged takes the place of what is there.
+    /// Plans how the staged files take the place of the present ones.
     pub(super) fn new(
         staging: &'a Staging,
         changes: &[(DatasetFile, Change)],
@@ -73,7 +73,7 @@ impl<'a> Publication<'a> {
 
     fn of(staging: &'a Staging, commit: Commit) -> Result<Publication<'a>> {
         let steps = commit.steps.iter().map(|(suffix, step)| {
-            // A suffix becomes part of a path: only those of a dataset will do.
+            // A suffix becomes part of a path, so only the suffixes of a dataset are accepted.
             let file = DatasetFile::of_suffix(suffix).ok_or_else(|| {
                 let message = format!("expected suffixes of side files, found {suffix:?}");
                 Error::new(ErrorKind::Damaged, message)
@@ -84,7 +84,7 @@ impl<'a> Publication<'a> {
         Ok(Publication { staging, steps, commit })
     }
 
-    /// What happens to this file, if anything does.
+    /// The step for this file, if it changes.
     fn step(&self, file: DatasetFile) -> Option<&Step> {
         self.steps.iter().find(|(other, _)| *other == file).map(|(_, step)| step)
     }
@@ -118,9 +118,11 @@ impl<'a> Publication<'a> {
             }
             self.staging.sync_dir(&parent_of(&self.staging.target))
         };
+        // Without a gate no reader opens the dataset, so none sees the mixture that begins now.
         old(&gates)?;
         old(&others)?;
         self.check_in_place()?;
+        // The gate last: with it every reader sees the new dataset.
         new(&others)?;
         if gates.iter().any(|(_, step)| step.new.is_some()) {
             self.check_in_place()?;
@@ -142,11 +144,13 @@ impl<'a> Publication<'a> {
         if hidden {
             self.sync()?;
         }
+        // The old gate last: readers open the old dataset again with it.
         for steps in [others, gates] {
             for (file, step) in &steps {
                 let path = file.path(&self.staging.target);
                 self.unpublish(*file, step)?;
                 let aside = self.aside(*file);
+                // Never over a file that another program has put there since.
                 if self.staging.exists(&aside)? && !self.staging.exists(&path)? {
                     self.rename(&aside, &path)?;
                 }
@@ -167,6 +171,7 @@ impl<'a> Publication<'a> {
         if !is_foreign || !self.staging.exists(&old)? {
             return Ok(is_foreign);
         }
+        // With a gate the other dataset is whole; without one its writer may still be at work.
         for gate in GATES {
             if self.staging.exists(&gate.path(&self.staging.target))? {
                 return Ok(true);

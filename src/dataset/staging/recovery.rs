@@ -1,4 +1,4 @@
-//! What a writer that died left, and how it is finished or undone.
+//! Finishing or undoing the write of a killed writer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::{Journal, Staging, dir_of, foreign, is_half_published, journal_of};
 pub(crate) enum Unfinished {
     /// Everything was written; publishing it was cut short.
     Committed,
-    /// The writer died before it was done.
+    /// The writer was killed before it was done.
     Uncommitted(Journal),
-    /// The writer died before it wrote anything.
+    /// The writer was killed before it wrote anything.
     Nothing,
 }
 
-/// What was left by a writer that died, with its lock taken; `None` where nothing was.
+/// The work of a killed writer, with its lock taken; `None` if nothing was left.
 pub(crate) fn unfinished(
     storage: &Arc<dyn Storage>,
     target: &Path,
@@ -62,6 +62,8 @@ impl Staging {
         if let Some(why) = publication.overtaken()? {
             return Err(foreign(&self.target, overtaken_message(&why)));
         }
+        // Before the first step: once the old files are moved away, a lost new file would leave no
+        // dataset.
         publication.check_staged()?;
         match publication.forward() {
             Ok(()) => self.clear(),
@@ -77,6 +79,7 @@ impl Staging {
         if publication.is_visible()? {
             return self.finish();
         }
+        // The dataset of the other program stays, and ours has no place to return to.
         if publication.is_replaced()? {
             return self.clear();
         }
@@ -85,7 +88,7 @@ impl Staging {
     }
 }
 
-/// What to say where another program has written the dataset since.
+/// The message if another program has written the dataset since.
 pub(crate) fn overtaken_message(why: &str) -> String {
     format!(
         "another program has written this dataset since that write was cut short, so nothing was \

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::storage::{Create, Sink, Source, Storage};
 
-/// What their names begin with.
+/// The prefix of their names.
 pub(super) const PREFIX: &str = "scratch-";
 
-/// Room for numbered files in the directory `NAME.partial`. They are never synced, and those
-/// of a writer that died are never read.
+/// Room for numbered files in the directory `NAME.partial`. They are never synced, and files of a
+/// killed writer are never read.
 ///
-/// Dropping it removes what is left of them, as far as that can be done: ending the writer, or
-/// cleaning up after it, removes the rest with the directory.
+/// Dropping it removes the files if possible: ending the writer, or cleaning up after it, removes
+/// the rest with the directory.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     storage: Arc<dyn Storage>,
@@ -58,7 +58,7 @@ fn is_scratch(path: &Path) -> bool {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now goes with the directory.
+        // Files that cannot be removed now go with the directory.
         let _ = self.clear();
     }
 }

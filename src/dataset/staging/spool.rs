@@ -116,7 +116,7 @@ const HEADER_ROOM: u64 = 5;
 /// How many keys apart places in the file are remembered, to read a key back.
 const STRIDE: usize = 64;
 
-/// `.keys` as it grows, readable meanwhile.
+/// `.keys` as it grows; it can be read at any time.
 pub(crate) struct KeySpool {
     storage: Arc<dyn Storage>,
     spool: Spool,

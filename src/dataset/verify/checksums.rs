@@ -12,7 +12,7 @@ use crate::storage::Source;
 use super::super::index::{self, Found};
 use super::{Files, VerifyProblem};
 
-/// What came of comparing samples with their checksums.
+/// The result of comparing samples with their checksums.
 pub(super) struct Compared {
     /// The `.crc`.
     path: PathBuf,
@@ -73,8 +73,8 @@ impl Files<'_> {
         Ok(Some(Compared { path, samples, md5: checksums.of().md5, wrong }))
     }
 
-    /// What to conclude from checksums and digests: which of them is wrong, or the data. Whether
-    /// the checksums can be believed.
+    /// Compares checksums and digests, and concludes which of them is wrong, or the data. Returns
+    /// whether the checksums can be believed.
     ///
     /// `intact`: whether the data has the MD5 that `.md5` says, if it says any.
     pub(super) fn judge(

@@ -125,8 +125,8 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// Whether the size of a side file is that of more samples than the data can hold. Nothing is gained by
-    /// hashing it, and a hole may be of any size.
+    /// Whether a side file has entries for more samples than the data can hold. Nothing is gained
+    /// by hashing it, and a hole may be of any size.
     fn is_oversized(&self, file: &Path) -> Result<bool> {
         let sides = [SideFile::Offsets, SideFile::KeyHashes];
         let Some(side) = sides.into_iter().find(|side| side.path(&self.path) == file) else {

@@ -13,7 +13,7 @@ use super::{Files, VerifyProblem};
 const LABEL: &str = "label";
 
 impl Files<'_> {
-    /// Looks for labels without a name, if there are names. `ends` are those of the samples.
+    /// Looks for labels without a name, if there are names. `ends` are the offsets of the samples.
     pub(super) fn check_labels(
         &self,
         data: &Source,

@@ -93,9 +93,9 @@ impl Verify {
     ///
     /// # Errors
     ///
-    /// Only if the data file is not there or a file cannot be read: what is damaged is a
-    /// [`VerifyProblem`]. [`Replaced`](ErrorKind::Replaced) if the dataset changed meanwhile, as
-    /// its files were then not of one dataset.
+    /// Only if the data file does not exist or a file cannot be read: damage is a
+    /// [`VerifyProblem`]. [`Replaced`](ErrorKind::Replaced) if the dataset changed during the
+    /// check, as its files then belonged to different datasets.
     pub fn run(&self) -> Result<VerifyReport> {
         self.run_with(&|_, _| Ok(()))
     }
@@ -181,7 +181,7 @@ impl<'a> Files<'a> {
         if let Some(compared) = compared {
             let samples = compared.samples;
             let intact = digests.contains(&self.path).then(|| {
-                // Of all that was found so far, only a digest is about the data.
+                // So far only the digest check can have reported the data.
                 !problems.iter().any(|problem| problem.file == self.path)
             });
             if self.judge(data, compared, intact, &mut problems)? {

@@ -8,7 +8,7 @@ use super::super::walk::{NoMessage, messages};
 use super::{Files, VerifyProblem};
 
 impl Files<'_> {
-    /// The offsets, as far as they can be used: `None` where there are none or their size is wrong.
+    /// The offsets, if they can be used: `None` without `.offsets` or if their size is wrong.
     pub(super) fn check_offsets(
         &self,
         data_len: u64,

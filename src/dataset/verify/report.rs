@@ -1,4 +1,4 @@
-//! What is wrong with a dataset.
+//! The problems of a dataset.
 
 use crate::error::Shown;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub struct VerifyProblem {
     /// The bytes of the file, where they are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Range<u64>>,
-    /// What was expected, and what was found.
+    /// The expected and the found value.
     pub message: String,
 }
 
@@ -73,7 +73,7 @@ impl std::fmt::Display for VerifyProblem {
     }
 }
 
-/// What mends a dataset: see [`VerifyReport::cure`].
+/// How to mend a dataset: see [`VerifyReport::cure`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cure {
@@ -91,7 +91,7 @@ pub enum Cure {
     Rebuild(Option<SideFile>),
 }
 
-/// What [`Verify::run`](super::Verify::run) found.
+/// The report of [`Verify::run`](super::Verify::run).
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct VerifyReport {
@@ -115,8 +115,8 @@ pub struct VerifyReport {
     pub checksums: u64,
     /// Whether every sample was decoded.
     pub deep: bool,
-    /// Whether a writer was at work on the dataset. What was checked is the dataset that readers
-    /// see until that writer is done.
+    /// Whether a writer was at work on the dataset. The dataset that was checked is the one that
+    /// readers see until that writer is done.
     pub being_written: bool,
     /// A directory that a killed writer left, without anything of value: the last that it does is
     /// to remove it. [`Repair`](crate::repair::Repair) removes it.
@@ -214,7 +214,7 @@ fn is_evidence(file: &Path) -> bool {
     matches!(SideFile::of(file), Some(SideFile::Offsets | SideFile::Keys | SideFile::Index))
 }
 
-/// What problems have in common that differ only in numbers, digests and names.
+/// The common part of problems that differ only in numbers, digests and names.
 fn kind_of(message: &str) -> String {
     let mut kind = String::new();
     for (at, part) in message.split('"').enumerate() {
@@ -276,7 +276,7 @@ mod tests {
             let report = VerifyReport { digests: Vec::new(), ..report(&[file], &[]) };
             assert_eq!((report.cure(data), report.proves(data)), (expected, false));
         }
-        // Of several datasets each has its own.
+        // Several datasets each have their own.
         let report = report(&["b.msgpack", "a.msgpack.filter"], &["c.msgpack.md5"]);
         let concerned = report.concerned();
         let cures: Vec<Cure> = concerned.iter().map(|data| report.cure(data)).collect();

@@ -37,7 +37,7 @@ pub(super) fn of_manifest(
         let shard = shard_path(path, &entry.name);
         folder.resolve(&**storage, &shard)?;
         let hear = |done: u64, of: u64| {
-            // Of this shard, as a part of all.
+            // The part of this shard, as a part of all.
             let part = u128::from(done) * u128::from(entry.bytes) / u128::from(of.max(1));
             hear((before + part as u64).min(manifest.bytes()), manifest.bytes())
         };
@@ -117,7 +117,7 @@ fn add(all: &mut VerifyReport, one: VerifyReport) {
     all.leftover = all.leftover.take().or(one.leftover);
 }
 
-/// What of a shard is not as the manifest says.
+/// Compares a shard with its entry in the manifest.
 fn compare(
     storage: &Arc<dyn Storage>,
     manifest: &Path,

@@ -9,7 +9,7 @@ use crate::storage::Stat;
 use super::super::staging;
 use super::Files;
 
-/// What tells whether the files are still those that they were.
+/// Tells whether the files are unchanged.
 #[derive(PartialEq)]
 pub(super) struct State {
     pub(super) base: Option<staging::Base>,

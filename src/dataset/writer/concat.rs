@@ -13,7 +13,8 @@ impl Writer {
     /// # Errors
     ///
     /// [`DuplicateKey`](ErrorKind::DuplicateKey) if a sample with one of the keys was written;
-    /// [`Damaged`](ErrorKind::Damaged) if the side files belong to other data; and those of reading.
+    /// [`Damaged`](ErrorKind::Damaged) if the side files belong to other data; and errors of
+    /// reading.
     pub(crate) fn write_dataset(
         &mut self,
         dataset: &DatasetReader,

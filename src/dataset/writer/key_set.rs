@@ -77,7 +77,8 @@ impl KeySet {
         KeyHash(self.hasher.hash_one(key))
     }
 
-    /// Which shard has a hash, and the bits of it that the shard goes by, the first 32 of which say where.
+    /// The shard of a hash, and the bits of the hash that the shard uses; the first 32 of them give
+    /// the place.
     #[inline]
     fn shard(&self, KeyHash(hash): KeyHash) -> (usize, u64) {
         match self.index {
@@ -290,7 +291,7 @@ mod tests {
         for (i, key) in keys.iter().enumerate() {
             assert_eq!(find(&set, key), None);
             set.insert(set.hash(key.as_bytes()), i as u32);
-            // Those that wait are found too.
+            // Keys that still wait are found too.
             let first = i.saturating_sub(WAITING);
             for (recent, at) in keys[first..=i].iter().zip(first..) {
                 assert_eq!(find(&set, recent), Some(at as u32));

@@ -58,7 +58,7 @@ pub(crate) use upload::{
     WrittenBy, is_of_writes, remove_unfinished_writes, remove_writes, write_of,
 };
 
-/// What [`Writer::finish`] published.
+/// The dataset that [`Writer::finish`] published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -88,7 +88,7 @@ pub struct Stats {
 /// let mut writer = kiste::Writer::create(&path)?;
 /// writer.write(&Digit { key: "3/0001.png", image: b"\x89PNG", label: 3 })?;
 ///
-/// // What the format cannot hold is refused, and the writer can continue.
+/// // A sample that the format cannot hold is refused, and the writer can continue.
 /// let again = writer.write(&Digit { key: "3/0001.png", image: b"", label: 4 });
 /// assert_eq!(again.unwrap_err().kind(), kiste::ErrorKind::DuplicateKey);
 ///
@@ -125,7 +125,7 @@ pub struct Writer {
     broken: bool,
     /// Whether there are samples from before that stay even if this writer fails.
     keep: bool,
-    /// Taken by what ends the writing.
+    /// Taken when the writing ends.
     open: Option<Open>,
 }
 
@@ -196,11 +196,12 @@ impl Spools {
         }
     }
 
-    /// Adds the key of a sample that ends here in the data, as that of this index, unless it is there. An inner error
-    /// leaves all as it was; after an outer one the files may have any part of it.
+    /// Adds the key of a sample that ends here in the data, with this index, unless the key exists.
+    /// An inner error leaves all as it was; after an outer one the files may have any part of it.
     ///
-    /// What is known of other keys is in memory that is seldom in a cache. So the caller [asks for it](KeySet::prepare)
-    /// as soon as there may be a key, and the key is noted meanwhile: nearly every key is new.
+    /// Known keys are in memory that is seldom in a cache. So the caller [prefetches
+    /// it](KeySet::prepare) as soon as there may be a key, and the key is noted before the answer
+    /// arrives: nearly every key is new.
     #[inline]
     fn note_new(
         &mut self,
@@ -357,8 +358,9 @@ impl Writer {
         self.put(key, packed)
     }
 
-    /// Writes bytes as a sample without looking at them, as Python's `RawWriter` does. What is no
-    /// msgpack map with this key can be read back as bytes only, and `verify` will object.
+    /// Writes bytes as a sample without looking at them, as Python's `RawWriter` does. Bytes that
+    /// are not a msgpack map with this key can be read back as bytes only, and `verify` will
+    /// object.
     ///
     /// # Errors
     ///
@@ -522,7 +524,7 @@ impl Writer {
         self.bytes
     }
 
-    /// What happened to the arrays that [`WriterOptions::arrays`] applies to.
+    /// How arrays were stored, if [`WriterOptions::arrays`] applies to them.
     #[cfg(feature = "arrays")]
     pub fn arrays(&self) -> &ArrayTally {
         &self.tally
@@ -595,8 +597,8 @@ impl Writer {
         data.flush(true).map_err(|e| e.shown_at(&self.path))
     }
 
-    /// Room for files that are needed only while this dataset is written. They are where it is
-    /// written, so a repair after a dead writer removes them too.
+    /// Room for temporary files of this write. They are next to the dataset, so a repair after a
+    /// killed writer removes them too.
     pub(crate) fn scratch(&mut self) -> Result<Scratch> {
         Ok(open(&mut self.open, self.broken, &self.path)?.destination.staging().scratch())
     }
@@ -664,7 +666,7 @@ impl Writer {
 impl Open {
     /// Ends the threads, after they have written what they have.
     fn stop(self) -> Destination {
-        // What failed cannot be reported from here; a repair finds it.
+        // Failures cannot be reported from here; a repair finds them.
         let _ = self.data.finish();
         self.destination
     }
@@ -675,7 +677,7 @@ impl Drop for Writer {
         let nothing_new = self.samples == self.samples_before;
         if let Some(files) = self.open.take() {
             if files.process != std::process::id() {
-                // The files, the threads and the upload are those of the parent.
+                // The files, the threads and the upload belong to the parent.
                 return std::mem::forget(files);
             }
             let destination = files.stop();

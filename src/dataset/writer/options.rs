@@ -35,7 +35,7 @@ pub struct WriterOptions {
     /// Whether the name says where to write.
     by_name: bool,
     pub(super) hash_many: HashMany,
-    /// Of a write that another process left: whether all of its samples were there.
+    /// If another process left the write: whether all of its samples were there.
     pub(super) was_complete: Option<bool>,
     /// The write in an object store.
     pub(super) write: Option<WriteNumber>,
@@ -77,8 +77,8 @@ impl Default for WriterOptions {
 }
 
 impl WriterOptions {
-    /// Replaces an existing dataset when the new one is finished, and discards what a writer that
-    /// died left behind. Default: no, both are errors.
+    /// Replaces an existing dataset when the new one is finished, and discards the remains of a
+    /// writer that was killed. Default: no, both are errors.
     pub fn overwrite(mut self, yes: bool) -> Self {
         self.overwrite = yes;
         self
@@ -124,9 +124,9 @@ impl WriterOptions {
     }
 
     /// How arrays are stored that are written by value, with [`write`](super::Writer::write) or
-    /// [`write_value`](super::Writer::write_value). What is packed already is passed through: that
-    /// is for [`ArrayPolicy::recode`]. Default: as they serialise, which is plain for all but a
-    /// [`PackedArray`](crate::array::PackedArray).
+    /// [`write_value`](super::Writer::write_value). Arrays that are packed already are passed
+    /// through: use [`ArrayPolicy::recode`] for them. Default: as they serialise, which is plain
+    /// for all but a [`PackedArray`](crate::array::PackedArray).
     #[cfg(feature = "arrays")]
     pub fn arrays(mut self, policy: ArrayPolicy) -> Self {
         self.arrays = Some(Arc::new(policy));
@@ -155,7 +155,7 @@ impl WriterOptions {
         Ok((self.storage(storage), path))
     }
 
-    /// Whether it may replace what is there.
+    /// Whether it may replace an existing dataset.
     pub(crate) fn overwrites(&self) -> bool {
         self.overwrite
     }

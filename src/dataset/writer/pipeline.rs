@@ -23,7 +23,7 @@ type Digest = Option<[u8; 16]>;
 
 pub(super) struct Pipeline {
     block: Vec<u8>,
-    /// Bytes of the block that are on their way. What is behind them is a sample that is being packed, or was given
+    /// Finished bytes of the block. After them comes a sample that is being packed, or was given
     /// up.
     kept: usize,
     /// Bytes that the block is to have, so that it ends at a multiple of [`BLOCK`] in the file.
@@ -49,7 +49,8 @@ impl Pipeline {
         Ok(Pipeline { block: new_block(), kept: 0, room, sink, hash, failed: false })
     }
 
-    /// Where to pack a sample: behind what is there. Nothing of it is on its way before [`keep`](Self::keep).
+    /// Where to pack a sample: after the finished ones. It can be given up until
+    /// [`keep`](Self::keep).
     #[inline]
     pub(super) fn begin(&mut self) -> &mut Vec<u8> {
         self.block.truncate(self.kept);

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile};
 use crate::format::md5::Md5;
 
-/// What [`Writer::finish`](super::Writer::finish) does.
+/// The last step of [`Writer::finish`](super::Writer::finish).
 pub(super) struct Publication<'a> {
     pub(super) path: &'a Path,
     pub(super) options: &'a WriterOptions,
@@ -59,6 +59,7 @@ impl Publication<'_> {
                         if sync {
                             data.sync().map_err(shown)?;
                         }
+                        // Only after the sync: the note says that all samples are on the disk.
                         if marks { staging.completed() } else { Ok(()) }
                     },
                     || match (options.digests, streamed, journal.base) {
@@ -100,6 +101,7 @@ impl Publication<'_> {
             }
             publish.push(SideFile::Md5.into());
         } else {
+            // Digests of the earlier data would call the new data damaged.
             remove.push(SideFile::Md5);
         }
         match checksums {
@@ -107,6 +109,7 @@ impl Publication<'_> {
                 checksums.finish(data_md5, sync)?;
                 publish.push(SideFile::Crc.into());
             }
+            // Readers would find it stale and ignore it; the format asks writers to remove it.
             None => remove.push(SideFile::Crc),
         }
         match lookup {
@@ -123,6 +126,8 @@ impl Publication<'_> {
         let source = storage.open(self.path)?;
         let mut md5 = Md5::new();
         index::digest_into(&mut md5, &source, 0..base.bytes)?;
+        // Compared before it is replaced: a new digest over damaged old samples would hide the
+        // damage.
         let old = md5.clone().finish();
         let path = SideFile::Md5.path(self.path);
         let recorded = match storage.stat(&path)? {

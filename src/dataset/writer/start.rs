@@ -1,4 +1,4 @@
-//! How a writer begins: with a new dataset, behind a finished one, or where another one died.
+//! How a writer begins: with a new dataset, after a finished one, or where another one was killed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl WriterOptions {
     /// # Errors
     ///
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) without [`overwrite`](Self::overwrite);
-    /// [`Interrupted`](ErrorKind::Interrupted) if a writer died here before;
+    /// [`Interrupted`](ErrorKind::Interrupted) if an earlier writer was killed here;
     /// [`Locked`](ErrorKind::Locked) if one is at work;
     /// [`Invalid`](ErrorKind::Invalid) for a name that ends like a side file.
     pub fn create(self, path: impl AsRef<Path>) -> Result<Writer> {
@@ -126,7 +126,7 @@ impl WriterOptions {
             Some((staging, Unfinished::Uncommitted(journal))) if !journal.side_files_only => {
                 (staging, journal)
             }
-            // Its writer died before it had written anything: nothing is lost by tidying up.
+            // Its writer was killed before it had written anything: nothing is lost by tidying up.
             Some((staging, Unfinished::Nothing)) => {
                 staging.abort()?;
                 return Err(nothing_unfinished(path));
@@ -153,7 +153,7 @@ impl WriterOptions {
             Some(_) => path.to_path_buf(),
             None => staging.path(DatasetFile::Data),
         };
-        // The writer may have died before it created the file.
+        // The writer may have been killed before it created the file.
         if self.storage.stat(&data_path)?.is_none() {
             staging.create(DatasetFile::Data)?;
         }
@@ -228,7 +228,7 @@ impl WriterOptions {
         let crc = SideFile::Crc.path(path);
         self.checksums |= self.storage.stat(&crc)?.is_some();
         let open = || DatasetReader::options().storage(self.storage.clone()).open(path);
-        // What cannot be appended to is an error before anything is made.
+        // A dataset that cannot be appended to is an error before anything is made.
         let before = open()?;
         let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
         let begun = || {
@@ -241,7 +241,7 @@ impl WriterOptions {
             let journal = Journal::samples(Some(base), self.digests, self.lookup);
             let journal = staging.journal(journal.checksums(self.checksums), observed)?;
             let data = self.storage.reopen(path)?;
-            // What is written goes to the file that was opened just now.
+            // New samples go to the file that was just opened.
             match staging.rewritten(&journal)? {
                 None => Ok((old, journal, data)),
                 Some(why) => {

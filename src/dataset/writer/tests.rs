@@ -1,5 +1,5 @@
-//! Hashes that collide, which those of the format do once in a lifetime: injected. And samples whose key is not where a
-//! writer first looks.
+//! Colliding hashes, which the format's own hash produces once in a lifetime: injected. And samples
+//! whose key is not where a writer first looks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ fn check_salt(hash_many: HashMany, tries: u32) {
         let expected = key_hashes::hash(&salt, format!("k{i}").as_bytes());
         assert_eq!(hash, expected.to_be_bytes(), "{i}");
     }
-    // All files are those of that salt, so readers and checks know nothing of the matter.
+    // All files use that salt, so readers and checks notice nothing.
     let shared: Arc<dyn Storage> = Arc::new(storage);
     let reader = DatasetReader::options().storage(shared.clone()).open("x").unwrap();
     for i in 0..50 {
@@ -104,7 +104,7 @@ fn the_key_that_counts_is_the_one_that_is_refused_again() {
         Value::Map(fields.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
     };
     let long = "l".repeat(300);
-    // Of two the last one counts, as in Python. It need not be short, nor come first.
+    // If there are two, the last one counts, as in Python. It need not be short, nor come first.
     for (key, fields) in [
         ("b", &[("key", "a"), ("key", "b")][..]),
         ("a", &[("key", "a"), ("key", "a")]),
@@ -123,7 +123,7 @@ fn the_key_that_counts_is_the_one_that_is_refused_again() {
         assert_eq!(refused.kind(), ErrorKind::DuplicateKey, "{key}");
     }
     assert!(!writer.contains_key("d").unwrap());
-    // What only looks like the key is not taken for one.
+    // A field that only looks like the key is not taken for it.
     let no_key = Value::Map(vec![("key".into(), "x".into()), ("key".into(), 7.into())]);
     assert_eq!(writer.write_value(&no_key).unwrap_err().kind(), ErrorKind::Invalid);
     let other = writer.write_raw("y", b"\x81\xa3key\xa1x").unwrap_err();

@@ -1,18 +1,20 @@
 //! A dataset that goes to an object store, where nothing can be renamed, appended to or locked.
 //!
 //! The data go up while they are written; side files are made in a directory for temporary files of
-//! this machine, and go up at the end. No object is there before it is complete, so the order in which
-//! they are completed is that of a publication:
+//! this machine, and go up at the end. No object is there before it is complete, so the order in
+//! which they are completed is the order of a publication:
 //!
-//! 1. `NAME.partial`, a small object, is put where there must be none: of all writers of a dataset one
-//!    gets its place. It says that the dataset is being written, and stays if the writer dies. Before
-//!    the first part of an upload goes up, its id is noted there: so it can be aborted later.
+//! 1. `NAME.partial`, a small object, is created, which fails if it exists: of all writers of a
+//!    dataset one gets its place. It says that the dataset is being written, and stays if the writer
+//!    is killed. Before the first part of an upload goes up, its id is noted there: so it can be
+//!    aborted later.
 //! 2. all bytes go up, and no object is there yet.
 //! 3. the writer looks whether `NAME.partial` is still its own. If it replaces a dataset, it removes
 //!    the old one, `.offsets` first. From here on there is no dataset.
-//! 4. the data, then the side files, each of which must not be there; `.offsets` last: now there is one.
+//! 4. the data, then the side files are created, which fails if one exists; `.offsets` last: now
+//!    there is a dataset.
 //! 5. `NAME.partial` is removed, if it is still its own. A write that others may continue first notes there that all
-//!    is there: from then on they leave it.
+//!    files are there: from then on they leave it.
 //!
 //! A process that wants the place of a writer replaces `NAME.partial` first, and by that takes its right to
 //! publish away: a repair does, and so does a writer that knows the number of the write which it
@@ -43,13 +45,13 @@ const MAX_CLAIM: u64 = 1 << 20;
 const GATES: [DatasetFile; 2] =
     [DatasetFile::Side(SideFile::Offsets), DatasetFile::Side(SideFile::Index)];
 
-/// What `NAME.partial` says.
+/// The content of `NAME.partial`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claim {
     /// The number of the write.
     write: String,
-    /// Uploads in parts that were begun, those of earlier writers of the place included.
+    /// Uploads in parts that were begun, including the uploads of earlier writers of the place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     uploads: Vec<BegunUpload>,
     /// Whether all files are there, and only the claim is left to remove. A process that takes the place before
@@ -62,13 +64,14 @@ struct Claim {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BegunUpload {
-    /// What the name of the file has behind that of the data file.
+    /// The suffix of the file.
     file: String,
     id: String,
 }
 
 impl Claim {
-    /// What is claimed, and by which object. One that cannot be understood claims the place as well.
+    /// The claim, and the object that makes it. One that cannot be understood claims the place as
+    /// well.
     fn read(storage: &dyn Storage, dataset: &Path) -> Result<Option<(Claim, FileId)>> {
         let Some(source) = storage.open_if_exists(&staging::dir_of(dataset))? else {
             return Ok(None);
@@ -155,10 +158,11 @@ impl Held {
         self.find()?.ok_or_else(|| lost(&self.path))
     }
 
-    /// Notes an upload before its first part, so that it can be aborted if this process dies.
+    /// Notes an upload before its first part, so that it can be aborted if this process is killed.
     fn note(&mut self, file: DatasetFile, id: &str) -> Result<()> {
         let version = self.check()?;
         self.claim.uploads.push(BegunUpload { file: file.suffix().into(), id: id.to_owned() });
+        // Only over our own claim: a repair may have taken the place since the look.
         let put = self.claim.put(&*self.storage, &self.path, Expected::Version(version));
         put.map(drop).map_err(|error| match error.kind() {
             ErrorKind::Replaced => lost(&self.path),
@@ -224,6 +228,7 @@ impl Upload {
         let storage = options.storage.clone();
         let WriteNumber { number: write, continues: supersedes, keeps_complete } =
             options.write.clone().unwrap_or_else(|| WriteNumber::new(storage::random()));
+        // Before the place is claimed, too: a dataset that exists is then an error without a trace.
         refuse_existing(&*storage, path, options.overwrite, &supersedes)?;
         let (claim, is_taken) = claim(&*storage, path, write, &supersedes)?;
         let (path, overwrite) = (path.to_path_buf(), options.overwrite);
@@ -275,6 +280,7 @@ impl Upload {
     ) -> Result<()> {
         let labels = Some(DatasetFile::Labels).filter(|_| journal.labels == Labels::Staged);
         let files = publish.iter().copied().chain(labels).filter(|file| *file != DatasetFile::Data);
+        // All bytes go up first, so that the dataset is incomplete for as few requests as possible.
         data.sync()?;
         let mut sinks = vec![(DatasetFile::Data, data)];
         for file in files {
@@ -282,6 +288,7 @@ impl Upload {
         }
         // Stable: the data come first, and what nothing is read without last.
         sinks.sort_by_key(|(file, _)| GATES.contains(file));
+        // A repair, or a writer that continues this write, may have taken the place since.
         self.held().check()?;
         // One that is alive after all may have published since.
         remove_of_writes(&*self.storage, &self.path, &self.supersedes)?;
@@ -366,7 +373,7 @@ impl Drop for Upload {
     fn drop(&mut self) {
         // In a forked child it is the claim of its parent.
         if self.process == std::process::id() {
-            // What cannot be removed now, a repair removes.
+            // If the claim cannot be removed now, a repair removes it.
             let _ = self.held().release();
         }
     }
@@ -385,12 +392,12 @@ fn claim(
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             put => return put.map(|_| (claim, false)),
         }
-        // Given back meanwhile.
+        // The place was given back just now: try again.
         let Some((found, version)) = Claim::read(storage, path)? else { continue };
         if !supersedes.iter().any(|write| found.is_of(*write)) {
             return Err(claimed(&staging::dir_of(path)).at(path));
         }
-        // Kept until this write is over: this process may die before all of them are aborted.
+        // Kept until this write is over: this process may be killed before all of them are aborted.
         claim.uploads = found.uploads;
         match claim.put(storage, path, Expected::Version(version)) {
             // It was given back, or has noted another upload.
@@ -436,7 +443,7 @@ fn claimed(claim: &Path) -> Error {
     Error::new(ErrorKind::Interrupted, message)
 }
 
-/// Removes all files of a dataset, first those without which there is none.
+/// Removes all files of a dataset, starting with the ones without which it cannot be opened.
 fn remove_files(storage: &dyn Storage, path: &Path) -> Result<()> {
     let others = DatasetFile::all().filter(|file| !GATES.contains(file));
     GATES.into_iter().chain(others).try_for_each(|file| storage.remove(&file.path(path)))
@@ -450,6 +457,8 @@ fn remove_of_writes(storage: &dyn Storage, path: &Path, writes: &[u64]) -> Resul
     let others = DatasetFile::all().filter(|file| !GATES.contains(file));
     for file in GATES.into_iter().chain(others) {
         let path = file.path(path);
+        // A store has no owners and no inode numbers: the number of the write says whose an object
+        // is.
         let write = storage.open_if_exists(&path)?.and_then(|found| found.write_id());
         if write.is_some_and(|write| writes.contains(&write)) {
             storage.remove(&path)?;
@@ -515,7 +524,7 @@ pub(crate) fn write_of(storage: &dyn Storage, path: &Path) -> Result<WrittenBy> 
     Ok(by)
 }
 
-/// Whether what is there of a dataset, finished or not, is of these writes.
+/// Whether the dataset here, finished or not, comes from one of these writes.
 #[cfg(feature = "convert")]
 pub(crate) fn is_of_writes(storage: &dyn Storage, path: &Path, writes: &[u64]) -> Result<bool> {
     if let Some((claim, _)) = Claim::read(storage, path)? {
@@ -527,7 +536,7 @@ pub(crate) fn is_of_writes(storage: &dyn Storage, path: &Path, writes: &[u64]) -
     }
 }
 
-/// What a writer that is at work, or died, left in an object store.
+/// The remains of a writer that is at work, or was killed, in an object store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
     /// All of a dataset, and the mark that it was being written.
@@ -536,7 +545,7 @@ pub(crate) enum Left {
     Files,
 }
 
-/// What is left of a write to an object store; `None` if nothing is.
+/// The remains of a write to an object store; `None` without any.
 pub(crate) fn left(storage: &dyn Storage, path: &Path) -> Result<Option<Left>> {
     if storage.stat(&staging::dir_of(path))?.is_none() {
         return Ok(None);

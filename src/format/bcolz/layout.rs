@@ -92,9 +92,8 @@ impl Layout {
     }
 }
 
-/// The rows to a chunk that bcolz chooses for an array of which this many rows of this many bytes
-/// are expected: chunks of 16 KiB for the smallest, 256 KiB around a megabyte, 4 MiB for the
-/// largest.
+/// The rows per chunk that bcolz chooses if it expects this many rows of this many bytes: chunks of
+/// 16 KiB for the smallest arrays, 256 KiB around a megabyte, 4 MiB for the largest.
 pub(crate) fn chunklen_for(expectedlen: u64, row_bytes: u64) -> u64 {
     const MEGABYTE: u128 = 1 << 20;
     let bytes = u128::from(expectedlen) * u128::from(row_bytes);

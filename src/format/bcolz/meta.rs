@@ -26,13 +26,13 @@ pub struct Sizes {
     pub shape: Vec<usize>,
     /// Bytes of the array.
     pub nbytes: u64,
-    /// Bytes of the chunks, of which the last counts as a full one that is not compressed: not what
-    /// the files take.
+    /// Bytes of the chunks; the last counts as a full one that is not compressed. So this is not
+    /// the size of the files.
     pub cbytes: u64,
 }
 
 impl Sizes {
-    /// What this file says.
+    /// Parses the file.
     pub fn parse(file: &[u8]) -> Result<Sizes, FormatError> {
         let sizes = parse_object(file)?;
         let shape = sizes.get("shape").and_then(Value::as_array).and_then(|shape| {
@@ -93,7 +93,7 @@ impl Default for CParams {
 }
 
 impl Storage {
-    /// What this file says.
+    /// Parses the file.
     pub fn parse(file: &[u8]) -> Result<Storage, FormatError> {
         let storage = parse_object(file)?;
         let Some(dtype) = storage.get("dtype").and_then(Value::as_str) else {
@@ -136,7 +136,7 @@ impl Storage {
 }
 
 impl CParams {
-    /// What can be read of it: nothing here is needed, and older files have less.
+    /// The known parameters: none is needed here, and older files have fewer.
     fn from_value(value: Option<&Value>) -> CParams {
         let get = |key: &str| value.and_then(|value| value.get(key));
         let small = |key: &str| get(key).and_then(Value::as_u64).and_then(|n| u8::try_from(n).ok());
@@ -179,8 +179,8 @@ pub fn names_to_json(names: &[impl AsRef<str>]) -> String {
     to_json(&Value::Object(Map::from_iter([("names".to_owned(), Value::Array(names))])))
 }
 
-/// Whether a column may have this name, which is that of its directory: it must not lead out of the
-/// table, nor be a file that the table has.
+/// Whether a column may have this name. It is also the name of its directory: it must not lead out
+/// of the table, nor be a file that the table has.
 pub(crate) fn check_name(name: &str) -> Result<(), FormatError> {
     let is_taken = matches!(name, "" | "." | ".." | "__attrs__" | "__rootdirs__");
     if !is_taken && !name.contains(['/', '\\', ':', '\0']) {
@@ -245,7 +245,7 @@ fn parse_object(file: &[u8]) -> Result<Map<String, Value>, FormatError> {
     }
 }
 
-/// What Python writes and JSON does not know, as a string.
+/// Python's tokens that JSON does not have, as strings.
 fn quoted(token: &str) -> &'static str {
     match token {
         "NaN" => "\"NaN\"",

@@ -32,9 +32,9 @@ pub use meta::{Sizes, Storage, attrs_to_json, names_to_json, parse_attrs, parse_
 pub use superchunk::Superchunk;
 pub use variant::{HEADER, HEADER_BYTES, recognise};
 
-/// What JSON has for these bytes of an element, as `dflt` of a [`Storage`].
+/// These bytes of an element as JSON, as `dflt` of a [`Storage`].
 ///
-/// An error if it has nothing: for complex numbers and long doubles other than zero, and for byte
+/// An error if JSON cannot hold them: complex numbers and long doubles other than zero, and byte
 /// strings that are not UTF-8.
 pub fn dflt_of(bytes: &[u8], dtype: &DType) -> Result<Value, FormatError> {
     if bytes.len() != dtype.item_size() {

@@ -19,8 +19,8 @@ pub struct Superchunk {
 }
 
 impl Superchunk {
-    /// Finds the chunks in a whole file and looks at their headers. What is not readable is an
-    /// error that says which header it is.
+    /// Finds the chunks in a whole file and looks at their headers. Variants that are not readable
+    /// are an error that says which header it is.
     pub fn parse(file: &[u8]) -> Result<Superchunk, FormatError> {
         let variant = recognise(file, file.len() as u64);
         let found =
@@ -67,7 +67,7 @@ impl Superchunk {
         self.metadata.clone()
     }
 
-    /// What follows each chunk.
+    /// The checksum after each chunk.
     pub fn checksum(&self) -> Checksum {
         self.checksum
     }
@@ -148,14 +148,14 @@ impl Superchunk {
     }
 }
 
-/// What a header says of its chunks; `None` is not known.
+/// The sizes in a header; `None` is not known.
 struct Sizes {
     count: Option<u64>,
     chunk: Option<u32>,
     last: Option<u32>,
 }
 
-/// A size, of which -1 means that it is not known.
+/// A size; -1 means that it is not known.
 fn known(size: u32) -> Option<u32> {
     (size <= i32::MAX as u32).then_some(size)
 }

@@ -1,4 +1,4 @@
-//! The parts of the format one by one. What bcolz wrote is compared in `tests/array/bcolz`.
+//! The parts of the format one by one. Files written by bcolz are compared in `tests/array/bcolz`.
 
 use serde_json::{Map, Value, json};
 
@@ -302,7 +302,7 @@ fn containers_of_every_version_are_read() {
     assert_holds(&single, Variant::ChunkFile, &contents[2..]);
     assert_holds(&chunks[1], Variant::BareChunk, &contents[1..2]);
 
-    // The RFC's header is that of bloscpack 0.2: no metadata, and eight bytes reserved.
+    // The RFC has the header of bloscpack 0.2: no metadata, and eight bytes reserved.
     let mut rfc = long_header([2, 1, 1, 1], [1000, 10], [3, 0]);
     let mut at = 32 + 24;
     for chunk in &chunks {

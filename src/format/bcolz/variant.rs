@@ -9,7 +9,7 @@ use crate::format::bloscpack::{Checksum, header::MAGIC};
 /// Bytes before the chunk of a data file.
 pub const HEADER: usize = 16;
 
-/// What they always are: the magic and version 1 of bloscpack, three zeros, and 1 as the number of
+/// Its only value: the magic and version 1 of bloscpack, three zeros, and 1 as the number of
 /// chunks.
 pub const HEADER_BYTES: [u8; HEADER] = *b"blpk\x01\0\0\0\x01\0\0\0\0\0\0\0";
 
@@ -45,7 +45,7 @@ pub enum Variant {
     Blaze {
         /// Whether there are offsets.
         offsets: bool,
-        /// What follows each chunk.
+        /// The checksum after each chunk.
         checksum: Checksum,
         /// Bytes of the JSON.
         meta_size: u32,
@@ -54,7 +54,7 @@ pub enum Variant {
     BareChunk,
     /// The magic, followed by fields that fit none of them.
     Unknown {
-        /// What is where the version should be, if anything is.
+        /// The byte in the place of the version, if there is one.
         version: Option<u8>,
     },
     /// Not even the magic.
@@ -107,7 +107,7 @@ impl fmt::Display for Variant {
 }
 
 /// Which header a file begins with. `head` are its first 32 bytes, or all of them if it has fewer;
-/// more are not looked at. `len` is the length of the file, by which the header of carray is known.
+/// more are not looked at. `len` is the length of the file, which identifies a carray header.
 pub fn recognise(head: &[u8], len: u64) -> Variant {
     if head.get(..4) != Some(&MAGIC) {
         return match blosc::Header::parse(head) {

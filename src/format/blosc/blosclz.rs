@@ -1,6 +1,6 @@
 //! BloscLZ, Blosc's own codec, a relative of FastLZ.
 //!
-//! A stream is a sequence of instructions, each of which begins with a control byte:
+//! A stream is a sequence of instructions. Each begins with a control byte:
 //!
 //! * below 32: a literal run; that many bytes and one more follow.
 //! * else a match: the upper three bits are its length minus 2, and if all are set, bytes follow
@@ -78,7 +78,7 @@ fn repeat(out: &mut [u8], at: usize, distance: usize, length: usize) {
         out[at..at + length].fill(byte);
         return;
     }
-    // What was copied continues the period, so each round can copy twice as much as the last.
+    // The copied bytes continue the period, so each round can copy twice as much as the last.
     let mut done = distance.min(length);
     out.copy_within(from..from + done, at);
     while done < length {

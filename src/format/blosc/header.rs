@@ -42,7 +42,7 @@ pub(super) const RESERVED: u8 = 0x08;
 pub(super) const NOT_SPLIT: u8 = 0x10;
 pub(super) const CODEC_SHIFT: u8 = 5;
 
-/// What the header of a chunk says, once it has been found to be possible.
+/// The fields of a chunk header, checked for contradictions.
 ///
 /// ```
 /// use kiste::format::blosc::{Codec, Header, Params, compress};
@@ -130,7 +130,7 @@ impl Header {
         self.codec
     }
 
-    /// What was done to the bytes of the elements before compression.
+    /// The filter applied to the bytes before compression.
     ///
     /// A [copied](Header::is_memcpyed) chunk is never shuffled, even if its flags say so.
     pub fn shuffle(&self) -> Shuffle {
@@ -227,7 +227,7 @@ fn check_versions(version: u8, codec_version: u8, flags: u8) -> Result<(), Forma
     Ok(())
 }
 
-/// A header. The sizes are at most 2³² − 1, as those of every chunk are.
+/// A header. The sizes are at most 2³² − 1, as in every chunk.
 pub(super) fn to_bytes(
     flags: u8,
     typesize: u8,

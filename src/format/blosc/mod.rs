@@ -18,8 +18,8 @@
 //! in 4 bytes before it; a stream as long as its content *is* its content. A copied chunk has its
 //! content at 16, as it is. Numbers are little-endian.
 //!
-//! Chunks come from [`compress`] byte for byte as from python-blosc with one thread, as far as the
-//! two are linked to the same versions of the codecs. That takes the C library (feature `c-blosc`).
+//! Chunks from [`compress`] are the same bytes as from python-blosc with one thread, if both are
+//! linked to the same versions of the codecs. That takes the C library (feature `c-blosc`).
 //! Without it, safe Rust reads every codec and writes LZ4 and zlib. Even with it, zlib and LZ4 with
 //! shuffled bits are read in Rust, which is faster, and so is Snappy, which would need a C++
 //! compiler.
@@ -63,8 +63,8 @@ pub enum Codec {
     BloscLz,
     /// LZ4: fastest.
     Lz4,
-    /// LZ4 with a slower, better compressor. Chunks are indistinguishable from those of
-    /// [`Codec::Lz4`].
+    /// LZ4 with a slower, better compressor. Chunks are indistinguishable from [`Codec::Lz4`]
+    /// chunks.
     Lz4hc,
     /// Snappy: read, never written.
     Snappy,
@@ -154,7 +154,7 @@ impl Shuffle {
     }
 }
 
-/// How to compress. The default is that of bloscpack: BloscLZ at level 7, byte shuffle, elements of
+/// How to compress. The default is bloscpack's: BloscLZ at level 7, byte shuffle, elements of
 /// 8 bytes; or LZ4 in builds that cannot write BloscLZ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Params {
@@ -261,7 +261,7 @@ impl From<EncodeError> for Error {
     }
 }
 
-/// Appends one chunk to `out` and returns its length, which is at most 16 more than that of
+/// Appends one chunk to `out` and returns its length, which is at most 16 more than the length of
 /// `bytes`.
 ///
 /// ```
@@ -350,7 +350,7 @@ pub fn decompress_range(
 pub struct Scratch {
     /// A block before its shuffle is undone.
     shuffled: Vec<u8>,
-    /// A block of which a range needs a part.
+    /// A block that a range needs only a part of.
     block: Vec<u8>,
     /// A block as a chunk of its own.
     chunk: Vec<u8>,
@@ -376,9 +376,9 @@ impl Scratch {
         c::compress(params, bytes, out, self)
     }
 
-    /// As [`compress()`], where `before` is a chunk of mostly the same bytes: blocks that hold what they did
-    /// are copied from it instead of being compressed again. Each is decompressed and compared first, so
-    /// that no chunk, whatever is in it, makes the result wrong.
+    /// As [`compress()`], where `before` is a chunk of mostly the same bytes: blocks whose bytes
+    /// are unchanged are copied from it instead of being compressed again. Each is decompressed and
+    /// compared first, so that no chunk, however damaged, makes the result wrong.
     ///
     /// ```
     /// use kiste::format::blosc::{Params, Scratch};
@@ -513,7 +513,7 @@ impl Scratch {
     }
 }
 
-/// What comes before the blocks of a chunk: its header, and where the blocks are.
+/// The bytes before the blocks of a chunk: its header, and the positions of the blocks.
 pub(crate) fn chunk_head<'a>(chunk: &'a [u8], header: &Header) -> Option<&'a [u8]> {
     chunk.get(..HEADER + header::WORD * header.positions())
 }

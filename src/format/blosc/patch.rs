@@ -1,10 +1,10 @@
-//! Compressing a chunk again of which little has changed: blocks that hold the same bytes as before are
-//! copied as they are.
+//! Compressing a chunk again after a small change: blocks with the same bytes as before are copied
+//! as they are.
 //!
-//! Blocks are compressed each on its own, so the chunk is the one that compressing all of it makes, as far as
-//! the earlier one was made by the same codecs. Nothing is assumed of that one: a block is used only if what
-//! was copied decompresses to the very bytes, or if the caller has decompressed it and knows which bytes have
-//! changed since.
+//! Blocks are compressed each on its own, so the chunk is the one that compressing all of it makes,
+//! if the same codecs made the earlier one. Nothing is assumed about that one: a block is used only
+//! if it decompresses to the very bytes, or if the caller has decompressed it and knows which bytes
+//! have changed since.
 
 use std::ops::Range;
 

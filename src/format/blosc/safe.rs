@@ -23,7 +23,7 @@ use crate::format::FormatError;
 /// support.
 const MAX_WINDOW: u64 = 8 << 20;
 
-/// What a Zstandard frame begins with.
+/// The first bytes of a Zstandard frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 /// Decompresses a chunk into all of `out`, never with the C library, even if it is compiled in.

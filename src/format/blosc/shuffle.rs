@@ -198,7 +198,7 @@ fn transpose_bytes<const L: usize>(rows: &mut [[u64; L]; 8]) {
     swap::<1, L>(rows, 8, 0x00FF_00FF_00FF_00FF);
 }
 
-/// Transposes, in each lane, eight tables of eight by eight bits, of which a row has one byte each.
+/// Transposes eight tables of eight by eight bits in each lane; each of their rows is one byte.
 #[inline]
 fn transpose_bits<const L: usize>(rows: &mut [[u64; L]; 8]) {
     swap::<4, L>(rows, 4, 0x0F0F_0F0F_0F0F_0F0F);

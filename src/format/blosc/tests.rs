@@ -224,7 +224,7 @@ impl Random {
         (self.next() % limit as u64) as usize
     }
 
-    /// Bytes of which some compress, some do not and some repeat from afar.
+    /// Bytes: some compress, some do not, and some repeat from afar.
     fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes: Vec<u8> = Vec::with_capacity(len);
         while bytes.len() < len {
@@ -515,7 +515,7 @@ fn wavy(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i / 900) as u8 ^ (i * 7 % 13) as u8).collect()
 }
 
-/// The result is that of compressing all of it, whatever has changed.
+/// The result equals compressing all of it, whatever has changed.
 #[test]
 fn blocks_that_did_not_change_are_copied() {
     for codec in Codec::ALL.into_iter().filter(|codec| codec.is_writable()) {

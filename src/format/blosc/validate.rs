@@ -1,4 +1,4 @@
-//! What can be checked of a chunk without decompressing it: enough that no decoder, ours or the C
+//! Checks of a chunk that need no decompression: enough that no decoder, ours or the C
 //! library's, can be led astray by a length or a position.
 //!
 //! One rule is there for the C library alone. Its BloscLZ decoder adds up the length of a match in

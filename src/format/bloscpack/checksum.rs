@@ -206,7 +206,7 @@ mod tests {
         assert!(hex(Checksum::Sha256.digest(b"abc").as_slice()).starts_with("ba7816bf8f01cfea"));
         assert!(hex(Checksum::Sha384.digest(b"abc").as_slice()).starts_with("cb00753f45a35e8b"));
         assert!(hex(Checksum::Sha512.digest(b"abc").as_slice()).starts_with("ddaf35a193617aba"));
-        // What an empty text has is 1, not 0: the start value of zlib.
+        // The checksum of no bytes is 1, not 0: the start value of zlib.
         assert_eq!(Checksum::Adler32.digest(b"").as_slice(), [1, 0, 0, 0]);
     }
 }

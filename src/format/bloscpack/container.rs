@@ -110,8 +110,8 @@ impl<B: AsRef<[u8]>> Container<B> {
         }
     }
 
-    /// What the metadata says of the array that the container holds, which is an error if it holds
-    /// none, or one of another size.
+    /// The array that the metadata describes. It is an error if the container holds none, or one of
+    /// another size.
     pub fn array(&self) -> Result<ArrayMetadata, FormatError> {
         let at = self.header.size() as u64;
         let Some(metadata) = self.metadata() else {
@@ -129,7 +129,7 @@ impl<B: AsRef<[u8]>> Container<B> {
     }
 
     /// As [`array`](Container::array), but `None` if the container says itself that it holds
-    /// something else: it has no metadata, or that of another kind.
+    /// something else: it has no metadata, or another kind of it.
     pub fn array_if_any(&self) -> Result<Option<ArrayMetadata>, FormatError> {
         let Some(metadata) = self.metadata() else { return Ok(None) };
         match self.array() {
@@ -153,7 +153,7 @@ impl<B: AsRef<[u8]>> Container<B> {
         self.bytes.as_ref()
     }
 
-    /// What was given to [`parse`](Container::parse).
+    /// The bytes that were given to [`parse`](Container::parse).
     pub fn into_inner(self) -> B {
         self.bytes
     }
@@ -397,7 +397,7 @@ impl<'a> Chunk<'a> {
         self.bytes
     }
 
-    /// The digest that follows it; empty if there is none.
+    /// The digest that follows it; empty without checksums.
     pub fn digest(&self) -> &'a [u8] {
         self.digest
     }
@@ -407,7 +407,7 @@ impl<'a> Chunk<'a> {
         self.header.nbytes()
     }
 
-    /// Whether the digest is that of the bytes.
+    /// Whether the digest matches the bytes.
     pub fn verify(&self) -> Result<(), FormatError> {
         let found = self.checksum.digest(self.bytes);
         if found.as_slice() == self.digest {

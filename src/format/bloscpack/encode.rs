@@ -26,7 +26,7 @@ pub struct Encoder {
     last: Option<u32>,
 }
 
-/// What replaces the provisional beginning of a finished container.
+/// The final bytes that replace the provisional beginning of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ending {
@@ -44,7 +44,7 @@ impl Encoder {
     ///
     /// A header that does not know the number of chunks begins a stream, which only
     /// [`finish`](Encoder::finish) gives offsets: its `max_app_chunks` is the number of offsets to
-    /// keep room for, those of the chunks included.
+    /// reserve, including the offsets of the chunks to come.
     pub fn start(
         header: Header,
         metadata: &[u8],
@@ -102,7 +102,7 @@ impl Encoder {
         self.count
     }
 
-    /// What replaces the bytes that [`start`](Encoder::start) wrote.
+    /// The final bytes in place of the ones that [`start`](Encoder::start) wrote.
     pub fn finish(self) -> Result<Ending, FormatError> {
         let wanted = self.header.nchunks.unwrap_or(self.count.max(1));
         let short = self.header.last_chunk.is_some_and(|size| Some(size) != self.last);

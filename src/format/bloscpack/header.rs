@@ -41,7 +41,7 @@ pub struct Header {
     pub offsets: bool,
     /// Whether there is a metadata section.
     pub metadata: bool,
-    /// What follows each chunk.
+    /// The checksum after each chunk.
     pub checksum: Checksum,
     /// The element size given to Blosc. Informative: each chunk has its own.
     pub typesize: u8,

@@ -83,7 +83,7 @@ pub enum Room {
 }
 
 impl Default for MetadataOptions {
-    /// What bloscpack does: adler32, zlib at level 6, ten times the text.
+    /// The same as bloscpack: adler32, zlib at level 6, ten times the text.
     fn default() -> MetadataOptions {
         MetadataOptions {
             checksum: Checksum::Adler32,
@@ -311,8 +311,8 @@ pub(super) fn parse_json(text: &str, at: u64) -> Result<serde_json::Value, Forma
     }
 }
 
-/// The text with `NaN`, `Infinity` and `-Infinity` outside of strings replaced by what JSON has, if
-/// there are any.
+/// The text with `NaN`, `Infinity` and `-Infinity` outside of strings replaced by valid JSON, if
+/// it has any.
 pub(in crate::format) fn with_tokens(
     text: &str,
     instead: impl Fn(&str) -> &'static str,

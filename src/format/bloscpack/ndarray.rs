@@ -35,7 +35,7 @@ pub struct ArrayMetadata {
 const END: &str = "],\"order\":\"C\",\"container\":\"numpy\"}";
 
 impl ArrayMetadata {
-    /// What this text says. Positions of errors are always 0.
+    /// Parses the text. Positions of errors are always 0.
     pub fn parse(text: &str) -> Result<ArrayMetadata, FormatError> {
         match parse_usual(text) {
             Some(array) => Ok(array),

@@ -137,7 +137,7 @@ fn metadata_of_bloscpack_is_read_and_written_again() {
             if !value.is_object() || entry["kind"] == "ndarray" {
                 continue;
             }
-            // Of an object we do not keep the order of the keys: sorted, they are what we write.
+            // The order of keys in an object is not kept: sorted, they equal ours.
             let mut ours = String::new();
             metadata::write_json(&value, &mut ours);
             assert_eq!(ours.len(), text.len(), "{name}");

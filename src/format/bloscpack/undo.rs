@@ -68,7 +68,7 @@ impl Undo {
         while !content.is_empty() {
             let (at, len) = (number(&mut content)?, number(&mut content)?);
             let bytes = take(&mut content, usize::try_from(len).ok()?)?;
-            // What is put back lies within the old container.
+            // The saved bytes lie within the old container.
             at.checked_add(len).filter(|&end| end <= old_end)?;
             patches.push((at, bytes.to_vec()));
         }
@@ -79,8 +79,8 @@ impl Undo {
 
     /// The state of the append in a file that begins with these bytes.
     ///
-    /// A power failure may leave a header of which some bytes are the old ones and some the new:
-    /// the append has [begun](UndoState::Begun) then.
+    /// A power failure may leave a mixture of the old and the new header: then the append has
+    /// [begun](UndoState::Begun).
     pub fn state(&self, file: &[u8]) -> UndoState {
         if file.starts_with(&self.new_header) {
             return UndoState::Done;
@@ -102,7 +102,7 @@ impl Undo {
         }
     }
 
-    /// Makes the old container of the bytes of the file, of which this many are needed: up to
+    /// Restores the old container in the bytes of the file. This many of them are needed: up to
     /// [`old_end`](Undo::old_end).
     pub fn restore(&self, file: &mut [u8]) {
         for (at, old) in &self.patches {

@@ -81,7 +81,7 @@ pub fn is_superchunk_beyond(name: &str) -> bool {
     is_numbered && superchunk_number_of(name).is_none()
 }
 
-/// Whether a file of this name, in this directory, was left unfinished by a writer that died. No
+/// Whether a file of this name, in this directory, was left unfinished by a killed writer. No
 /// other file may be removed as such.
 ///
 /// ```
@@ -100,7 +100,7 @@ pub fn is_leftover(dir: &str, name: &str) -> bool {
     }
 }
 
-/// The directory of a field below that of its structure.
+/// The directory of a field below the directory of its structure.
 ///
 /// ```
 /// use kiste::format::chunked::names::field;
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Every name with a number is that of a file, or says that the number is too high.
+    /// Every name with a number names a file, or is an error because the number is too high.
     #[test]
     fn no_number_is_passed_over() {
         for number in

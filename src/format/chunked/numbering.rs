@@ -28,15 +28,15 @@ const END: u128 = 1 << 63;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbering {
-    /// Of all axes but the first.
+    /// The extents of all axes but the first.
     extents: Vec<u64>,
     /// Whether there is a first axis at all.
     scalar: bool,
 }
 
 impl Numbering {
-    /// The numbering of a grid with this many chunks on each axis: that of the parent where it
-    /// suffices, otherwise powers of two, or where these are too large the grid's own lengths.
+    /// The numbering of a grid with this many chunks on each axis: the parent's where it suffices,
+    /// otherwise powers of two, or where these are too large the grid's own lengths.
     pub fn of_grid(grid: &[u64], parent: Option<&Numbering>) -> Result<Numbering, FormatError> {
         if let Some(parent) = parent {
             if parent.suits(grid) {
@@ -73,7 +73,7 @@ impl Numbering {
     ///
     /// # Panics
     ///
-    /// Panics if the number of coordinates differs from that of axes.
+    /// Panics unless there is one coordinate for each axis.
     pub fn number(&self, coordinates: &[u64]) -> u64 {
         let Some((first, rest)) = coordinates.split_first() else { return 0 };
         assert_eq!(rest.len(), self.extents.len(), "a coordinate for each axis");
@@ -144,8 +144,8 @@ impl Numbering {
     }
 }
 
-/// Chunks on each axis: the shape divided by that of a chunk, rounded up. Both have as many axes,
-/// and no chunk is of length 0.
+/// Chunks on each axis: the shape divided by the chunk shape, rounded up. Both have the same number
+/// of axes, and no chunk is of length 0.
 pub fn grid_of(shape: &[u64], chunk_shape: &[u64]) -> Vec<u64> {
     shape.iter().zip(chunk_shape).map(|(s, c)| s.div_ceil(*c)).collect()
 }

@@ -5,7 +5,7 @@
 
 use crate::format::FormatError;
 
-/// What a segment begins with.
+/// The first bytes of a segment.
 pub const MAGIC: [u8; 8] = *b"kisteseg";
 /// The version of this layout.
 pub const VERSION: u32 = 1;

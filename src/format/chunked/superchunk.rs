@@ -25,7 +25,7 @@ pub const ALIGNMENT: usize = 64;
 /// How many bytes [`Superchunk::head_len`] needs.
 pub const START: usize = header::HEADER + metadata::HEADER;
 
-/// What a superchunk holds; the same for all superchunks of a column.
+/// The kind of content of a superchunk; the same for all superchunks of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     /// The type of the elements, as NumPy describes it.
@@ -38,7 +38,7 @@ pub struct Content {
     pub chunk_bytes: u32,
     /// The element size given to Blosc.
     pub typesize: u8,
-    /// What follows each chunk.
+    /// The checksum after each chunk.
     pub checksum: Checksum,
     /// Spare bytes after each chunk.
     pub room: u32,
@@ -59,8 +59,7 @@ struct About {
 const CONTAINER: &str = "kiste-superchunk";
 
 impl Content {
-    /// What comes before the first chunk, if the chunks with these numbers have these compressed
-    /// lengths.
+    /// The bytes before the first chunk, for chunks with these numbers and compressed lengths.
     pub fn head(&self, numbers: &[u64], lens: &[usize]) -> Result<Vec<u8>, FormatError> {
         self.head_with(numbers, lens, &[])
     }
@@ -128,7 +127,7 @@ impl Content {
         self.checksum == Checksum::Crc32 && self.room == 0 && self.chunk_bytes > ONE_BLOCK
     }
 
-    /// What follows a chunk: its digest and the room.
+    /// The bytes after a chunk: its digest and the room.
     pub fn tail(&self, chunk: &[u8]) -> Vec<u8> {
         let mut tail = self.checksum.digest(chunk).as_slice().to_vec();
         tail.resize(tail.len() + self.room as usize, 0);
@@ -165,8 +164,8 @@ fn digests_of(chunk: &[u8]) -> Option<Vec<u8>> {
 pub(crate) struct BlockDigests(Vec<Vec<u8>>);
 
 impl BlockDigests {
-    /// Those of a file that begins like this; `None` if it has none. The bytes are those before the first
-    /// chunk.
+    /// The digests of a file that begins like this; `None` if it has none. `head` is all bytes
+    /// before the first chunk.
     pub(crate) fn parse(head: &[u8]) -> Result<Option<BlockDigests>, FormatError> {
         #[derive(Deserialize)]
         struct About {
@@ -182,7 +181,7 @@ impl BlockDigests {
         decoded.map(|all| Some(BlockDigests(all))).map_err(|e| wrong(e.to_string()))
     }
 
-    /// Those of a slot, if it has any.
+    /// The digests of a slot, if it has any.
     pub(crate) fn of(&self, slot: u32) -> Option<&[u8]> {
         self.0.get(slot as usize).map(|digests| &digests[..]).filter(|digests| !digests.is_empty())
     }
@@ -332,8 +331,8 @@ impl Superchunk {
         let start = table.get(u64::from(slot)).filter(|_| slot < self.slots());
         let last = slot.checked_add(1) == Some(self.slots());
         let end = if last { Some(self.len) } else { table.get(u64::from(slot) + 1) };
-        // Nothing covers the offsets: one that was changed to that of another chunk shows in that
-        // it is not between its neighbours.
+        // Nothing covers the offsets. One that was changed to point to another chunk is found
+        // because it is not between its neighbours.
         let before = slot.checked_sub(1).and_then(|before| table.get(u64::from(before)));
         match (start, end) {
             (Some(start), Some(end))
@@ -416,8 +415,8 @@ impl Superchunk {
         Ok(())
     }
 
-    /// Checks what readers of single blocks rely on: that the checksums of the blocks are those of the chunk in
-    /// the bytes of this slot.
+    /// Checks what readers of single blocks rely on: the checksums of the blocks match the chunk in
+    /// this slot.
     pub(crate) fn check_blocks(
         &self,
         slot: u32,

@@ -36,7 +36,7 @@ pub struct Version {
     pub shape: Vec<u64>,
     /// How chunks are numbered; see [`Numbering`].
     pub extents: Vec<u64>,
-    /// What never changes.
+    /// The part that never changes.
     pub storage: Storage,
     /// Attributes of the user.
     pub attributes: Map<String, Value>,
@@ -53,7 +53,7 @@ pub struct Version {
     pub others: Map<String, Value>,
 }
 
-/// What never changes over the life of an array.
+/// The properties that an array keeps all its life.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Storage {
     /// The type of the elements, as NumPy describes it.

@@ -77,7 +77,7 @@ fn together<K: AsRef<[u8]>>(salt: &[u8; 8], keys: &[K], blocks: usize) -> [Lanes
             last[lane] = if rest.len() <= BLOCK { u32::MAX } else { 0 };
         }
         compress_lanes(&mut state, &words, &done, &last);
-        // What ended earlier stays as it was.
+        // Lanes that ended earlier stay as they were.
         for (lane, _) in
             keys.iter().enumerate().filter(|(_, key)| from > 0 && key.as_ref().len() <= from)
         {
@@ -87,7 +87,7 @@ fn together<K: AsRef<[u8]>>(salt: &[u8; 8], keys: &[K], blocks: usize) -> [Lanes
     state
 }
 
-/// The first half of a digest, as two numbers of which the first byte is the highest.
+/// The first half of a digest, as two numbers with the first byte as the highest.
 #[inline]
 fn halves(state: [u32; 8]) -> (u64, u64) {
     let two =
@@ -263,7 +263,7 @@ mod tests {
     fn many_keys_are_hashed_as_one_by_one() {
         let mut next = golden::random(10);
         for round in 0..if cfg!(miri) { 6 } else { 300 } {
-            // Of equal length, of any, and some that are too long to wait for.
+            // Equal lengths, random lengths, and some that are too long to wait for.
             let most = [17, 64, 65, 200, 1024, 1025, 3000][round % 7];
             let mut keys = Vec::new();
             for _ in 0..next() % 40 {

@@ -7,7 +7,7 @@
 use super::digests::Digest;
 use crate::format::FormatError;
 
-/// What every `.crc` begins with.
+/// The first bytes of a `.crc`.
 pub const MAGIC: [u8; 8] = *b"KISTECRC";
 
 /// The version that is written, and the only one that is read.
@@ -80,13 +80,13 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header of the checksums of this data, of which `table` is the checksum.
+    /// The header of the checksums of this data; `table` is the checksum of the checksums.
     pub fn new(source: Source, table: u32) -> Header {
         let md5 = source.md5.filter(|md5| *md5 != [0; 16]);
         Header { source: Source { md5, ..source }, table }
     }
 
-    /// What the checksums are of.
+    /// The data that the checksums cover.
     pub fn source(&self) -> &Source {
         &self.source
     }
@@ -293,7 +293,7 @@ mod tests {
             assert_eq!(unknown[48..60], known[48..60]);
             let header = Header::parse(&unknown, unknown.len() as u64).unwrap();
             assert_eq!(header.source().md5, None);
-            // What one of the two does not know cannot differ.
+            // Properties that one of the two does not know cannot differ.
             header.check_source(&Source { md5: Some(MD5), ..*header.source() }).unwrap();
         }
         let header = Header::parse(&known, known.len() as u64).unwrap();

@@ -283,7 +283,7 @@ mod tests {
         }
         assert_eq!(old.renamed("new"), lines(&["new", "new.offsets", "new.key_hashes"]));
         assert_eq!((old.name_of("old"), &old.renamed("old")), ("old", &old));
-        // Its own lines count before those of others, and those of several datasets not at all.
+        // Its own lines count before others, and lines of several datasets not at all.
         for names in [&["old", "new.keys"][..], &["new", "old"], &["a", "b"], &[]] {
             let several = lines(names);
             assert_eq!(several.name_of("new"), "new");

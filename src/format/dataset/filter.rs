@@ -9,7 +9,7 @@
 use super::blake2s;
 use crate::format::FormatError;
 
-/// What every filter begins with.
+/// The first bytes of a filter.
 pub const MAGIC: [u8; 8] = *b"SIMPBLOO";
 
 /// Bytes before the bits.

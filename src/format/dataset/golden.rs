@@ -12,12 +12,13 @@ pub(super) fn read(name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap_or_else(|err| panic!("{name}: {err}"))
 }
 
-/// What a test wants of a golden JSON file.
+/// A golden JSON file.
 pub(super) fn json<T: DeserializeOwned>(name: &str) -> T {
     serde_json::from_slice(&read(name)).unwrap()
 }
 
-/// What the tests want of `manifest.json`. The samples in it are nested too deeply for a `Value`.
+/// The parts of `manifest.json` that the tests use. The samples in it are nested too deeply for a
+/// `Value`.
 #[derive(Deserialize)]
 pub(super) struct Manifest {
     datasets: BTreeMap<String, Dataset>,
@@ -64,7 +65,7 @@ pub(super) struct Legacy {
     pub(super) convert_index: Converted,
 }
 
-/// What `convert_index` makes of a legacy dataset.
+/// The output of `convert_index` for a legacy dataset.
 #[derive(Deserialize)]
 pub(super) struct Converted {
     pub(super) md5_file_text_after: String,

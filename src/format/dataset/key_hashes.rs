@@ -21,7 +21,7 @@ pub const MAX_TRIES: u32 = 1000;
 pub struct Salt(pub [u8; 8]);
 
 impl Salt {
-    /// The salt of try `t`, which counts from 0. Nearly every dataset uses that of try 0.
+    /// The salt of try `t`, which counts from 0. Nearly every dataset uses try 0.
     ///
     /// ```
     /// use kiste::format::dataset::key_hashes::Salt;
@@ -263,7 +263,7 @@ mod tests {
             assert_eq!(search(&bytes, hash ^ 1 << 40), None);
         }
         assert_eq!(search(&[], 0), None);
-        // Between two hashes there is none.
+        // No hash lies between these two.
         assert_eq!(search(&[0; 20], 0), Some(0));
         assert_eq!(search(&[&[1; 12][..], &[0; 8], &[1; 12]].concat(), 0), None);
     }

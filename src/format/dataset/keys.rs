@@ -240,7 +240,7 @@ fn span(bytes: &[u8], at: usize) -> Result<Range<usize>, FormatError> {
     }
 }
 
-/// What a message begins with, in words.
+/// Describes the beginning of a message.
 #[cold]
 pub(super) fn found(bytes: &[u8]) -> &'static str {
     match bytes.first() {
@@ -375,7 +375,7 @@ mod tests {
         assert_eq!(keys.position(), 102);
         assert_eq!(keys.next().unwrap().unwrap_err().position, 102);
         assert_eq!(keys.next(), None);
-        // What follows the last key of a part is not looked at.
+        // Bytes after the last key of a part are not looked at.
         assert_eq!(Keys::part(b"\xa1a\x01", 0, 1).map(Result::unwrap).collect::<Vec<_>>(), ["a"]);
     }
 

@@ -1,7 +1,7 @@
 //! `.index`: keys and offsets in one msgpack map, as datadings before 3.1 wrote them. Read only.
 //!
-//! Strings are those of [`keys`]; offsets are accepted in every form that msgpack has
-//! for a number that is not negative.
+//! Strings are as in [`keys`]; offsets are accepted in every form that msgpack has for a number
+//! that is not negative.
 
 use super::keys;
 use crate::format::FormatError;

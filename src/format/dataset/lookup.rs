@@ -4,9 +4,9 @@
 //! its hash among all possible hashes, or in the next free slot after it. So a search starts at the
 //! home slot and ends at an empty slot.
 //!
-//! The lowest bits of a slot are the index of a sample, as many as the number of samples takes. The others
-//! are its tag: the lowest bits of its hash. So the search leaves out nearly all samples with another hash
-//! without a look at it: at a million samples the tags of one in 4,096 agree.
+//! The lowest bits of a slot are the index of a sample, just enough for the number of samples. The
+//! other bits are its tag: the lowest bits of its hash. So the search skips nearly all samples with
+//! another hash without reading them: at a million samples one tag in 4,096 agrees by chance.
 //!
 //! A table in memory has the same layout, by the hashes in `.key_hashes`: [`Placer`] builds it, [`Shape::probe`]
 //! searches it, and neither depends on which hashes these are or where the slots are stored. A file also has a
@@ -18,13 +18,13 @@ use super::blake2s;
 use super::key_hashes::Salt;
 use crate::format::FormatError;
 
-/// What every `.lookup` begins with.
+/// The first bytes of a `.lookup`.
 pub(crate) const MAGIC: [u8; 8] = *b"KISTELUP";
 
 /// The version that is written, and the only one that is read.
 ///
-/// The slots of version 1 had no tags, and those of version 2 were placed by the hashes in `.key_hashes`. No release
-/// wrote them.
+/// The slots of version 1 had no tags, and version 2 placed them by the hashes in `.key_hashes`. No
+/// release wrote either.
 pub(crate) const VERSION: u32 = 3;
 
 /// Bytes before the slots.
@@ -39,7 +39,7 @@ pub const EMPTY: u32 = u32::MAX;
 /// The most samples: each needs an index below [`EMPTY`].
 pub(crate) const MAX_COUNT: u64 = u32::MAX as u64;
 
-/// The hash of a key by which a file is sorted: XXH3 of 64 bits.
+/// The hash of a key, by which the file is sorted: XXH3 of 64 bits.
 ///
 /// Not the one in `.key_hashes`, which takes longer than everything else in a look-up together.
 #[inline]
@@ -100,8 +100,8 @@ impl Shape {
         }
     }
 
-    /// What the search for this hash gives first, where all slots are at hand: the same with less to do at each slot. The
-    /// index may be one that no sample has, which that search refuses.
+    /// The first result of the search for this hash, if all slots are in memory: the same with less
+    /// work for each slot. The index may be out of range, which that search refuses.
     #[inline(always)]
     pub(crate) fn first_candidate(&self, slots: &[u8], wanted: u64) -> Option<u32> {
         let bits = self.index_bits();
@@ -138,7 +138,7 @@ fn index_bits(n: u64) -> u32 {
 /// The tag of a hash, where it is in a slot.
 #[inline]
 fn tag(hash: u64, index_bits: u32) -> u32 {
-    // Of 2^31 samples or more there is none.
+    // With 2^31 samples or more no bits are left.
     (hash as u32).checked_shl(index_bits).unwrap_or(0)
 }
 
@@ -176,7 +176,7 @@ impl Probe {
             if slot == EMPTY {
                 break;
             }
-            // Another tag leaves bits above those of the index.
+            // Another tag leaves bits above the index.
             let index = slot ^ self.tag;
             let has_tag = u64::from(index) < end;
             if has_tag && u64::from(index) >= self.count {
@@ -275,7 +275,7 @@ impl Placer {
     }
 }
 
-/// What binds a table to the `.key_hashes` of the same keys.
+/// Binds a table to the `.key_hashes` of the same keys.
 ///
 /// It is compared when a dataset is opened, by reading both ends of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -284,9 +284,9 @@ pub struct Source {
     pub count: u64,
     /// The salt.
     pub salt: Salt,
-    /// The first hash, 0 if there is none.
+    /// The first hash, 0 without samples.
     pub first: u64,
-    /// The last hash, 0 if there is none.
+    /// The last hash, 0 without samples.
     pub last: u64,
 }
 
@@ -328,7 +328,7 @@ impl Header {
         self.shape
     }
 
-    /// What the table belongs to.
+    /// The dataset that the table belongs to.
     pub fn source(&self) -> &Source {
         &self.source
     }
@@ -407,7 +407,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Checks that the table belongs to this `.key_hashes`, as far as its ends tell.
+    /// Checks that the table belongs to this `.key_hashes`: compares the two ends.
     pub fn check_source(&self, now: &Source) -> Result<(), FormatError> {
         let then = &self.source;
         let stale = |position, what: &str| {
@@ -463,7 +463,7 @@ pub(crate) const fn encode(slot: u32) -> [u8; 4] {
     slot.to_be_bytes()
 }
 
-/// What stands in slot `i` of these bytes, which begin behind the header.
+/// The value of slot `i` in these bytes, which begin after the header.
 #[inline]
 pub fn slot(slots: &[u8], i: u64) -> Option<u32> {
     let at = usize::try_from(i).ok()?.checked_mul(4)?;
@@ -599,7 +599,7 @@ mod tests {
                         Err(_) => assert!(quick.is_some_and(|i| u64::from(i) >= shape.count())),
                     }
                 }
-                // Of a file that is too short.
+                // A file that is too short.
                 assert_eq!(shape.first_candidate(&[], 7), None);
             }
         }

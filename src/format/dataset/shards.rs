@@ -1,8 +1,8 @@
 //! `NAME.shards.json`: the manifest of a dataset of many files.
 //!
-//! It lists the shards in order; each is an ordinary dataset. What is in it is checked when it is
+//! It lists the shards in order; each is an ordinary dataset. The content is checked when it is
 //! parsed or made, so a [`Manifest`] always keeps the rules: names are relative and differ, and the
-//! sums are right. Whether the shards are what it says is for callers that can open them.
+//! sums are right. Whether the shards match the list is for callers that can open them.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write};
@@ -27,7 +27,7 @@ pub const MAX_NAME: usize = 1024;
 /// The most bytes of a key in a range; of a shard with a longer one no range is written.
 pub const MAX_KEY: usize = 256;
 
-/// What `"format"` says.
+/// The value of `"format"`.
 const FORMAT: &str = "kiste shards";
 
 /// The shards of a dataset, in order.
@@ -396,7 +396,7 @@ fn parse_md5(name: &str, digits: &str) -> Result<Digest, FormatError> {
     })
 }
 
-/// What is wrong with the JSON, at its byte.
+/// The error of invalid JSON, at its byte.
 fn not_json(text: &[u8], error: &serde_json::Error) -> FormatError {
     let lines = text.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
     let at = lines.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1);
@@ -528,7 +528,7 @@ mod tests {
     fn more_shards_than_there_may_be_are_not_kept() {
         let shard = "{\"name\":\"\",\"samples\":0,\"bytes\":0},";
         let shards = shard.repeat(MAX_SHARDS + 1);
-        // What stands behind them is not looked at.
+        // The entry beyond the limit, `{}`, is not looked at.
         let text = format!(
             "{{\"format\":\"{FORMAT}\",\"version\":1,\"samples\":0,\"bytes\":0,\"shards\":[{shards}{{}}]}}"
         );

@@ -353,8 +353,8 @@ fn too_deep(start: usize) -> FormatError {
     FormatError::new(start as u64, expected, "more")
 }
 
-/// A map from the members of an object, or what a `$` object stands for. The depth is that of the
-/// object; what it becomes is given back with its own.
+/// A map from the members of an object, or the value that a `$` object stands for. The depth is the
+/// object's; the value is returned with its own depth.
 fn object(
     mut members: Vec<(String, Value)>,
     depth: usize,
@@ -380,7 +380,7 @@ fn object(
     Ok((Value::Map(entries.collect()), depth))
 }
 
-/// What a `$` object stands for, given the value under its name and the depth of that.
+/// The value that a `$` object stands for, from the value under its name and its depth.
 ///
 /// All but `$map` become just as deep as the value they are written with, or become no container.
 fn special(

@@ -72,7 +72,7 @@ fn short(value: &Value, max: usize, levels: usize, out: &mut Vec<u8>) {
             }
             None => short_map(entries, max, levels, out),
         },
-        // What is left is short and cannot fail.
+        // Other values are short, and writing them cannot fail.
         scalar => drop(write(scalar, out)),
     }
 }

@@ -49,7 +49,7 @@ enum Open<'a> {
 
 fn write_all(value: &Value, python: bool, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let mut open: Vec<Open> = Vec::new();
-    // Containers of the value, as opposed to those of JSON.
+    // Containers of the value, not of JSON.
     let mut depth = 0;
     let mut next = value;
     loop {
@@ -215,7 +215,7 @@ pub(super) fn are_distinct(names: &mut [&str]) -> bool {
     names.windows(2).all(|pair| pair[0] != pair[1])
 }
 
-/// What Python's `json` writes for a number that JSON has no digits for.
+/// The token of Python's `json` for a number that JSON has no digits for.
 fn python_name(number: f64) -> Option<&'static [u8]> {
     match () {
         () if number == f64::INFINITY => Some(b"Infinity"),
@@ -252,7 +252,7 @@ fn write_base64(data: &[u8], out: &mut Vec<u8>) {
 /// a line or manipulate a terminal: other control characters, line separators, bidirectional marks.
 pub(super) fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
-    // What needs no escape is copied in runs.
+    // Characters that need no escape are copied in runs.
     let mut run = 0;
     for (at, c) in text.char_indices() {
         if !needs_escape(c) {

@@ -81,7 +81,7 @@ fn each<S: value::Element, T: value::Element>(
     }
 }
 
-/// Complex numbers as those of the other width.
+/// Complex numbers converted to the other width.
 fn complex<T: value::Element>(array: &NdArray<'_>) -> Result<ArrayD<T>, Mismatch> {
     if let Ok(narrow) = array.to_ndarray::<Complex<f32>>() {
         let wide = |c: Complex<f32>| Complex::new(f64::from(c.re), f64::from(c.im));

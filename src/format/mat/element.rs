@@ -3,7 +3,7 @@
 use crate::format::FormatError;
 use crate::value::ByteOrder;
 
-/// What the data of an element are.
+/// The kind of data in an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stored {
     Int8,
@@ -149,7 +149,7 @@ impl<'a> Elements<'a> {
         Ok(element)
     }
 
-    /// How many bytes the matrix has that begins here, of which perhaps not all are there.
+    /// The size of the matrix that begins here. Its end may not be there.
     pub(super) fn matrix_len(&self) -> Result<usize, FormatError> {
         match self.word(self.at, "an array")? {
             14 => Ok(self.word(self.at + 4, "an array")? as usize),
@@ -157,7 +157,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// The elements of the matrix that begins here, of which perhaps not all are there.
+    /// The elements of the matrix that begins here. Its end may not be there.
     pub(super) fn enter(mut self) -> Result<Elements<'a>, FormatError> {
         self.matrix_len()?;
         self.at += 8;

@@ -12,7 +12,7 @@ const VERSION_5: u16 = 0x0100;
 const VERSION_7_3: u16 = 0x0200;
 const HDF5: &[u8] = b"\x89HDF\r\n\x1a\n";
 
-/// What kind of MAT file it is.
+/// The kind of a MAT file.
 pub(super) enum Level {
     Four,
     Five(ByteOrder),

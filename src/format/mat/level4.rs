@@ -19,7 +19,7 @@ const HEADER: usize = 20;
 /// The digits M, O, P and T are this at most, for any machine.
 const MAX_TYPE: u32 = 4999;
 
-/// A variable of which only the header has been looked at.
+/// A variable whose header was read, and no more.
 #[derive(Debug, Clone)]
 pub(super) struct Matrix<'a> {
     pub(super) name: String,
@@ -99,7 +99,7 @@ fn take<'a>(
     Ok(taken)
 }
 
-/// What the four digits of the type say; the error is what was expected and what was found.
+/// The meaning of the four digits of the type; an error has the expected and the found value.
 fn kind(digits: u32, order: ByteOrder) -> Result<(Stored, Class), (&'static str, String)> {
     let found = || format!("{digits:04}");
     let machine = match digits / 1000 {

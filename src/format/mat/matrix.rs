@@ -16,7 +16,7 @@ pub(crate) const MAX_NESTING: usize = 64;
 /// uses.
 const MAX_DIMENSIONS: usize = 32;
 
-/// What an array is of.
+/// The class of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Class {
@@ -28,7 +28,7 @@ pub enum Class {
     Object,
     /// Characters.
     Char,
-    /// Numbers or truth values, of which only those other than zero are stored.
+    /// Numbers or truth values. Zeros are not stored.
     Sparse,
     /// Numbers of double precision, the usual ones.
     Double,
@@ -98,7 +98,7 @@ impl Class {
     }
 }
 
-/// What a matrix begins with.
+/// The header of a matrix.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) class: Class,
@@ -172,7 +172,7 @@ fn empty(matrix: &Element<'_>) -> Result<Array, FormatError> {
     array.map(Array::Numbers).map_err(|error| matrix.error("an array", error.to_string()))
 }
 
-/// What follows the header.
+/// The data after the header.
 struct Body<'a, 'm> {
     elements: Elements<'a>,
     memory: &'m mut Memory,

@@ -3,7 +3,7 @@
 use super::element::Element;
 use crate::format::FormatError;
 
-/// What is left of it.
+/// The memory that is left.
 #[derive(Debug)]
 pub(super) struct Memory {
     left: u64,

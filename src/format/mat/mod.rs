@@ -5,7 +5,7 @@
 //! [`MatFile::parse`] looks at names, classes and shapes only; what is compressed is inflated when
 //! [`MatFile::get`] asks for it. [`Array`] says how to get at what is in there.
 //!
-//! What is written in Python with `scipy.io.loadmat`, here:
+//! The calls of Python's `scipy.io.loadmat`, and the same here:
 //!
 //! | Python | |
 //! | --- | --- |
@@ -22,7 +22,7 @@
 //!
 //! # Limits
 //!
-//! A file of a few megabytes can inflate to gigabytes. What a variable takes is counted against
+//! A file of a few megabytes can inflate to gigabytes. The memory of a variable is counted against
 //! [`Limits`] before it is allocated, and no length is trusted before that many bytes are there.
 //!
 //! Absent on purpose: writing, version 7.3 (HDF5), and any sense of functions and of objects of
@@ -86,7 +86,7 @@ impl<'a> MatFile<'a> {
         MatFile::with_limits(bytes, Limits::default())
     }
 
-    /// Looks at the bytes of a whole file of which more, or less, is to be read.
+    /// Opens the bytes of a whole file, with other limits than the default.
     pub fn with_limits(bytes: &'a [u8], limits: Limits) -> Result<MatFile<'a>, FormatError> {
         let order = match header::recognise(bytes)? {
             Level::Five(order) => order,
@@ -125,7 +125,7 @@ impl<'a> MatFile<'a> {
     }
 }
 
-/// A variable of which only name, class and shape have been looked at.
+/// A variable whose name, class and shape are known; its data has not been read.
 #[derive(Debug, Clone)]
 pub struct Variable<'a> {
     name: String,
@@ -182,13 +182,13 @@ impl<'a> Variable<'a> {
         &self.name
     }
 
-    /// What it is an array of.
+    /// The class of the array.
     pub fn class(&self) -> Class {
         self.class
     }
 
-    /// The length of each dimension. For a sparse matrix of level 4 that of what is stored, which
-    /// is a list of its values.
+    /// The length of each dimension. For a sparse matrix of level 4 it is the shape of the stored
+    /// array, which is a list of its values.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }

@@ -5,7 +5,7 @@ use ndarray::{ArrayD, IxDyn, ShapeBuilder};
 use super::convert::{Mismatch, converted};
 use crate::value::{self, NdArray};
 
-/// A matrix of which only the values other than zero are stored, column after column.
+/// A matrix that stores only the values other than zero, column after column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sparse {
     shape: [usize; 2],

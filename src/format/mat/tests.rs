@@ -235,7 +235,7 @@ fn sparse_matrices() {
 #[cfg_attr(miri, ignore = "takes minutes there")]
 fn bombs() {
     let limits = Limits { memory: 1 << 20 };
-    // What is inflated is larger than allowed.
+    // The inflated data is larger than allowed.
     let zeros = matrix(9, 0, &[1, 8 << 20], "z", &[element(2, &vec![0; 8 << 20])]);
     let bytes = file(&[deflated(&zeros)]);
     assert!(bytes.len() < 16 << 10);
@@ -243,7 +243,7 @@ fn bombs() {
     assert!(error.contains("which the limit does not allow"), "{error}");
     assert_eq!(first(&bytes, Limits::default()).unwrap().shape(), [1, 8 << 20]);
 
-    // What it becomes is: bytes are stored for doubles, and 8 bytes are an empty array.
+    // The decoded array is: bytes are stored for doubles, and 8 bytes are an empty array.
     let doubles = matrix(DOUBLE, 0, &[1, 200_000], "d", &[element(2, &vec![0; 200_000])]);
     let cells = matrix(1, 0, &[1, 50_000], "c", &[element(14, b"").repeat(50_000)]);
     for variable in [doubles, cells] {

@@ -1,4 +1,4 @@
-//! What is in a file, and how to get at it.
+//! The values in a file, and how to get at them.
 
 use ndarray::ArrayD;
 
@@ -10,7 +10,7 @@ use crate::value::{self, NdArray};
 /// An array: everything in MATLAB is one, single numbers and strings too.
 ///
 /// Files nest them deeply and wrap nearly everything in arrays of one element. So each
-/// method names what is wanted, and otherwise returns a `Mismatch` with what is there:
+/// method names the expected kind, and otherwise returns a `Mismatch` with the kind that was found:
 /// `array.field("gaze")?.record(0)?.at(2)?.numbers::<f32>()?`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -27,7 +27,7 @@ pub enum Array {
     Sparse(Sparse),
     /// A function handle, with what is stored of it.
     Function(Box<Array>),
-    /// An object of which only the class is known.
+    /// An object: only its class is known.
     Opaque(Opaque),
 }
 
@@ -56,7 +56,7 @@ pub struct Record<'a> {
     values: &'a [Array],
 }
 
-/// An object of a class that MATLAB or Java define. What is stored is not documented.
+/// An object of a class that MATLAB or Java define. Its data is not documented.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Opaque {
     pub(super) system: String,
@@ -169,7 +169,7 @@ impl Array {
         }
     }
 
-    /// What is inside of cells that hold just one array, which may be such a cell again.
+    /// The array inside of cells that hold just one array, which may be such a cell again.
     pub fn unwrapped(&self) -> &Array {
         let mut array = self;
         while let Array::Cells(Cells { cells, .. }) = array {
@@ -215,7 +215,7 @@ impl Cells {
         self.cells.is_empty()
     }
 
-    /// What is in each cell, in Fortran order: the first index runs fastest.
+    /// The contents of the cells, in Fortran order: the first index runs fastest.
     pub fn iter(&self) -> std::slice::Iter<'_, Array> {
         self.cells.iter()
     }
@@ -317,7 +317,7 @@ impl Opaque {
         &self.class
     }
 
-    /// What is stored of it; usually only where the rest is.
+    /// Its stored content; usually only a reference to the rest.
     pub fn content(&self) -> &Array {
         &self.content
     }

@@ -1,4 +1,4 @@
-//! What the bytes of a column mean.
+//! The encoding of the bytes in a column.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ const TYPES: [(u8, &str, DTypeKind, usize); 11] = [
 /// Arrays have fewer axes than this.
 const MAX_AXES: usize = 64;
 
-/// What the bytes of a column mean.
+/// The encoding of the bytes in a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Encoding {
     /// `bytes`: themselves.
@@ -300,8 +300,8 @@ fn list(bytes: &[u8], position: u64) -> Result<Vec<&[u8]>, FormatError> {
     if rest.is_empty() { Ok(items) } else { Err(refuse()) }
 }
 
-/// What is in front of the elements of an array whose type and shape are not known: `None` for an
-/// array that MDS has no place for, of another type, without axes or without elements.
+/// The bytes before the elements of an array whose type and shape are not known: `None` for an
+/// array that MDS cannot hold: another type, no axes or no elements.
 pub(super) fn array_head(array: &NdArray<'_>) -> Option<Vec<u8>> {
     let (kind, size, shape) = (array.dtype().kind(), array.dtype().item_size(), array.shape());
     let (code, ..) = TYPES.iter().find(|(_, _, k, s)| (*k, *s) == (kind, size))?;

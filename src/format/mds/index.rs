@@ -8,7 +8,7 @@ use super::encoding::{Encoding, json_string};
 use crate::format::FormatError;
 use crate::format::claimed::Claimed;
 
-/// What an `index.json` says.
+/// The content of an `index.json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
     /// The shards, in order.
@@ -39,7 +39,7 @@ pub struct ShardInfo {
 pub struct Column {
     /// The name.
     pub name: String,
-    /// What its bytes mean.
+    /// How its bytes are encoded.
     pub encoding: Encoding,
     /// The fixed size of a value in bytes, if there is one.
     pub size: Option<u32>,
@@ -179,7 +179,7 @@ impl ShardInfo {
         )
     }
 
-    /// What follows the files in both.
+    /// The members after the files, which are the same in both kinds of index.
     pub(super) fn limit(&self) -> String {
         let limit = self.size_limit.map_or("null".to_owned(), |limit| limit.to_string());
         format!("\"size_limit\": {limit}, \"version\": 2")

@@ -56,7 +56,7 @@ impl<'a> Shard<'a> {
         Ok(shard)
     }
 
-    /// Whether the JSON in it is in the notation of [`jsonl`], by what its head says.
+    /// Whether the JSON in it uses the notation of [`jsonl`], according to its header.
     pub(crate) fn has_notation(&self) -> bool {
         let start = 4 * (self.samples + 2);
         let end = number(self.bytes, 4).map_or(start, |end| end as usize);
@@ -119,8 +119,8 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// The bytes of a sample with these values, which must be those of the columns. `None` where a
-/// value is nothing that its column can hold, or too long.
+/// The bytes of a sample with these values, one for each column. `None` where a value does not fit
+/// its column, or is too long.
 pub(crate) fn encode_sample(columns: &[Column], values: &[Decoded<'_>]) -> Option<Vec<u8>> {
     let (mut head, mut body) = (Vec::new(), Vec::new());
     for (column, value) in columns.iter().zip(values) {
@@ -175,7 +175,7 @@ fn encode_value(encoding: &Encoding, value: &Decoded<'_>, out: &mut Vec<u8>) -> 
 
 /// The bytes of a shard of these samples; `None` if they are more than offsets of four bytes reach.
 ///
-/// Of `info` the columns, compression, hashes and limit count.
+/// Only columns, compression, hashes and limit of `info` count.
 pub(crate) fn encode_shard(info: &ShardInfo, samples: &[Vec<u8>]) -> Option<Vec<u8>> {
     // Where the notation is not needed, the shard is as Streaming writes it.
     let has_json = info.columns.iter().any(|column| column.encoding == Encoding::Json);

@@ -150,7 +150,7 @@ fn a_shard_there_and_back() {
     for end in 0..bytes.len() {
         assert!(Shard::parse(&bytes[..end], &info.columns).is_err(), "{end}");
     }
-    // Heads and lengths are compared with what is there.
+    // Headers and lengths are compared with the actual bytes.
     for at in 0..bytes.len() {
         for value in [0, 1, 0x7f, 0xff] {
             let mut changed = bytes.clone();

@@ -8,7 +8,7 @@
 use super::MAX_DEPTH;
 use crate::format::FormatError;
 
-/// What kind of value comes next.
+/// The kind of the next value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Nothing, Python's `None`.
@@ -185,7 +185,7 @@ impl<'a> Cursor<'a> {
     /// # use kiste::format::FormatError;
     /// use kiste::format::msgpack::{Cursor, field};
     ///
-    /// /// The label of a sample, most of which begin with `{"key": …, "label": …`.
+    /// /// The label of a sample. Most begin with `{"key": …, "label": …`.
     /// fn label(sample: &[u8]) -> Result<Option<u64>, FormatError> {
     ///     let mut cursor = Cursor::new(sample);
     ///     if cursor.skip_prefix(b"\x82\xa3key") {
@@ -369,8 +369,8 @@ impl<'a> Cursor<'a> {
         Ok(&before[..before.len() - self.rest.len()])
     }
 
-    /// The kind of the next value, its bytes without those of the values in it, and how many of these
-    /// there are. Its payload need not be at hand. `None` if its first bytes are not, or make no sense.
+    /// The kind of the next value, its bytes without the values in it, and how many of these there
+    /// are. Its payload need not be at hand. `None` if its first bytes are not, or make no sense.
     pub(super) fn announced(&self) -> Option<(Kind, u64, u64)> {
         let head = head(self.rest).ok()?;
         Some((head.kind, (head.size as u64).checked_add(head.payload)?, head.items))
@@ -613,14 +613,14 @@ fn kind_of(tag: u8) -> Option<Kind> {
     FORMS[usize::from(tag)].kind
 }
 
-/// What a first byte says.
+/// The meaning of a first byte.
 #[derive(Clone, Copy)]
 struct Form {
     /// None for the reserved byte.
     kind: Option<Kind>,
     /// Bytes of the length that comes next.
     width: u8,
-    /// What follows: values or pairs of a container, else bytes. A length is added to it.
+    /// The content: values or pairs of a container, else bytes. A length is added to it.
     fixed: u8,
 }
 

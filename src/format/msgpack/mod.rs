@@ -12,7 +12,7 @@
 //! msgpack, also hostile input: nothing here panics on it, recurses along it, or trusts a length in
 //! it when allocating.
 //!
-//! [`Value`] is that of the crate `rmpv` 1, which is part of the public interface: a new major
+//! [`Value`] comes from the crate `rmpv` 1, which is part of the public interface: a new major
 //! version of `rmpv` is a new major version here.
 //!
 //! More is accepted than Python can represent: map keys that Python cannot hash, extension codes

@@ -12,7 +12,7 @@ pub const KEY: &str = "key";
 /// The key of a packed sample, or `None` for a map without one.
 ///
 /// Only as much is checked as is read: the bytes must start with a map, all lengths in it must
-/// hold, and the key must be a string. What follows the map is not looked at.
+/// hold, and the key must be a string. Bytes after the map are not looked at.
 ///
 /// ```
 /// use kiste::format::msgpack::sample::key;
@@ -26,8 +26,9 @@ pub fn key(bytes: &[u8]) -> Result<Option<&str>, FormatError> {
     find(bytes, KEY)?.map(|mut at| at.read_str()).transpose()
 }
 
-/// What the key of a packed sample is likely to be, in few steps: the one in the first of up to 15 fields, if it is no
-/// longer than 255 bytes. It may be no text, or there may be a second one, which counts. Empty where there is none.
+/// The likely key of a packed sample, in few steps: the one in the first of up to 15 fields, if it
+/// is no longer than 255 bytes. It may be no text, or a second key may follow, which counts. Empty
+/// if not found.
 #[inline(always)]
 pub(crate) fn likely_key(bytes: &[u8]) -> &[u8] {
     let key = match bytes {
@@ -42,8 +43,8 @@ pub(crate) fn likely_key(bytes: &[u8]) -> &[u8] {
     key.unwrap_or_default()
 }
 
-/// Whether this is the key of a packed sample, as far as few steps tell: `false` says nothing. `key` is text, so bytes
-/// that are the same need no check.
+/// Whether this is the key of a packed sample, in few steps: `false` says nothing. `key` is text,
+/// so bytes that are the same need no check.
 #[inline(always)]
 pub(crate) fn has_plain_key(bytes: &[u8], key: &str) -> bool {
     let Some(Some(at)) = find_plain(bytes, |name| name == KEY.as_bytes()) else { return false };
@@ -220,7 +221,7 @@ pub(crate) struct KeySearch {
     due: u64,
 }
 
-/// What a part of a sample says about its key.
+/// The key, or its absence, in a part of a sample.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum KeyStep<'a> {
     /// This is the first field of this name.
@@ -380,7 +381,7 @@ mod tests {
             // It is the first field if it is anything.
             let likely = likely_key(&sample);
             if !likely.is_empty() {
-                // Of a sample that was cut off later there may be no fields.
+                // A sample that is cut off later may have no fields.
                 let mut cursor = Cursor::new(&sample[1..]);
                 assert_eq!(cursor.read_str_bytes(), Ok(&b"key"[..]));
                 assert_eq!(cursor.read_str_bytes(), Ok(likely));
@@ -472,7 +473,7 @@ mod tests {
                 assert_eq!(in_parts(sample, len).0, None, "{sample:?} {len}");
             }
         }
-        // Of several, the first: the last takes the whole sample.
+        // The first one counts in parts; the last one takes the whole sample.
         assert_eq!(in_parts(b"\x82\xa3key\xa1a\xa3key\xa1b", 100).0, Some("a".into()));
     }
 }

@@ -15,7 +15,7 @@ pub(in crate::format) struct Golden {
     pub raw: Vec<u8>,
     /// The JSON of `value` in the manifest, unless it was omitted.
     pub value: Option<String>,
-    /// The JSON of `wire`, or that of `value` where they are the same.
+    /// The JSON of `wire`, or of `value` where they are the same.
     pub wire: Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl Random {
         self.below(1 << 31) << 62 | self.below(1 << 31) << 31 | self.below(1 << 31)
     }
 
-    /// A number of which small ones and those next to powers of two are as likely as others.
+    /// A number. Small ones and neighbours of powers of two are as likely as others.
     fn number(&mut self) -> u64 {
         (self.bits() >> self.below(64)).wrapping_add(self.below(3)).wrapping_sub(1)
     }

@@ -43,7 +43,7 @@ pub fn parse(text: &str) -> Result<DType, FormatError> {
 /// The type that is spelled as `numpy.dtype.str` spells it, and `None` for every other spelling.
 pub(crate) fn canonical(text: &str) -> Option<DType> {
     let dtype = sized(text)?;
-    // What NumPy writes is what we write.
+    // Only the text that NumPy writes, which is also ours.
     SameText(text).is(&dtype).then_some(dtype)
 }
 
@@ -75,8 +75,7 @@ pub fn repr(dtype: &DType) -> String {
 /// assert_eq!(name(&DType::bytes(7)), "|S7");
 /// ```
 pub fn name(dtype: &DType) -> String {
-    // Of numbers only: others may have any number of bytes, of which there are no eight times as
-    // many.
+    // Evaluated only for numbers: eight times the size of another type may overflow.
     let bits = |kind: &str| format!("{kind}{}", 8 * dtype.item_size());
     let unit = dtype.time_unit().map(unit_text).unwrap_or_default();
     match dtype.kind() {
@@ -212,7 +211,7 @@ fn unit_text(unit: TimeUnit) -> String {
     }
 }
 
-/// What stands in the brackets of a type of time: `ns`, `25us`.
+/// The unit in the brackets of a type of time: `ns`, `25us`.
 fn parse_unit(text: &str) -> Option<TimeUnit> {
     if text == "generic" {
         return Some(TimeUnit::GENERIC);
@@ -234,7 +233,7 @@ fn plain(text: &str) -> Option<DType> {
     named(text).or_else(|| sized(text))
 }
 
-/// A type by its name or its letter, both of which can follow a byte order.
+/// A type by its name or its letter. Either can follow a byte order.
 fn named(text: &str) -> Option<DType> {
     let (order, name) = split_order(text);
     if let Some(unit) = name.strip_prefix("datetime64").or_else(|| name.strip_prefix("timedelta64"))
@@ -303,7 +302,7 @@ fn sized(text: &str) -> Option<DType> {
     timed(DType::new(kind, size, order)?, unit)
 }
 
-/// The type with a unit of time in brackets, or as it is if there is none.
+/// The type with a unit of time in brackets, or without a unit as it is.
 fn timed(dtype: DType, unit: &str) -> Option<DType> {
     if unit.is_empty() {
         return Some(dtype);

@@ -16,7 +16,7 @@
 //! | `FloatList` | \[1\] numbers of four bytes, low byte first: packed into one string, or one by one |
 //! | `Int64List` | \[1\] varints: packed into one string, or one by one |
 //!
-//! The wire format is that of protobuf's "Encoding": a varint of field number and wire type, then a
+//! The wire format is protobuf's "Encoding": a varint of field number and wire type, then a
 //! varint (0), eight bytes (1), a length and that many bytes (2), or four bytes (5). Fields of
 //! other numbers are passed over, as protobuf does, and counted; of an entry or message that comes
 //! twice the later one counts, or is added to the first, as protobuf does, and what it replaces is
@@ -249,7 +249,7 @@ struct Message<'a> {
     unknown: u64,
 }
 
-/// What a field has, and where.
+/// The content of a field, and its position.
 #[derive(Clone, Copy)]
 struct Field<'a> {
     position: u64,
@@ -307,7 +307,7 @@ impl<'a> Message<'a> {
                 return Err(FormatError::new(start, "a varint, bytes, or a number", found));
             }
         };
-        // What errors within bytes count from.
+        // The position that errors within bytes count from.
         let position = match content {
             Content::Bytes(bytes) => self.position - bytes.len() as u64,
             _ => position,
@@ -468,7 +468,7 @@ mod tests {
         for end in 1..sequence.len() {
             let _ = Record::decode(&sequence[..end]);
         }
-        // Of two values of a name, and of two kinds in a feature, the later one counts.
+        // If a name has two values, or a feature two kinds, the later one counts.
         let two = [nested(&[1, 1], b"x"), nested(&[3, 1], &[1])].concat();
         let feature = [nested(&[1], b"f"), nested(&[2], &two), nested(&[7], b"")].concat();
         let record = [nested(&[1, 1], &feature), nested(&[1, 1], &feature)].concat();

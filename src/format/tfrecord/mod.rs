@@ -40,8 +40,8 @@ pub fn parse_header(header: &[u8; HEADER]) -> Result<u64, FormatError> {
     Ok(u64::from_le_bytes(length))
 }
 
-/// Whether these first bytes of a file are those of zlib, which compresses whole files, and no header
-/// of a record.
+/// Whether these first bytes of a file belong to zlib, which compresses whole files, and not to the
+/// header of a record.
 pub(crate) fn is_zlib(head: &[u8]) -> bool {
     let [method, flags, ..] = *head else { return false };
     let is_zlib = method & 0x8f == 8 && u16::from_be_bytes([method, flags]) % 31 == 0;
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_frozen() {
-        // Of RFC 3720, B.4: 32 bytes of zeros.
+        // From RFC 3720, B.4: 32 bytes of zeros.
         assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(checksum(&[0; 32]), 0x8a91_36aa_u32.rotate_right(15).wrapping_add(0xa282_ead8));
     }

@@ -44,7 +44,8 @@ impl Boxes {
         self
     }
 
-    /// What the four numbers are, in the field and in the batch. Default: [`BoxFormat::Xyxy`].
+    /// The meaning of the four numbers, in the field and in the batch. Default:
+    /// [`BoxFormat::Xyxy`].
     pub fn format(mut self, format: BoxFormat) -> Boxes {
         self.format = format;
         self
@@ -69,8 +70,8 @@ impl Boxes {
         self
     }
 
-    /// Pads the boxes of each sample, to `[samples, length, 4]`. What follows boxes that were
-    /// [cut](Padded::cut) is cut with them.
+    /// Pads the boxes of each sample, to `[samples, length, 4]`. Columns that follow boxes that
+    /// were [cut](Padded::cut) are cut with them.
     pub fn padded(mut self, padded: Padded<f32>) -> Boxes {
         self.form = Form::Padded(padded);
         self
@@ -88,7 +89,7 @@ pub struct Labels<T> {
 }
 
 impl<T: Element> Labels<T> {
-    /// Of the boxes in this column.
+    /// Labels of the boxes in this column.
     pub fn of(boxes: &str) -> Labels<T> {
         Labels { of: boxes.to_owned(), field: None, row: Vec::new(), form: Form::Ragged }
     }
@@ -153,7 +154,7 @@ fn is_large(one: &[f64; 4], side: f64, area: f64) -> bool {
     width >= side && height >= side && width * height >= area
 }
 
-/// Those of these rows that are kept, as far as the column takes them.
+/// Adds the kept ones of these rows, up to the limit of the column.
 fn add<T: Element, const N: usize>(
     lists: &mut Lists<T>,
     limit: Limit,
@@ -198,7 +199,7 @@ impl Columns {
         let fill = move |record: &Record<'_>, lists: &mut Lists<f32>, limit: Limit| {
             let (boxes, kept) = of.of(record)?;
             let rows = kept.iter().map(|&at| boxes[at].map(|side| side as f32));
-            // The limit of the column is that of all that follow it.
+            // The limit of the column also applies to all columns that follow it.
             add(lists, limit, rows).map_err(|error| error.with_field(of.field.as_str()))
         };
         let boxes = Some(moved);

@@ -17,16 +17,16 @@ pub(super) trait Buffer: Any + Send + Sync {
     fn reserve(&mut self, rows: usize, bytes: usize);
     /// Sets the number of rows: truncates, or adds zeros.
     fn set_rows(&mut self, rows: usize);
-    /// Makes of the rows, of which there will be no more, what the batch has.
+    /// Completes the batch; no more rows come.
     fn finish(&mut self, _rows: usize) -> Result<()> {
         Ok(())
     }
-    /// What divides the rows of samples, if they have any number of them.
+    /// The offsets between samples, if samples have any number of rows.
     fn offsets(&self) -> Option<&[u64]> {
         None
     }
     fn bytes(&self) -> usize;
-    /// What it holds, for a message.
+    /// Describes the content, for a message.
     fn holds(&self) -> String;
     fn as_any(&self) -> &dyn Any;
     fn as_any_mut(&mut self) -> &mut dyn Any;

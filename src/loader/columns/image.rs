@@ -21,8 +21,8 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// What is done to the image of a record: the same for each column, as it follows from the header and
-    /// from random numbers that are those of the record.
+    /// The plan for the image of a record: the same for each column, as it follows from the header
+    /// and from the record's random numbers.
     pub(super) fn plan(&self, record: &Record<'_>) -> Result<Plan> {
         let plan = || {
             let header = Header::read(record.bytes(&self.field)?)?;
@@ -37,9 +37,9 @@ impl Columns {
     /// size: `[height, width, channels]`, or `[channels, height, width]` after `to(…, chw)`. `T` is the
     /// type that the pipeline ends with.
     ///
-    /// What is random is drawn from [`Record::rng`] of the [seed](Pipeline::with_seed) of the pipeline: the
-    /// same for any number of threads and ranks, and after a run is resumed. Columns whose pipelines have the
-    /// same seed draw the same numbers.
+    /// Random numbers come from [`Record::rng`] of the [seed](Pipeline::with_seed) of the pipeline:
+    /// the same for any number of threads and ranks, and after a run is resumed. Columns whose
+    /// pipelines have the same seed draw the same numbers.
     ///
     /// An image that cannot be decoded, or that is too small for a step, is an error that names the field:
     /// [`OnError`](crate::loader::OnError) says what happens then.

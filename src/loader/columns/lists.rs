@@ -11,7 +11,7 @@ use crate::format::msgpack::Cursor;
 use crate::loader::batch::Record;
 use crate::value::Element;
 
-/// What a sample may have of them, however many samples share the limit of a batch.
+/// Bytes that a sample may always have, however many samples share the limit of a batch.
 const LARGE: u64 = 256 << 20;
 
 /// Memory of this many bytes stays with a batch, whether it needs it or not.
@@ -57,7 +57,7 @@ impl<T: Element> Padded<T> {
         self
     }
 
-    /// Of a sample longer than the last bucket, takes the first rows.
+    /// Takes the first rows of a sample that is longer than the last bucket.
     pub fn cut(mut self) -> Padded<T> {
         self.cuts = true;
         self
@@ -125,7 +125,7 @@ impl Limit {
     }
 }
 
-/// What a batch has of the rows of its samples.
+/// The rows of the samples of a batch.
 #[derive(Debug, Clone)]
 pub(super) enum Form<T> {
     Ragged,
@@ -364,7 +364,7 @@ impl<T: Element> ListsColumn<T> {
         let Some(lists) = buffer.as_any_mut().downcast_mut::<Lists<T>>() else { return Ok(()) };
         lists.set_rows(row);
         match add(lists, self.form.limit()) {
-            // The error is that of the batch, and no sample is skipped for it.
+            // The error concerns the batch, and no sample is skipped for it.
             Err(_) if lists.is_over => {}
             added => added?,
         }
@@ -434,9 +434,9 @@ impl<T: Element> Column for ListsColumn<T> {
 
 impl Columns {
     /// A field that is an array with any number of rows, each of this shape: the rows of all samples back to
-    /// back, `[total, …]` in the batch, and the [offsets](super::ColumnBatch::offsets) between the samples. The
-    /// forms of the field are those of [`array`](Self::array), and an empty array of one axis has no rows of any
-    /// shape.
+    /// back, `[total, …]` in the batch, and the [offsets](super::ColumnBatch::offsets) between the
+    /// samples. The field has the same forms as for [`array`](Self::array), and an empty array of
+    /// one axis has no rows of any shape.
     ///
     /// # Errors
     ///
@@ -462,8 +462,8 @@ impl Columns {
     ///     tokens: Vec<u32>,
     /// }
     ///
-    /// let texts = [("a", 5), ("b", 2)].map(|(key, n)| Text { key, tokens: (0..n).collect() });
-    /// let reader = Arc::new(ListReader::pack(texts)?);
+    /// let rows = [("a", 5), ("b", 2)].map(|(key, n)| Text { key, tokens: (0..n).collect() });
+    /// let reader = Arc::new(ListReader::pack(rows)?);
     /// let padded = Padded::buckets([4, 8, 16]).fill(-1);
     /// let columns = Columns::new().padded::<i32>("tokens", &[], padded);
     /// let mut batches = Loader::options(reader, Sequential::new(2)).columns(columns)?;
@@ -504,8 +504,8 @@ impl Columns {
     /// }
     ///
     /// let text = |key, tokens| Text { key, tokens };
-    /// let texts = [text("a", vec![1, 2, 3]), text("b", vec![4, 5]), text("c", vec![6])];
-    /// let reader = Arc::new(ListReader::pack(texts)?);
+    /// let rows = [text("a", vec![1, 2, 3]), text("b", vec![4, 5]), text("c", vec![6])];
+    /// let reader = Arc::new(ListReader::pack(rows)?);
     /// let columns = Columns::new().packed("tokens", Packed::<i32>::whole(4));
     /// let mut batches = Loader::options(reader, Sequential::new(3)).columns(columns)?;
     /// let batch = batches.next().unwrap()?.data;

@@ -14,8 +14,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static> Memory for M {}
 /// Elements in memory of the loader or of the caller.
 pub(super) enum Values<T> {
     Own {
-        /// Those in use, then those that an earlier batch has left there, which need not be zeroed to be
-        /// overwritten.
+        /// Elements in use, then elements that an earlier batch has left, which need not be zeroed
+        /// to be overwritten.
         values: Vec<T>,
         /// Elements that are in use.
         len: usize,
@@ -58,7 +58,7 @@ impl<T: Element> Values<T> {
     pub(super) fn reserve(&mut self, elements: usize) {
         if let Values::Own { values, len: 0 } = self {
             if values.len() < elements {
-                // What is too small goes first.
+                // Memory that is too small goes first.
                 *values = Vec::new();
                 *values = vec![T::default(); elements];
                 prefer_huge_pages(values);

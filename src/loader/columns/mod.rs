@@ -310,7 +310,7 @@ fn name_of(kind: Kind) -> &'static str {
     }
 }
 
-/// Lists in one another, of which these are the lengths of those that are still to come.
+/// Nested lists. These are the lengths of the lists that are still to come.
 fn read_list<T: Element>(
     row: &mut [T],
     left: &[usize],
@@ -380,7 +380,7 @@ impl<'a> Sizes<'a> {
         self.iter().eq(shape.iter().map(|&size| size as u64))
     }
 
-    /// Whether it is that of any number of rows, each of this shape.
+    /// Whether it is a column of any number of rows, each of this shape.
     fn has_rows(&self, row: &[usize]) -> bool {
         self.count > 0 && self.iter().skip(1).eq(row.iter().map(|&size| size as u64))
     }
@@ -396,7 +396,7 @@ fn parse_array<'a>(field: &mut Cursor<'a>) -> Result<Parsed<'a>> {
     let (mut dtype, mut data, mut found_shape) = ("", None, None);
     for _ in 0..field.read_map_len()? {
         match field.read_bytes()? {
-            // Of records it is a list.
+            // For records it is a list.
             b"type" if field.peek()? == Kind::Str => dtype = field.read_str()?,
             b"data" => data = Some(field.read_bytes()?),
             b"shape" => found_shape = Some(Sizes::read(field)?),
@@ -603,8 +603,7 @@ impl ColumnBatch {
         column.map_or(Ok(&mut []), |column| column.values.get_mut())
     }
 
-    /// A column of bytes: those of all samples back to back, and the `len() + 1` offsets between
-    /// them.
+    /// A column of bytes: all samples back to back, and the `len() + 1` offsets between them.
     pub fn bytes(&self, name: &str) -> Result<(&[u8], &[u64])> {
         let column = self.ragged(name)?;
         Ok((&column.data, &column.offsets))
@@ -706,7 +705,7 @@ impl Drop for ColumnBatch {
 pub(super) struct CollateColumns {
     columns: Arc<Columns>,
     spare: Arc<Spare>,
-    /// Of batches that are finished.
+    /// Scratch memory of finished batches.
     scratches: Mutex<Vec<Scratch>>,
 }
 
@@ -749,7 +748,7 @@ impl CollateColumns {
         let mut cursor = Cursor::new(record.raw());
         for entry in 0..cursor.read_map_len()? as usize {
             if cursor.peek()? != Kind::Str {
-                // Of any kind, but not the name of a column.
+                // A key of another kind, so not the name of a column.
                 cursor.skip()?;
                 cursor.skip()?;
                 continue;
@@ -763,7 +762,7 @@ impl CollateColumns {
                         cursor = value;
                         cursor.skip()?;
                     }
-                    // Of two fields with one name the last counts.
+                    // If two fields have one name, the last one counts.
                     found[at] = Some(read);
                 }
                 None => cursor.skip()?,

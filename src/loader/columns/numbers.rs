@@ -8,13 +8,13 @@ use crate::format::msgpack::numpy::is_container;
 use crate::format::msgpack::{Cursor, Kind};
 use crate::value::{DTypeKind, Element, Number};
 
-/// What an array of numbers has to be.
+/// The expected form of an array of numbers.
 pub(super) struct Numbers<'a> {
     /// The shape of a row.
     pub(super) row: &'a [usize],
     /// How many rows there have to be; any number if it is not said.
     pub(super) rows: Option<usize>,
-    /// Whether plain bytes are elements. Nothing says of which type they are.
+    /// Whether plain bytes, which have no type, are accepted as elements.
     pub(super) takes_bytes: bool,
     /// The array in words.
     pub(super) expected: &'a str,
@@ -42,8 +42,8 @@ pub(super) fn exact<T: Element>(number: Number) -> Option<T> {
 }
 
 impl Numbers<'_> {
-    /// The rows of an array of integers or floats of any type, as elements of this type, each of which has to
-    /// be one. Only floats are rounded, to floats.
+    /// The rows of an array of integers or floats of any type, as elements of this type. It is an
+    /// error if a value does not fit. Only floats are rounded, to floats.
     pub(super) fn read<T: Element>(&self, field: &mut Cursor<'_>) -> Result<Vec<T>> {
         let (dtype, shape) = match field.peek()? {
             Kind::Array => return self.convert(field, Some),

@@ -115,7 +115,7 @@ impl<T> PackedRows<'_, T> {
     }
 }
 
-/// What is where in packed rows.
+/// The positions of samples in packed rows.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     positions: Vec<i32>,

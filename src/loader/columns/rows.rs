@@ -24,7 +24,7 @@ pub(super) struct Rows<'a, 'r, T> {
     form: Form<'a>,
     len: usize,
     row: &'r [usize],
-    /// What a number of a list is as an element.
+    /// Converts a number of a list to an element.
     number: fn(Number) -> Option<T>,
 }
 
@@ -39,7 +39,8 @@ enum Form<'a> {
 }
 
 impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
-    /// Those of a field, each of which has to have the shape `row`. The cursor is somewhere in the field then.
+    /// The rows of a field. Each must have the shape `row`. Leaves the cursor somewhere in the
+    /// field.
     pub(super) fn find(field: &mut Cursor<'a>, row: &'r [usize]) -> Result<Rows<'a, 'r, T>> {
         let expected = || format!("an array of type {} with rows of shape {row:?}", code_of::<T>());
         let (form, len) = match field.peek()? {
@@ -126,7 +127,7 @@ impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
         }
     }
 
-    /// Reads `wanted` rows from `first` on, of which there are as many.
+    /// Reads `wanted` rows from `first` on. They must exist.
     pub(super) fn read(&mut self, first: usize, wanted: usize, out: &mut [T]) -> Result<()> {
         let width = out.len() / wanted.max(1);
         match &mut self.form {
@@ -139,7 +140,7 @@ impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
                 for _ in 0..first {
                     rows.skip()?;
                 }
-                // The lists of the rows, each of which has the shape of one.
+                // The lists of the rows, each with the shape of one row.
                 (0..wanted).try_for_each(|at| {
                     let out = &mut out[at * width..(at + 1) * width];
                     read_list(out, self.row, self.row, rows, self.number)

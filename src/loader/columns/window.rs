@@ -13,7 +13,7 @@ use crate::value::Element;
 pub enum Window {
     /// The first ones.
     Start,
-    /// Those in the middle: as many rows before them as after them, or one less.
+    /// Rows in the middle: as many before them as after them, or one less.
     Center,
     /// A run of rows that starts at any place with the same probability, another one in each epoch.
     ///
@@ -39,9 +39,9 @@ impl Window {
 }
 
 impl Columns {
-    /// Some rows of a field that is an array with any number of rows, each of this shape: `[rows, …]` in the
-    /// batch. The forms of the field are those of [`array`](Self::array). Of a bloscpack container in C
-    /// order only the blocks with these rows are decoded.
+    /// Some rows of a field that is an array with any number of rows, each of this shape: `[rows,
+    /// …]` in the batch. The field has the same forms as for [`array`](Self::array). Of a bloscpack
+    /// container in C order only the blocks with these rows are decoded.
     ///
     /// An array with fewer rows is an error: [`OnError`](crate::loader::OnError) says what happens then.
     ///
@@ -98,7 +98,7 @@ impl Columns {
     }
 }
 
-/// Reads the window of a field. `shape` is that of the window.
+/// Reads the window of a field. `shape` is the shape of the window.
 fn read_window<T: Element>(
     out: &mut [T],
     shape: &[usize],

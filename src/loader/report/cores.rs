@@ -1,9 +1,10 @@
 //! How long a thread was on a core, as the system counts it.
 //!
-//! A page fault of a memory map looks like decoding: the thread stands still in the middle of it. The system
-//! knows that the thread was on no core meanwhile. Only Linux says so in files, without unsafe code.
+//! A page fault of a memory map looks like decoding: the thread stands still in the middle of it.
+//! The system knows that the thread was on no core then. Only Linux says so in files, without
+//! unsafe code.
 
-/// Of one thread since it began, or of several.
+/// The times of one thread since it began, or of several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct OfThread {
     /// Nanoseconds on a core.

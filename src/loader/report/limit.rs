@@ -1,4 +1,4 @@
-//! What keeps a loader from being faster, in a word and in a sentence.
+//! The bottleneck of a loader, in a word and in a sentence.
 
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -260,7 +260,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Of a second in which the consumer waits this long.
+    /// The report of a second in which the consumer waits this long.
     fn report(waiting: u64, workers: WorkerTime, cores: Option<CoreTime>) -> LoaderReport {
         let consumer = ConsumerTime {
             first: ms(9),

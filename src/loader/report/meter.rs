@@ -1,4 +1,4 @@
-//! What the threads of a loader count while they work.
+//! Counters of the threads of a loader, updated while they work.
 //!
 //! Each thread writes to a lane of its own, so that counting needs no lock and no cache line goes from one
 //! core to another. A batch costs a few looks at the clock.
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::cores::{self, OfThread};
 
-/// What a thread is doing.
+/// The activity of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(in crate::loader) enum Stage {
@@ -67,7 +67,7 @@ struct Cores {
     faults: AtomicU64,
 }
 
-/// What a thread knows of its last look at how long it was on a core.
+/// The last time that a thread asked the system how long it was on a core.
 #[derive(Default)]
 pub(in crate::loader) struct Look {
     /// In nanoseconds after the base of its lane.
@@ -127,8 +127,8 @@ impl Lane {
     /// Until now.
     fn stages(&self) -> Stages {
         let mut sum = Stages::default();
-        // The thread may go to its next stage meanwhile. Then the time of one batch at most would be missing
-        // or there twice, so this looks again.
+        // The thread may go to its next stage just now. Then the time of one batch at most would be
+        // missing or there twice, so this looks again.
         for _ in 0..8 {
             let before = self.present();
             for (sum, ended) in sum.0.iter_mut().zip(&self.ended) {
@@ -191,17 +191,17 @@ impl Drop for Resting<'_> {
     }
 }
 
-/// What a loader counts.
+/// The counters of a loader.
 pub(in crate::loader) struct Meter {
     workers: Vec<Lane>,
     consumer: Lane,
-    /// Of the batches that the consumer got. Only the consumer writes.
+    /// Totals of the batches that the consumer got. Only the consumer writes.
     got: Counts,
     /// Finished batches in the queue.
     ready: AtomicUsize,
 }
 
-/// What the consumer got.
+/// Totals of the batches that the consumer got.
 #[derive(Default)]
 struct Counts {
     batches: AtomicU64,
@@ -218,16 +218,17 @@ struct Counts {
 pub(in crate::loader) struct Got {
     pub(in crate::loader) samples: usize,
     pub(in crate::loader) failures: usize,
-    /// Of the packed samples.
+    /// Bytes of the packed samples.
     pub(in crate::loader) bytes: usize,
 }
 
-/// What a meter shows.
+/// The values that a meter shows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Shown {
     pub(super) workers: Stages,
     pub(super) consumer: Stages,
-    /// Of the workers, as far as the system says; the first is the time of work that the others are about.
+    /// Times of the workers, if the system counts them; the first is the time of work that the
+    /// others are about.
     pub(super) cores: (Duration, OfThread),
     pub(super) batches: u64,
     pub(super) awaited: u64,

@@ -319,7 +319,7 @@ impl LoaderReport {
 }
 
 impl fmt::Display for LoaderReport {
-    /// A few lines, of which the last is [`advice`](LoaderReport::advice).
+    /// A few lines. The last is [`advice`](LoaderReport::advice).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LoaderReport { wall, consumer, workers, queue, .. } = self;
         write!(

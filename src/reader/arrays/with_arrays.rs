@@ -137,7 +137,7 @@ pub struct WithArrays<R> {
     blocks: Blocks,
 }
 
-/// What a reference calls an array.
+/// How a reference names an array.
 type Name = (String, Option<u64>);
 
 /// An array, and its number among those that were opened.
@@ -156,7 +156,7 @@ impl<R: Reader> WithArrays<R> {
     }
 
     fn array(&self, name: &Name) -> Result<Opened> {
-        // Other threads wait meanwhile: they mostly want the same array.
+        // Other threads wait: they mostly want the same array.
         let mut arrays = self.arrays.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(opened) = arrays.get(name) {
             return Ok(opened.clone());

@@ -34,7 +34,7 @@ const MAX_VALUE: usize = 48;
 /// Images of fewer pixels a side are magnified without blur.
 const SMALL: u32 = 64;
 
-/// What the page shows of one sample.
+/// One sample on the page.
 pub(super) struct Sample {
     key: String,
     /// Media type and bytes.
@@ -141,7 +141,7 @@ pub(super) fn page(found: &StatReport, samples: &[Sample]) -> String {
     page + "</main>\n</body>\n</html>\n"
 }
 
-/// What there is to say of a field, under a heading; both are HTML.
+/// The description of a field, under a heading; both are HTML.
 struct Card {
     field: String,
     title: String,

@@ -162,7 +162,7 @@ impl StatReport {
         }
     }
 
-    /// The labels that have a name but no samples, if those of all samples are known.
+    /// The labels that have a name but no samples, if the labels of all samples are known.
     fn unused_labels(&self, field: &FieldSummary) -> Vec<String> {
         let names = self.labels.as_deref().unwrap_or_default();
         if field.name != LABEL || field.classes.is_empty() {

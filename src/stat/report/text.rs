@@ -89,7 +89,7 @@ fn bars(rows: &[Row], right: bool) -> String {
     text
 }
 
-/// A bar in eighths of a character; of what is there at least one of these.
+/// A bar in eighths of a character; at least one of these unless the count is 0.
 fn bar(count: u64, most: u64) -> String {
     let eighths = (count as f64 / most as f64 * (WIDTH * 8) as f64).round() as usize;
     let eighths = eighths.max(usize::from(count > 0));

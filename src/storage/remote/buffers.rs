@@ -72,7 +72,7 @@ impl Drop for Lent {
     fn drop(&mut self) {
         let (Some(home), Some(pages)) = (self.home.upgrade(), self.pages.take()) else { return };
         let lent = home.lent.fetch_sub(pages.len(), Relaxed).saturating_sub(pages.len());
-        // In a process that was forked meanwhile the lock may stay taken for ever.
+        // Another thread may have held the lock during a fork; then it stays locked in the child.
         let mut free = match home.free.try_lock() {
             Ok(free) => free,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -99,7 +99,7 @@ impl Buffers {
         if let Some(found) = free.iter().rposition(fits) {
             return Some(Buffer::Large(free.swap_remove(found)));
         }
-        // Those that fit nothing that is asked for now make room for one that does.
+        // Buffers that fit no present request make room for one that does.
         let held = |free: &[MmapMut]| free.iter().map(|pages| pages.len()).sum::<usize>();
         let most = MOST.min(ALL.saturating_sub(self.lent.load(Relaxed))) / 2;
         while held(&free) > most {
@@ -117,7 +117,7 @@ impl Buffers {
                 bytes.truncate(len);
                 bytes.into()
             }
-            // Of an answer whose length was not known before.
+            // An answer whose length was not known before.
             Buffer::Large(pages) if len < LEAST => Bytes::copy_from_slice(&pages[..len]),
             Buffer::Large(pages) => {
                 self.lent.fetch_add(pages.len(), Relaxed);
@@ -156,7 +156,7 @@ mod tests {
         for size in [LEAST, LEAST + 1, 2 * LEAST - 1] {
             drop(lend(size));
         }
-        // What came of one that turned out to be short takes no more than it has.
+        // A buffer that turned out too large keeps only what it needs.
         let before = free();
         assert_eq!(buffers.lend(buffers.take(1 << 20).unwrap(), 5).len(), 5);
         assert!(free() < before);
@@ -166,14 +166,14 @@ mod tests {
         drop(many);
         let is_full = || (MOST - (1 << 20)..=MOST).contains(&free());
         assert!(is_full());
-        // Those in use take their room.
+        // Buffers in use take their room.
         let held: Vec<Bytes> = (0..ALL >> 20).map(lend_untouched).collect();
         let last = lend(1 << 20);
         drop(last);
         assert_eq!(free(), 0);
         drop(held);
         assert!(is_full());
-        // Those of another size take their place.
+        // Buffers of another size take their place.
         for _ in 0..100 {
             let many: Vec<Bytes> = (0..10).map(|_| lend(4 << 20)).collect();
             drop(many);

@@ -69,30 +69,30 @@ impl Pin {
         Pin { size: 0, tag, version: None, modified: 0, write }
     }
 
-    /// Of an object that was put just now; `None` if the server does not say which it is.
+    /// The pin of an object that was put just now; `None` if the server does not identify it.
     pub(super) fn put(size: u64, put: PutResult) -> Option<Pin> {
         let tag = Some(put.e_tag?);
         Some(Pin { size, tag, version: put.version, modified: 0, write: None })
     }
 
-    /// What tells this version from others, also to one who has not read it but written it.
+    /// Identifies this version. The reader and the writer of an object get the same identity.
     pub(super) fn identity(&self) -> (u64, Option<&str>, i64) {
         let modified = if self.tag.is_some() { 0 } else { self.modified };
         (self.size, self.tag.as_deref(), modified)
     }
 
-    /// What a put expects to find.
+    /// The precondition of a put: this version is still there.
     pub(super) fn update(&self) -> PutMode {
         PutMode::Update(UpdateVersion { e_tag: self.tag.clone(), version: self.version.clone() })
     }
 
-    /// What a server compares: a weak tag says nothing about bytes.
+    /// The tag if it is strong: a weak tag says nothing about bytes.
     fn strong(&self) -> Option<&str> {
         self.tag.as_deref().filter(|tag| !tag.starts_with("W/"))
     }
 
-    /// What tells versions of the same name apart for good, if the server says it: the time and the size
-    /// would not.
+    /// Distinguishes versions of the same name for good, if the server reports a version or a
+    /// strong tag; time and size would not.
     pub(super) fn lasting_identity(&self) -> Option<String> {
         let version = self.version.as_deref();
         let (tag, version) = match (self.strong(), version) {
@@ -119,11 +119,11 @@ pub(super) struct Fetched {
 /// Which bytes.
 #[derive(Debug, Clone)]
 pub(super) enum Part {
-    /// These, as far as there are any.
+    /// The first bytes, at most this many.
     Head(u64),
-    /// The last, as far as there are any.
+    /// The last bytes, at most this many.
     Tail(u64),
-    /// These, all of which must be there.
+    /// These bytes, all of which must exist.
     Range(Range<u64>),
 }
 
@@ -253,8 +253,8 @@ impl Client {
         }
     }
 
-    /// What an error of `object_store` means here. Its own words are left out where there are ours: it
-    /// prints URLs with everything that is in them.
+    /// The meaning of an error of `object_store`. Its own words are left out where there are ours:
+    /// it prints URLs with everything that is in them.
     pub(super) fn refused(&self, error: object_store::Error, outcome: Outcome) -> Error {
         use object_store::Error as E;
         let trouble = outcome.trouble;
@@ -281,7 +281,7 @@ impl Client {
         }
     }
 
-    /// What to do where access is refused.
+    /// Advice for a refused access.
     fn advice(&self) -> &'static str {
         match self.service {
             Service::S3 => {

@@ -31,7 +31,7 @@ struct Inner {
     pin: Pin,
     id: FileId,
     cache: Option<(Cache, cache::Object)>,
-    /// What it goes by in the memory of the storage.
+    /// Identifies it in the memory of the storage.
     object: memory::Object,
     state: PerProcess<Mutex<State>>,
 }
@@ -122,8 +122,8 @@ impl Inner {
         }
     }
 
-    /// What is missing of these ranges, sorted, and why what was tried before is not there. What is not missing
-    /// stays for one who reads in a known order.
+    /// The missing parts of these ranges, sorted, and the error if an earlier fetch of them failed.
+    /// If the reader goes in a known order, bytes that are in memory are kept for it.
     fn missing(&self, ranges: &[Range<u64>], in_order: bool) -> (Vec<Range<u64>>, Option<Error>) {
         let mut memory = self.memory();
         let mut missing: Vec<Range<u64>> = ranges
@@ -165,7 +165,7 @@ impl Together {
     /// Fetches a piece of a file into memory.
     fn fetch(&self, file: &Inner, piece: &Piece, unread: u64, in_order: bool) {
         let range = piece.range();
-        // What is not tried after a failure is not waited for one by one.
+        // After a failure the remaining requests are not tried: each of them would be waited for.
         if let Some(error) = self.failure() {
             return file.state().note_failure(range.clone(), error);
         }
@@ -223,7 +223,7 @@ fn fetch_all(wanted: &[(&RemoteFile, &[Range<u64>])], in_order: bool) -> Result<
         shared.traffic.wanted.fetch_add(wanted, Relaxed);
         for run in plan::merge(missing.clone()) {
             let len = run.end - run.start;
-            // What does not fit is fetched when it is read.
+            // The rest is fetched when it is read.
             if len > room {
                 continue;
             }
@@ -360,7 +360,7 @@ impl RemoteFile {
             state.flights.retain(|before| !before.ahead.is_complete());
             state.flights.push_back(Flight { range: range.clone(), ahead: ahead.clone(), stop });
             drop(state);
-            // What fails is reported when it is read.
+            // A failure is reported when the bytes are read.
             let _ = ahead.run(|| fetch_all(&[(self, std::slice::from_ref(&range))], true));
             drop(begun);
         }
@@ -432,7 +432,7 @@ impl RemoteFile {
         for (piece, bytes) in planned.iter().zip(&pieces) {
             let Range { start, end } = *piece.range();
             match end.saturating_sub(start.max(wanted.end)) {
-                // What lies ahead is read next, so what was read makes room before it.
+                // Bytes ahead are read next, so bytes that were read are evicted before them.
                 unread if unread > 0 && is_ahead => {
                     memory.keep_ahead(file.object, start, bytes.clone(), unread);
                 }
@@ -451,20 +451,20 @@ impl RemoteFile {
     }
 }
 
-/// What reads of an object have shown.
+/// Access patterns of an object, and requests in flight.
 #[derive(Default)]
 struct State {
     ahead: ReadAhead,
-    /// What is on its way to who reads from front to back.
+    /// Requests in flight for a reader that goes from front to back.
     flights: VecDeque<Flight>,
-    /// What was fetched ahead in vain, for the reads to come: none overlap.
+    /// Failed fetches ahead, to be reported by later reads: none overlap.
     failures: Vec<Failure>,
 }
 
 struct Flight {
     range: Range<u64>,
     ahead: Arc<Ahead>,
-    /// What ends it.
+    /// Set to end the requests.
     stop: Arc<AtomicBool>,
 }
 
@@ -474,7 +474,7 @@ struct Failure {
     since: Instant,
 }
 
-/// Failures that are kept, and for how long. What is older is tried again.
+/// How many failures are kept, and for how long. Older ones are tried again.
 const FAILURES: usize = 1024;
 const STALE: Duration = Duration::from_secs(300);
 
@@ -494,7 +494,7 @@ impl State {
         });
     }
 
-    /// What others than this thread wait for.
+    /// Ranges in flight for other threads.
     fn on_their_way(&self) -> Vec<Range<u64>> {
         let own = ahead::ahead();
         let is_own =

@@ -19,7 +19,7 @@ const SEARCHED: usize = 64;
 /// An object that is open: its number in this storage.
 pub(super) type Object = u64;
 
-/// What was fetched.
+/// Fetched bytes.
 #[derive(Default)]
 pub(super) struct Memory {
     /// By object, and where they begin.
@@ -58,11 +58,11 @@ struct Segment {
     unread: Unread,
 }
 
-/// What was fetched ahead and not read yet.
+/// The unread bytes of a segment that was fetched ahead.
 #[derive(Debug, Default)]
 struct Unread {
     left: u64,
-    /// What was read, by where it ends and begins: neighbours are one.
+    /// Ranges that were read, from end to begin: neighbours are merged.
     read: BTreeMap<u64, u64>,
 }
 
@@ -79,7 +79,7 @@ impl Unread {
         self.left = self.left.saturating_sub(new);
     }
 
-    /// What was read of these bytes will be read once more.
+    /// Counts these bytes as unread again: they will be read once more.
     fn again(&mut self, range: Range<u64>) {
         while let Some((&last, &first)) =
             self.read.range(range.start + 1..).next().filter(|r| *r.1 < range.end)
@@ -104,7 +104,7 @@ impl Memory {
         let mut at = range.start;
         while at < range.end {
             let before = self.segments.range((object, 0)..=(object, at)).rev().take(SEARCHED);
-            // Of several the one that reaches farthest would do as well.
+            // Any of several would do; the one that reaches farthest is not looked for.
             let covers = |&(&(_, start), segment): &(&(Object, u64), &Segment)| {
                 at < start + segment.bytes.len() as u64
             };
@@ -151,8 +151,8 @@ impl Memory {
             pieces.push(segment.bytes.slice((at - start) as usize..(end - start) as usize));
             if segment.sort == Sort::Ahead {
                 segment.unread.pass(at - start..end - start);
-                // What was fetched for one reading has had it. It may still be asked for once more, as
-                // when a key was compared before.
+                // All of it was read, as expected. It may still be read once more, as when a key
+                // was compared before.
                 if segment.unread.left == 0 {
                     (segment.sort, segment.unread) = (Sort::Done, Unread::default());
                     self.held[Sort::Ahead as usize] -= segment.bytes.len();

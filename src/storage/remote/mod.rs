@@ -13,8 +13,8 @@
 //! time where there is no tag. So an object that is replaced while it is open is an error that names
 //! it, of kind [`Replaced`](ErrorKind::Replaced), and never a mixture.
 //!
-//! **One write.** An object is made in one step, where there is none of its name; what was uploaded
-//! of it before is no object. Nothing can be renamed, appended to or locked, which a writer of a
+//! **One write.** An object is created in one step, if none has its name; until then its uploaded
+//! parts are not visible. Nothing can be renamed, appended to or locked, which a writer of a
 //! dataset has to know: [`Storage::is_object_store`].
 //!
 //! Absent on purpose: listing, which costs by the thousand and which no named dataset needs.
@@ -93,26 +93,26 @@ pub struct RemoteStorage {
     shared: Arc<Shared>,
 }
 
-/// What clones and open files share.
+/// State shared by clones and open files.
 struct Shared {
     address: Address,
     options: RemoteOptions,
     traffic: Arc<Traffic>,
     cache: Option<Cache>,
-    /// Or why there is none.
+    /// The error if it could not be created.
     client: PerProcess<std::result::Result<Client, String>>,
     /// Objects that were opened so far.
     opened: AtomicU64,
     here: PerProcess<Here>,
 }
 
-/// What files of a storage share in a process.
+/// State that the files of a storage share within one process.
 struct Here {
     memory: Mutex<Memory>,
     queue: Arc<Queue>,
 }
 
-/// What a [`RemoteStorage`] has done so far.
+/// The requests and bytes of a [`RemoteStorage`] so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RemoteTraffic {
@@ -310,7 +310,7 @@ impl Storage for RemoteStorage {
             let pieces: Vec<_> = pieces.by_ref().take(parts.iter().flatten().count()).collect();
             let pieces: Result<Vec<Fetched>> = pieces.into_iter().collect();
             opened.push(match pieces {
-                // Of the first it is an error: that is the one that was named.
+                // For the first one it is an error: that is the one that was named.
                 Err(error) if error.is_absent_or_denied() && !opened.is_empty() => None,
                 pieces => Some(Arc::new(self.opened(file, name.clone(), pieces?)?)),
             });

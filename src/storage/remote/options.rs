@@ -108,8 +108,8 @@ impl RemoteOptions {
     /// How often a request is retried after a temporary failure: 408, 429, most of 5xx, no connection, an
     /// answer that stalls or is truncated. Default: 10.
     ///
-    /// All reads of a process share a budget on top of that: 500 retries, of which every answer gives
-    /// back a fifth of one.
+    /// All reads of a process share a budget on top of that: 500 retries. Every answer gives back a
+    /// fifth of a retry.
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self

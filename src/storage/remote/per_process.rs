@@ -1,4 +1,4 @@
-//! What a forked child must not share with its parent.
+//! State that a forked child must not share with its parent.
 
 use std::process;
 use std::sync::OnceLock;

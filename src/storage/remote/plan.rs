@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Ranges at most this many bytes apart are fetched in one request: the bytes between are no more than the
 /// headers of another request.
 const GAP: u64 = 512;
-/// Of what is fetched together a part of this many may lie between: a few hundredths more bytes, and far
+/// The gaps in a request may be one part in this many: a few hundredths more bytes, and far
 /// fewer requests.
 const SHARE: u64 = 32;
 /// Bytes of one request, at most half as many again: more are fetched over several connections.
@@ -16,7 +16,7 @@ pub(super) const PART: u64 = 4 << 20;
 const IN_FLIGHT: u64 = 128 << 20;
 /// Reads shorter than this are of entries of side files, whose neighbours are read soon.
 const ENTRY: u64 = 64;
-/// What is fetched around an entry.
+/// Bytes fetched around an entry.
 pub(super) const PAGE: u64 = 4 << 10;
 /// How far the first reading ahead goes, and the farthest.
 const AHEAD: Range<u64> = 64 << 10..32 << 20;
@@ -28,7 +28,7 @@ pub(super) fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.retain(|range| range.start < range.end);
     ranges.sort_unstable_by_key(|range| range.start);
     let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
-    // What may lie between the ranges of the last run, in all.
+    // How large a gap the last run may still bridge.
     let mut spare = 0;
     for range in ranges {
         let len = range.end - range.start;
@@ -68,11 +68,11 @@ const ASIDE: usize = 3;
 /// Recognises reading from front to back, also of several places in turn, and says how far to read ahead.
 #[derive(Debug, Default)]
 pub(super) struct ReadAhead {
-    /// What the last read belongs to.
+    /// The reading that the last read belongs to.
     last: Option<Reading>,
     /// Others that may go on, the oldest first.
     aside: VecDeque<Reading>,
-    /// What lies ahead of one that was forgotten.
+    /// Bytes requested ahead for a reading that was forgotten.
     forgotten: Option<Range<u64>>,
 }
 
@@ -93,7 +93,7 @@ impl Reading {
 }
 
 impl ReadAhead {
-    /// What to fetch for a read that needs these bytes of a file of `len` bytes.
+    /// The range to fetch for a read that needs these bytes of a file of `len` bytes.
     pub(super) fn fetch(&mut self, wanted: &Range<u64>, len: u64) -> Range<u64> {
         self.turn_to(|reading| reading.goes_on_with(wanted));
         let window = match self.last.take() {
@@ -116,7 +116,7 @@ impl ReadAhead {
         wanted.start..end
     }
 
-    /// What to ask for next without waiting for it, if anything.
+    /// The next range to request without waiting for it, if any.
     pub(super) fn flow(&mut self, len: u64) -> Option<Range<u64>> {
         let reading = self.last.as_mut()?;
         let start = reading.asked?;
@@ -158,7 +158,7 @@ impl ReadAhead {
         }
     }
 
-    /// What was asked for and does not count any more, as too many other places are read.
+    /// Requested bytes that are not expected any more, because too many other places are read.
     pub(super) fn forgotten(&mut self) -> Option<Range<u64>> {
         self.forgotten.take()
     }
@@ -184,7 +184,7 @@ impl ReadAhead {
     }
 }
 
-/// What of these ranges is in none of the others.
+/// The parts of these ranges that are in none of the others.
 pub(super) fn without(ranges: Vec<Range<u64>>, others: &[Range<u64>]) -> Vec<Range<u64>> {
     others.iter().fold(ranges, |ranges, other| {
         let rest = ranges.into_iter().flat_map(|range| {
@@ -328,7 +328,7 @@ mod tests {
             assert_eq!((ahead.flow(len), ahead.forgotten()), (None, None));
         }
         assert!(one > 90 << 20 && other > (1 << 30) + (90 << 20), "{one} {other}");
-        // What is asked for by others is not guessed.
+        // Ranges that others requested are not guessed.
         ahead.announce(&[2 << 30..3 << 30, 4 << 30..5 << 30]);
         step(&mut ahead, 64 << 20, &mut one);
         assert!(ahead.last.as_ref().unwrap().asked.is_some());

@@ -19,7 +19,7 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
-    /// What someone waits for, and what is fetched ahead.
+    /// Requests that someone waits for, and requests ahead of reads.
     jobs: [VecDeque<Job>; 2],
     /// Threads that work, and those that wait before they send a request again.
     working: usize,
@@ -45,7 +45,7 @@ pub(super) fn is_worker() -> bool {
     WORKS_FOR.with_borrow(Option::is_some)
 }
 
-/// Waits in `pause` without holding a connection: another thread takes what is next meanwhile.
+/// Waits in `pause` without holding a connection: another thread takes the next job.
 pub(super) fn aside<T>(pause: impl FnOnce() -> T) -> T {
     let Some(queue) = WORKS_FOR.with_borrow(Clone::clone) else { return pause() };
     {

@@ -88,7 +88,7 @@ pub(super) fn refusal_of(request: &request::Parts, status: StatusCode, text: &st
     }
 }
 
-/// The beginning of the body of a refusal. What cannot be read of it adds nothing.
+/// The beginning of the body of a refusal. Unreadable parts are left out.
 pub(super) fn beginning(body: ureq::Body) -> String {
     let mut text = Vec::new();
     let _ = body.into_reader().take(LONGEST).read_to_end(&mut text);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::replace::random;
 
-/// What a retry costs and an answer gives back, in tokens of the budget.
+/// The cost of a retry in tokens of the budget; an answer gives back one.
 const COST: u32 = 5;
 /// The budget of a process: 500 retries without a single answer.
 const BUDGET: u32 = 500 * COST;
@@ -48,8 +48,8 @@ impl Budget {
     }
 }
 
-/// How long to wait after this many tries: twice as long each time, of which half is left to chance, so
-/// that threads that failed together do not come back together.
+/// The wait after this many tries: it doubles each time, and half of it is random, so that threads
+/// that failed together do not retry together.
 pub(super) fn wait(tries: u32, asked: Option<Duration>) -> Duration {
     let doubled = match tries {
         0 | 1 => SOON,

@@ -42,7 +42,7 @@ use crate::error::shown_text;
 /// The longest answer to a request without a range: a token, or a list of them.
 const LONGEST_ANSWER: u64 = 1 << 20;
 
-/// What was asked for and what came, of all requests of a storage.
+/// Counts the requests and answers of a storage.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     pub(super) requests: AtomicU64,
@@ -62,7 +62,7 @@ pub(super) struct Exchange {
     pub(super) creates: bool,
 }
 
-/// What came of it.
+/// The outcome of a request.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Outcome {
     /// Why there is no answer, in words that name nothing secret.
@@ -153,8 +153,8 @@ impl HttpConnector for Connector {
             .max_idle_connections_per_host(256)
             .timeout_resolve(Some(connect))
             .timeout_connect(Some(connect))
-            // Of each read, so that a large answer over a slow line takes its time and one that stalls
-            // does not.
+            // For each read, so that a large answer over a slow line takes its time and one that
+            // stalls does not.
             .timeout_per_read(Some(self.options.timeout))
             .timeout_per_write(Some(self.options.timeout))
             .timeout_recv_response(Some(self.options.timeout));
@@ -177,8 +177,8 @@ impl HttpConnector for Connector {
     }
 }
 
-/// Who may vouch for a server: the certificates of the file that the environment names, or those of
-/// Mozilla.
+/// The certificates that servers are checked against: from the file that the environment names, or
+/// Mozilla's.
 fn roots() -> Result<RootCerts, String> {
     let named = ["AWS_CA_BUNDLE", "SSL_CERT_FILE"].into_iter().find_map(|name| {
         let path = std::env::var_os(name).filter(|path| !path.is_empty())?;
@@ -246,7 +246,7 @@ enum Try {
     Failed(Trouble),
 }
 
-/// What went wrong, in words that name nothing secret.
+/// The cause of a failure, in words that reveal no secret.
 #[derive(Debug)]
 struct Trouble {
     message: String,
@@ -264,7 +264,7 @@ impl fmt::Display for Trouble {
 impl StdError for Trouble {}
 
 impl HttpService for Transport {
-    // What `async_trait` makes of `async fn call(&self, …)`.
+    // The expansion by `async_trait` of `async fn call(&self, …)`.
     fn call<'s, 'f>(
         &'s self,
         request: HttpRequest,
@@ -366,7 +366,7 @@ struct Sending<'a> {
 
 impl Read for Sending<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        // What was read before is sent.
+        // The part that was read before has been sent.
         self.flow.note();
         self.rest.read(buf)
     }
@@ -587,7 +587,7 @@ impl Lines {
             _ if status.is_success() => Some(LONGEST_ANSWER),
             _ => {
                 let message = refusal(request, status, body);
-                // Of two that write at once one is to try again, as the other may fail.
+                // If two write at once, one of them should try again, as the other may fail.
                 if status == StatusCode::CONFLICT && message.contains("ConditionalRequestConflict")
                 {
                     let kind = HttpErrorKind::Request;
@@ -623,7 +623,7 @@ impl Lines {
             let kind = HttpErrorKind::Interrupted;
             Try::Again(Trouble { message, kind, unreachable: false }, None)
         };
-        // Of an answer of another length than it says a part is missing or too much.
+        // If an answer has another length than it says, a part is missing or too much.
         let has_more = matches!(received, Ok(true));
         match received {
             Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => Try::Failed(Trouble {

@@ -1,8 +1,8 @@
 //! Objects that are written: in one request, or in parts that go up while more is being written.
 //!
-//! An object is there when it is complete, and never before. With it goes the number of its write, by
-//! which it is recognised if the answer to the last request got lost, and by which files that were
-//! written together are recognised.
+//! An object is visible once it is complete, and never before. It carries the number of its write:
+//! by this a writer recognises its object if the answer to the last request got lost, and a reader
+//! recognises files that were written together.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ fn is_lost(error: &object_store::Error) -> bool {
 }
 
 impl Client {
-    /// Puts an object in one request, if what is there is what the mode expects.
+    /// Puts an object in one request, if the precondition of the mode holds.
     pub(super) fn put(
         &self,
         name: &Name,
@@ -148,7 +148,7 @@ impl Client {
         }
     }
 
-    /// What an error means where something was to be written.
+    /// The meaning of an error while writing.
     fn refused_write(&self, error: object_store::Error, outcome: Outcome) -> Error {
         use object_store::Error as E;
         match error {
@@ -173,9 +173,9 @@ fn already_exists() -> Error {
 
 /// Parts that are being uploaded.
 enum Multipart {
-    /// Known by an id, by which another process can abort it.
+    /// Has an id, so another process can abort it.
     Known { id: MultipartId, sent: Arc<Mutex<Vec<Option<PartId>>>> },
-    /// Of Azure, which has no ids and removes what is not completed after a week.
+    /// Azure's, which has no ids, and whose incomplete parts are removed after a week.
     Unknown(Box<dyn MultipartUpload>),
 }
 
@@ -196,7 +196,7 @@ impl Multipart {
         begun.map_err(|error| client.refused_write(error, exchange.outcome()))
     }
 
-    /// What sends the next part.
+    /// Sends the next part.
     fn part(
         &mut self,
         shared: Arc<Shared>,
@@ -460,7 +460,7 @@ impl Drop for Upload {
             std::mem::forget(std::mem::take(&mut self.in_flight));
             return std::mem::forget(self.multipart.take());
         }
-        // What failed was reported, or is of no interest any more.
+        // Failures were reported, or do not matter any more.
         let _ = self.wait_for_all();
         if let Some(mut multipart) = self.multipart.take() {
             let client = self.shared.client();
@@ -482,7 +482,7 @@ mod tests {
     fn ten_terabytes_are_at_most_ten_thousand_parts() {
         let bytes: u64 = (0..10_000).map(|part| part_size(part) as u64).sum();
         assert!(bytes >= 10_000_000_000_000, "{bytes}");
-        // What stores take.
+        // The limits of the stores.
         assert!((0..10_000).all(|part| (5 << 20..=4_000 << 20).contains(&part_size(part))));
     }
 

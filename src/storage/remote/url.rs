@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result, is_signature};
 
-/// What speaks for the objects below a root.
+/// The service behind a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Service {
     /// S3, and what speaks its dialect.
@@ -19,13 +19,13 @@ pub(super) enum Service {
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) service: Service,
-    /// What all names begin with, as they are shown: `s3://bucket`, `https://host:8080`.
+    /// The prefix of all names as shown: `s3://bucket`, `https://host:8080`.
     pub(super) root: String,
     /// The name below the root, as it stands in the URL.
     pub(super) name: String,
     /// `user:password` in front of the host.
     pub(super) user: Option<String>,
-    /// What follows the `?`, such as a signature. It is sent with every request.
+    /// The part after the `?`, such as a signature. It is sent with every request.
     pub(super) query: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl Address {
         };
         let (host, name) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, host) = match (service, host.rsplit_once('@')) {
-            // Of Azure it is the container: abfss://container@account.dfs.core.windows.net
+            // For Azure it is the container: abfss://container@account.dfs.core.windows.net
             (Service::Azure, _) | (_, None) => (None, host),
             (_, Some((user, host))) => (Some(user.to_owned()), host),
         };
@@ -107,7 +107,7 @@ impl Address {
         parts.filter(|part| !is_signature(part)).collect::<Vec<_>>().join("&")
     }
 
-    /// What the builders of `object_store` take: the root, with the query that goes along.
+    /// The URL for the builders of `object_store`: the root, with the query that goes along.
     pub(super) fn base(&self) -> String {
         match &self.query {
             Some(query) => format!("{}/?{query}", self.root),

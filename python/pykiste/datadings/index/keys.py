@@ -14,7 +14,7 @@ def packed_len(path: Path, one: int, two: int) -> int:
     Parameters:
         path: the file
         one: the first byte of a packed list or map without items
-        two: the first byte of one whose length takes two bytes; the next code is that of four bytes
+        two: the first byte of one whose length takes two bytes; the next code stands for four bytes
     """
     with path.open("rb") as file:
         head = file.read(5)

@@ -14,6 +14,6 @@ def legacy_index_len(path: Path) -> int:
 
 
 def legacy_load_index(path: Path) -> tuple[list[str], list[int]]:
-    """The keys, and where samples begin and the last one ends. The path is that of the data file."""
+    """The keys, and where samples begin and the last one ends. The path names the data file."""
     index = unpackb(path_append_suffix(path, SUFFIX_LEGACY_INDEX).read_bytes())
     return list(index), [*index.values(), path.stat().st_size]

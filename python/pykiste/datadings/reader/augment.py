@@ -14,7 +14,7 @@ __all__ = ["Cycler", "QuasiShuffler", "Range", "Repeater", "Shuffler"]
 
 
 class Augment:
-    """What all augments have in common. `len` is that of the reader.
+    """The base of all augments. `len` is the reader's.
 
     Threads must not share an augment.
 
@@ -146,7 +146,7 @@ def _order(samples: int, seed: Any) -> list[int]:
 class Shuffler(Augment):
     """A reader in random order, which is another one in each pass.
 
-    An iterator that is dropped leaves the position where it was: the next one goes on from there.
+    An iterator that is dropped leaves the position where it was: the next one continues from there.
 
     Parameters:
         reader: where samples come from

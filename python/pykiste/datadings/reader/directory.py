@@ -43,7 +43,7 @@ def glob_pattern(pattern: str, prefix: str) -> Iterator[Found]:
 def yield_directory(
     patterns: Sequence[str], separator: str, *, folder: Confined | None = None
 ) -> Iterator[Found]:
-    """The files of all patterns, of which each may be a list file, whose rows stay in a folder, if there is one."""
+    """The files of all patterns. Each may be a list file, whose rows stay in `folder`, if it is given."""
     prefix = os.path.commonprefix(patterns) if len(patterns) > 1 else ""
     prefix = prefix.partition(LABEL)[0]
 
@@ -69,9 +69,9 @@ class DirectoryReader(ListReader):
         numeric_labels: replace labels by their index
         initfun: called with each sample at the beginning, to change it
         convertfun: called with each sample that is read, to change it
-        include: patterns of which a path must match one, if there are any
-        exclude: patterns of which a path must match none
-        separator: what separates the columns of a list file
+        include: a path must match one of these patterns, if there are any
+        exclude: a path must match none of these patterns
+        separator: separates the columns of a list file
         root_dir: where relative paths begin when files are read
         allow_outside: whether rows of a list may name files outside of `root_dir` or of the working directory,
             also by a link; by default only if there is no `root_dir`

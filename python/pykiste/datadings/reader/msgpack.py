@@ -64,7 +64,7 @@ class MsgpackReader(Reader):
 
     @cached_property
     def _dataset(self) -> ki.Dataset:
-        """The open dataset, which is that of the beginning."""
+        """The open dataset, which is still the one from the beginning."""
         return _pickle.reopen(*self._pickled)
 
     @cached_property
@@ -110,7 +110,7 @@ class MsgpackReader(Reader):
         return self._dataset.key(operator.index(index))
 
     def _resolve(self, index: Any) -> int:
-        """The index of a sample, with the errors of an array of NumPy, by which datadings looks it up."""
+        """The index of a sample, with the errors of a NumPy array, which datadings looks it up in."""
         if isinstance(index, (str, bytes, float, np.floating)):
             raise IndexError(f"expected an integer, found {index!r}")
         if isinstance(index, (bool, np.bool_)):

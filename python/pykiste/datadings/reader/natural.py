@@ -1,4 +1,4 @@
-"""The natural order of labels, in which `item 2` is before `item 10`: that of the package natsort."""
+"""The natural order of labels, in which `item 2` is before `item 10`, as in the package natsort."""
 
 import re
 import unicodedata
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def natural_key(value: Any) -> tuple[Any, ...]:
-    """What sorts values in natural order. Numbers are before all texts.
+    """Sorts values in natural order. Numbers are before all strings.
 
     >>> sorted(["b", "item 10", "item 2", "2", 3], key=natural_key)
     ['2', 3, 'b', 'item 2', 'item 10']
@@ -32,7 +32,7 @@ def _text_key(text: str) -> tuple[str | int, ...]:
     # Runs of decimal digits are numbers, and so is each other digit, as `²`.
     for part in re.findall(r"\d+|\D", unicodedata.normalize("NFD", text)):
         if part.isdigit():
-            # Texts and numbers take turns, so that only alike are compared.
+            # Strings and numbers take turns, so that only alike are compared.
             if not parts or isinstance(parts[-1], int):
                 parts.append("")
             parts.append(int(part) if part.isdecimal() else unicodedata.digit(part))

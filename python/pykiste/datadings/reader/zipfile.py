@@ -37,7 +37,7 @@ def glob_pattern(infos: Iterable[ZipInfo], pattern: str) -> Iterator[Found]:
 def yield_zipfile(
     zipfile_: ZipFile, patterns: Sequence[str], separator: str
 ) -> Iterator[Found]:
-    """The entries of all patterns, of which each may be a list file."""
+    """The entries of all patterns. Each may be a list file."""
     return chain.from_iterable(
         yield_file(pattern, "", separator)
         if os.path.isfile(pattern)

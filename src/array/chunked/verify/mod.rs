@@ -1,8 +1,8 @@
 //! Everything that is wrong with a chunked array.
 //!
-//! A writer may be at work meanwhile. So a pass looks at the versions that were there when it began, and
-//! what it found is kept only as far as these are still the same afterwards; where chunks were moved, they
-//! are looked at once more.
+//! A writer may be at work at the same time. So a pass looks at the versions that existed when it
+//! began, and keeps only the findings about versions that are still the same afterwards; where
+//! chunks were moved, they are looked at once more.
 
 use crate::error::Shown;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,8 +90,8 @@ pub struct Report {
     /// Files that no version needs, left by a crash. [`gc`](crate::array::ArrayStore::gc) removes
     /// them.
     pub unused: Vec<PathBuf>,
-    /// Summaries in `meta/` that are missing or outdated: a writer died before it renewed them. The
-    /// next one does, and nothing depends on them.
+    /// Summaries in `meta/` that are missing or outdated: a writer was killed before it renewed
+    /// them. The next one does, and nothing depends on them.
     pub stale: Vec<PathBuf>,
     /// Whether a writer had the array open at the end. Then [`unused`](Self::unused) may be what it is about to
     /// commit, and [`problems`](Self::problems) of an array with [room](crate::array::ArrayOptions::room)
@@ -120,7 +120,7 @@ pub(super) fn verify(core: &OpenVersion) -> Result<Report> {
     Err(Error::new(ErrorKind::Replaced, message).at(&core.files.root))
 }
 
-/// Whether a writer holds the lock of the array. Where that cannot be told there is none.
+/// Whether a writer holds the lock of the array; `false` if that cannot be determined.
 fn has_writer(core: &OpenVersion) -> bool {
     let (files, path) = (&core.files, core.files.path(names::LOCK));
     matches!(files.storage.lock_file(&path), Ok(None))

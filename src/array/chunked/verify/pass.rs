@@ -425,7 +425,7 @@ impl<'a> Pass<'a> {
             let is_missing = matches!(files.storage.lstat(&path), Ok(None));
             let numbers = files.version_numbers().unwrap_or_default();
             if numbers.last() != Some(newest) {
-                // It may be of the version that was committed meanwhile.
+                // It may belong to a version that was committed since.
                 continue;
             }
             // The most recent ones are the most likely.
@@ -433,7 +433,7 @@ impl<'a> Pass<'a> {
             if is_missing || older.any(|version| says(&summaries(&version, dtype)[at].1)) {
                 self.report.stale.push(path);
             } else if self.seen.is_complete() {
-                // Else it may be the summary of a version that was removed meanwhile.
+                // Else it may be the summary of a version that was removed since.
                 let message = "expected the summary of the newest version, found another; the next writer renews it";
                 let (chunk, versions, message) = (None, vec![*newest], message.to_owned());
                 self.report.problems.push(Problem { file: path, chunk, versions, message });

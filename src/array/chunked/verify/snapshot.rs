@@ -12,14 +12,14 @@ use crate::format::chunked::Version;
 /// The files at one moment.
 pub(super) struct Snapshot {
     files: Arc<Files>,
-    /// The files of each directory. Listed before the versions, so that a commit that is made meanwhile
+    /// The files of each directory. Listed before the versions, so that a commit that happens now
     /// adds none.
     pub(super) listed: Vec<(String, Vec<PathBuf>)>,
     /// The versions, oldest first, or why one cannot be read.
     pub(super) versions: Vec<(u64, Result<Version>)>,
 }
 
-/// What happened to a version.
+/// How a version has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Now {
     Same,
@@ -72,8 +72,8 @@ impl Snapshot {
         versions.collect()
     }
 
-    /// What of a report holds for versions that are still there. `None` if others have to be looked at
-    /// once more.
+    /// The part of a report that is about versions that still exist. `None` if others have to be
+    /// looked at once more.
     pub(super) fn settle(&self, mut report: Report) -> Result<Option<Report>> {
         if !self.versions.is_empty() && report.problems.is_empty() && report.unused.is_empty() {
             return Ok(Some(report));
@@ -83,7 +83,7 @@ impl Snapshot {
         if is_complete && now.iter().all(|now| *now == Now::Same) {
             return Ok(Some(report));
         }
-        // Files may belong to a version that was committed meanwhile.
+        // Files may belong to a version that was committed since.
         report.unused.clear();
         let state = |number: &u64| {
             let at = self.versions.binary_search_by_key(number, |(number, _)| *number);

@@ -75,7 +75,7 @@ mod tests {
             let all = Selection::all().resolve(&shape).unwrap();
             let touch = Touch::new(&grid, &all);
             let cut = ArrayChunks::new(&bytes, &grid, &touch, &[99]);
-            // What was there before must not come through.
+            // Earlier contents must not come through.
             let mut memory = vec![77; 100];
             let whole = ndarray::ArrayViewD::from_shape(shape.clone(), &bytes).unwrap();
             for cell in 0..grid.len() {

@@ -138,7 +138,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Those of a selection of integers and slices; `None` for others, and without axes.
+    /// The lines of a selection of integers and slices; `None` for others, and without axes.
     fn of(resolved: &Resolved) -> Option<Lines> {
         let ranges = resolved.axes.iter().zip(&resolved.views);
         let ranges = ranges.filter(|(axis, _)| matches!(axis, Axis::Range { .. }));
@@ -280,8 +280,8 @@ impl<'a> Iterator for Bands<'a> {
     }
 }
 
-/// These rows of an array, unchanged, above the chunks of the base. The grid is that of the base,
-/// whose first axis may be longer; the first of the rows is the first of a chunk.
+/// These rows of an array, unchanged, above the chunks of the base. The grid is the base's,
+/// with a first axis that may be longer; the first row starts a chunk.
 pub(super) fn staged_rows(
     base: &ChunkedArray,
     grid: &ChunkGrid,
@@ -334,7 +334,7 @@ mod tests {
         })
     }
 
-    /// Rows that can only be read in order, each once, as those of a pipe.
+    /// Rows that can only be read in order, each once, as from a pipe.
     struct Pipe(ArrayD<i32>, Vec<usize>, DType, Mutex<usize>);
 
     impl Pipe {

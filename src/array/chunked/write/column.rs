@@ -211,7 +211,7 @@ impl<'a> ColumnWriter<'a> {
         self.cbytes
     }
 
-    /// The bytes of the chunks in a table, as far as they are known.
+    /// The known bytes of the chunks in a table.
     pub(super) fn bytes_of(&self, table: &Table) -> u64 {
         let places = table.stored().into_iter().filter_map(|entry| entry.place);
         places.map(|place| self.len_of(&place).unwrap_or(0)).sum()
@@ -254,7 +254,7 @@ impl<'a> ColumnWriter<'a> {
                     && !placed
                     && seen.lock().unwrap_or_else(PoisonError::into_inner).insert(digest);
                 let pack = || {
-                    // Of a chunk of several blocks some may be as they were.
+                    // Some blocks of a larger chunk may be unchanged.
                     let place = before.filter(|_| content.len() > BLOCK);
                     let file = place.and_then(|place| Some((self.superchunk(&place)?, place)));
                     let old = file.as_ref().and_then(|(file, place)| {
@@ -435,7 +435,7 @@ fn pack(
 
 /// The block size, where Blosc's own choice is too large to read single rows of a chunk: all
 /// touched blocks are decompressed. (Where Blosc splits blocks, it multiplies the given size by
-/// that of an element.) Above level 6 and with the slower codecs compression matters more, and
+/// the size of an element.) Above level 6 and with the slower codecs compression matters more, and
 /// larger blocks compress a few percent better.
 fn block_size(codec: Codec, level: u8, typesize: usize) -> Option<usize> {
     let fast = matches!(codec, Codec::BloscLz | Codec::Lz4) && (1..=6).contains(&level);

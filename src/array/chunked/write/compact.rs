@@ -34,7 +34,7 @@ struct Moved {
     places: HashMap<(u32, u32), (u32, u32)>,
 }
 
-/// What rewritten segments became: number and entries, or `None` if no entries were left.
+/// The replacements of rewritten segments: number and entries, or `None` if no entries were left.
 type Rewritten = BTreeMap<u64, Option<(u64, u64)>>;
 
 /// A compaction, under way.
@@ -132,7 +132,7 @@ impl Compaction<'_> {
         Ok(needed)
     }
 
-    /// The superchunks of which less than half is needed, and the small ones if joining them pays.
+    /// The superchunks that are less than half needed, and the small ones if joining them pays.
     fn worth_moving(&self, column: usize, needed: &Needed, most: usize) -> Vec<u32> {
         let (mut worth, mut small) = (Vec::new(), Vec::new());
         let (path, version) =

@@ -77,8 +77,8 @@ impl Directory {
         }
     }
 
-    /// Writes a file next to its name, and renames it when it is complete. It gets the permissions of
-    /// the file it replaces, or else those of the array.
+    /// Writes a file next to its name, and renames it when it is complete. It gets the permissions
+    /// of the file it replaces, or else the array's.
     pub(super) fn write_file(&self, dir: &Path, name: &str, parts: &[&[u8]]) -> Result<()> {
         let replaced = expect_own(&self.files, &dir.join(name))?;
         let mode = replaced.and_then(|stat| stat.mode).map(|mode| mode & 0o777).or(self.mode);
@@ -152,9 +152,9 @@ impl Directory {
         }
     }
 
-    /// Removes the summaries of a version that is about to be removed, as far as they are not those of the
-    /// newest one too: without the version they would look damaged. That is sooner done than renewing them,
-    /// which the end of the writer does.
+    /// Removes the summaries of a version that is about to be removed, unless the newest version
+    /// has the same ones: without the version they would look damaged. Removing is faster than
+    /// renewing, which happens when the writer ends.
     pub(super) fn remove_summaries(&self, old: &Version, newest: &Version) -> Result<()> {
         let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
         let outdated = outdated(old, newest).filter(|name| !removed.contains(name));
@@ -169,7 +169,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes files that a writer that died left unfinished.
+    /// Removes files that a killed writer left unfinished.
     pub(super) fn remove_unfinished(&self, array: &OpenVersion) -> Result<()> {
         let mut unfinished = Vec::new();
         for name in array.dirs() {

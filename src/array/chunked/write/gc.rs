@@ -68,7 +68,7 @@ pub(super) fn remove_older(
     remove_versions(directory, &paths, &mut Removed::default())
 }
 
-/// Removes the files of versions, of which there are no summaries any more.
+/// Removes the files of versions whose summaries are gone already.
 fn remove_versions(directory: &Directory, paths: &[PathBuf], removed: &mut Removed) -> Result<()> {
     remove(directory, paths, removed)?;
     directory.sync_dir(&directory.files.path(names::VERSIONS))

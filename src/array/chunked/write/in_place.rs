@@ -13,7 +13,7 @@
 //!   chunk of the base is in it, and only in a regular file that has no other name: a copy of the
 //!   array made of hard links stays as it is.
 //!
-//! Readers must not read meanwhile: they may see a chunk half written.
+//! Nobody may read during a commit: a reader may see a chunk half written.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! The numbers of new files. A number is never given twice, not even that of a file that was removed.
+//! The numbers of new files. A number is never used twice, not even the number of a removed file.
 
 use std::path::Path;
 
@@ -18,8 +18,8 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// The numbers after those of the newest version and of all files that are there: a writer may
-    /// have died before it could record its own.
+    /// The numbers after the newest version's and after all existing files: a writer may have been
+    /// killed before it could record its own.
     pub(super) fn after(files: &Files, newest: &Version) -> Result<Numbers> {
         let dir = files.path(names::MANIFEST);
         let segments = files.numbers_in(&dir, names::number_of, names::is_beyond)?;

@@ -20,7 +20,7 @@ use crate::format::chunked::{Numbering, Version, names};
 use crate::storage::{Lock, Storage};
 use crate::value::DType;
 
-/// Opens an array for writing, and cleans up after a writer that died.
+/// Opens an array for writing, and cleans up after a killed writer.
 pub(in crate::array::chunked) fn open(options: &ArrayOptions, root: &Path) -> Result<ArrayStore> {
     let files = Arc::new(Files::of(options, &real_root(&*options.storage, root)?));
     // A directory that is no array gets no lock file.
@@ -143,8 +143,8 @@ fn make_dirs(files: &Files, columns: &[String], durable: bool) -> Result<()> {
     Ok(())
 }
 
-/// A directory and those above it that may not be durable yet. Directories inside the array count
-/// even if they exist: the process that made them may have died before it synced them.
+/// A directory and its parents that may not be durable yet. Directories inside the array count
+/// even if they exist: the process that made them may have been killed before it synced them.
 fn missing_dirs<'a>(storage: &dyn Storage, dir: &'a Path) -> Result<Vec<&'a Path>> {
     let mut missing = Vec::new();
     for dir in dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {

@@ -51,8 +51,8 @@ pub(super) fn expect_own_dirs<'a>(
     Ok(())
 }
 
-/// What is known of a file that is to be removed or replaced; `None` if it is not there. Fails if
-/// there is something else of this name.
+/// The metadata of a file that is to be removed or replaced; `None` if it does not exist. Fails if
+/// something else has this name.
 pub(super) fn expect_own(files: &Files, path: &Path) -> Result<Option<Stat>> {
     let found = files.storage.lstat(path)?;
     match found.filter(|stat| !stat.is_file()) {

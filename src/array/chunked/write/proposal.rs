@@ -1,4 +1,4 @@
-//! What a commit is to turn into a version: every route (staged changes, appended rows, assigned rows,
+//! The input of a commit: every route (staged changes, appended rows, assigned rows,
 //! a new shape, new attributes) makes one of these.
 
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ pub(super) struct Proposal<'a> {
     pub(super) changes: Option<Changes<'a>>,
 }
 
-/// Chunks that may differ from those of the base, each once, with their coordinates.
+/// Chunks that may differ from the base, each once, with their coordinates.
 pub(super) type Changes<'a> = Box<dyn Iterator<Item = Result<(Vec<u64>, NewChunk<'a>)>> + 'a>;
 
 /// The new content of a chunk.

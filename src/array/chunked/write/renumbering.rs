@@ -17,7 +17,7 @@ pub(super) struct OldNumber(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NewNumber(u64);
 
-/// How the chunks of a version are numbered, and those of the version that is made from it.
+/// How the chunks of a version are numbered, and the chunks of the version that is made from it.
 pub(super) struct Renumbering<'a> {
     old: &'a Numbering,
     old_grid: Vec<u64>,
@@ -85,9 +85,9 @@ impl<'a> Renumbering<'a> {
         inside.then(|| self.new_number(&at))
     }
 
-    /// The number under which the new table has to say that a chunk of the old one was cut off. `None`
-    /// where numbers differ: that table is written from the chunks that are kept alone, and the number
-    /// may be that of another chunk.
+    /// The number under which the new table has to say that a chunk of the old one was cut off.
+    /// `None` where numbers differ: that table is written from the chunks that are kept alone, and
+    /// the number may belong to another chunk.
     pub(super) fn cut_off(&self, old: &Entry) -> Option<NewNumber> {
         (self.is_same() && self.kept(old).is_none()).then_some(NewNumber(old.chunk))
     }

@@ -71,13 +71,13 @@ impl Keep {
     }
 }
 
-/// What [`ArrayStore::gc`](crate::array::ArrayStore::gc) did.
+/// The result of [`ArrayStore::gc`](crate::array::ArrayStore::gc).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Removed {
     /// The numbers of the versions that were removed.
     pub versions: Vec<u64>,
-    /// How many files were removed, those of the versions included.
+    /// How many files were removed, including version files.
     pub files: u64,
     /// The bytes of these files.
     pub bytes: u64,

@@ -16,8 +16,8 @@ use crate::value::{Element, NdArray};
 /// Changes to one version, in memory, from [`ArrayStore::stage`](crate::array::ArrayStore::stage) to
 /// [`ArrayStore::commit`](crate::array::ArrayStore::commit).
 ///
-/// [`array`](Self::array) is the array with the changes, for everything that only reads it. It cannot
-/// be taken out or replaced: chunks that did not change are those of the base.
+/// [`array`](Self::array) is the array with the changes, for everything that only reads it. It
+/// cannot be taken out or replaced: chunks that did not change belong to the base.
 ///
 /// ```
 /// use kiste::array::ArrayOptions;
@@ -58,8 +58,8 @@ impl StagedVersion {
         core.with_current(|core| {
             (0..core.columns.len()).try_for_each(|c| core.table(c).map(drop))
         })?;
-        // Where every chunk is stored, no entry is looked at. (A chunk of which the base then finds nothing is
-        // read as fill.)
+        // If every chunk is stored, no entry is looked at. (A chunk that the base does not find
+        // after all is read as fill.)
         let chunks = grid.len() as u64;
         if let (true, Ok(count)) =
             (core.version.columns.iter().any(|c| c.chunks >= chunks), u32::try_from(chunks))
@@ -123,7 +123,7 @@ impl StagedVersion {
         self.newest
     }
 
-    /// The chunks that may differ from those of the base.
+    /// The chunks that may differ from the base.
     pub(super) fn changes(&self) -> impl Iterator<Item = Result<(Vec<u64>, NewChunk<'_>)>> {
         self.array.changes_plan().iter().filter_map(|change| {
             let new = match change.kind {

@@ -1,7 +1,7 @@
 //! `ArrayStore`: the one writer of a chunked array.
 //!
 //! Each operation makes a [`Proposal`], which `commit` writes; the store only checks that nothing
-//! else was committed meanwhile, and publishes.
+//! else was committed since, and publishes.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -41,8 +41,8 @@ use crate::value::{Casting, NdArray};
 /// commit returns, and a crash at any moment leaves either the version before or the version after.
 /// (Arrays with [room](ArrayOptions::room) are an exception.)
 ///
-/// The copies for people and tools in `meta/` are brought up to date when the writer is dropped. Until then those of an
-/// array without versions may be missing.
+/// The copies for people and tools in `meta/` are brought up to date when the writer is dropped.
+/// Until then an array without versions may lack them.
 ///
 /// ```
 /// use kiste::array::{ArrayOptions, At, ChunkedArray};
@@ -196,8 +196,8 @@ impl ArrayStore {
         self.assign(&selection.into(), RowSource::Array(value), message)
     }
 
-    /// As [`put`](Self::put), with the rows of another array. If their number is that of the
-    /// selection, they are read in order, each once.
+    /// As [`put`](Self::put), with the rows of another array. If there are as many as the selection
+    /// has, they are read in order, each once.
     pub fn put_rows(
         &mut self,
         selection: impl Into<Selection>,
@@ -221,7 +221,7 @@ impl ArrayStore {
         let (selection, base) = (selection.into(), self.newest.clone());
         let (dtype, offset) = columns::find(base.dtype(), field)?;
         let there = base.read(selection.clone())?;
-        // Of the shape of the selection and the type of the field, as NumPy would assign it.
+        // With the shape of the selection and the type of the field, as NumPy would assign it.
         let chunk: Vec<usize> = there.shape().iter().map(|len| *len.max(&1)).collect();
         let zero = vec![0; dtype.item_size()];
         let cast = match *value.dtype() == dtype {
@@ -289,8 +289,8 @@ impl ArrayStore {
         self.propose(Proposal::new(base.core(), message).attributes(attributes))
     }
 
-    /// Removes versions, and all files that the remaining ones do not need, including those left by
-    /// a writer that died. A reader that has a removed version open gets an error for missing
+    /// Removes versions, and all files that the remaining ones do not need, including the remains
+    /// of a killed writer. A reader that has a removed version open gets an error for missing
     /// files.
     ///
     /// Needed chunks are moved, still compressed, out of superchunks that are less than half
@@ -377,7 +377,7 @@ impl ArrayStore {
         Ok(())
     }
 
-    /// Removes files that a writer that died left unfinished.
+    /// Removes files that a killed writer left unfinished.
     pub(super) fn clean_up(&self) -> Result<()> {
         self.directory.remove_unfinished(self.newest.core())
     }

@@ -47,7 +47,7 @@ pub(super) fn parse_repr(text: &str) -> Option<(f64, f64)> {
         None => (0.0, text.strip_suffix('j')?.parse().ok()?),
         Some(rest) => {
             let parts = rest.strip_suffix("j)")?;
-            // The last sign that is not that of an exponent.
+            // The last sign that does not belong to an exponent.
             let signs = parts.rmatch_indices(['+', '-']).map(|(at, _)| at);
             let at = signs.into_iter().find(|&at| at > 0 && !parts[..at].ends_with('e'))?;
             (parts[..at].parse().ok()?, parts[at..].parse().ok()?)
@@ -68,7 +68,7 @@ pub(super) fn parse_any(text: &str) -> Option<(f64, f64)> {
     let Some(body) = text.strip_suffix('j') else {
         return Some((text.parse().ok()?, 0.0));
     };
-    // The last sign that is not that of an exponent parts the two, if there are two.
+    // The last sign outside an exponent separates the two, if there are two.
     let mut signs = body.rmatch_indices(['+', '-']).map(|(at, _)| at);
     let at = signs.find(|&at| at == 0 || !body[..at].ends_with('e')).unwrap_or(0);
     let re = if at > 0 { body[..at].parse().ok()? } else { 0.0 };
@@ -80,7 +80,7 @@ pub(super) fn parse_any(text: &str) -> Option<(f64, f64)> {
     Some((re, im))
 }
 
-/// The text without underscores, all of which must be between digits.
+/// The text without underscores. Each of them must be between digits.
 fn without_underscores(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);

@@ -15,8 +15,9 @@
 //! data: `bin` that begins with `blpk`. Reading an array here takes either form;
 //! [`recognise`] does not, as a container is plain bytes to a [`Value`].
 //!
-//! What is written is what msgpack-numpy writes, also for times in contiguous memory, at which
-//! Python fails. Titles of fields are left out: Python writes them and cannot read them again.
+//! The output is byte for byte the output of msgpack-numpy, also for times in contiguous memory, at
+//! which Python fails. Titles of fields are left out: Python writes them and cannot read them
+//! again.
 //!
 //! Absent on purpose: the content of arrays of Python objects, whose data is a pickle and so a
 //! program. They are passed through undecoded.
@@ -90,7 +91,7 @@ impl<'a> Special<'a> {
     }
 }
 
-/// What a value stands for, if it is a map of just the form that msgpack-numpy writes.
+/// The meaning of a value, if it is a map of just the form that msgpack-numpy writes.
 ///
 /// ```
 /// use kiste::format::msgpack::{decode, numpy::{Special, recognise}};
@@ -153,7 +154,7 @@ pub(crate) fn dtype_from_value(descr: &Value) -> Option<DType> {
         Value::String(text) => canonical(text.as_str()?)?,
         descr => from_packed(&literal_of(descr, LEVELS)?)?,
     };
-    // What we would write is canonical, and nothing else.
+    // Canonical is only what we would write.
     let is_canonical = !dtype.has_objects() && dtype_to_value(&dtype) == *descr;
     is_canonical.then_some(dtype)
 }
@@ -183,7 +184,7 @@ pub(crate) fn shape_from_value(shape: &Value) -> Option<Vec<usize>> {
 /// list of lists, and at the bottom there is a shape.
 const LEVELS: usize = 2 * MAX_NESTING + 2;
 
-/// What stands under `kind`.
+/// The value under `kind`.
 fn kind_of(dtype: &DType) -> &'static [u8] {
     match dtype.kind() {
         DTypeKind::Struct | DTypeKind::Void => b"V",
@@ -192,7 +193,7 @@ fn kind_of(dtype: &DType) -> &'static [u8] {
     }
 }
 
-/// What stands under `type`: text, or lists for what has fields. A void type and Python objects
+/// The value under `type`: text, or lists for types with fields. A void type and Python objects
 /// have the one field that `numpy.dtype.descr` gives them. Titles are left out.
 fn to_packed(dtype: &DType) -> Literal {
     if matches!(dtype.kind(), DTypeKind::Void | DTypeKind::Object) {

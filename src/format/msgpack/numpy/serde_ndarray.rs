@@ -45,7 +45,7 @@ use super::{LEVELS, Special, kind_of, to_packed};
 use crate::format::numpy::literal::Literal;
 use crate::value::{Element, NdArray};
 
-/// What `#[serde(with = "kiste::serde_ndarray")]` calls to write a field.
+/// Called by `#[serde(with = "kiste::serde_ndarray")]` to write a field.
 pub fn serialize<A: ArrayField, S: Serializer>(
     array: &A,
     serializer: S,
@@ -53,7 +53,7 @@ pub fn serialize<A: ArrayField, S: Serializer>(
     array.serialize_field(serializer)
 }
 
-/// What `#[serde(with = "kiste::serde_ndarray")]` calls to read a field.
+/// Called by `#[serde(with = "kiste::serde_ndarray")]` to read a field.
 pub fn deserialize<'de, A: ArrayFieldOwned, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<A, D::Error> {
@@ -155,7 +155,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for NdArray<'a> {
 }
 
 impl NdArray<'static> {
-    /// An array that owns its elements, for fields of types that borrow nothing, such as those of
+    /// An array that owns its elements, for fields of types that borrow nothing, as in
     /// [`LoaderOptions::typed`](crate::loader::LoaderOptions::typed).
     ///
     /// ```

@@ -27,7 +27,7 @@ pub fn is_container(bytes: &[u8]) -> bool {
     bytes.starts_with(&header::MAGIC)
 }
 
-/// What a container says of the array in it, or `None` if it holds something else. Nothing is
+/// The array that a container describes, or `None` if it holds something else. Nothing is
 /// decompressed.
 pub(crate) fn container_array(bytes: &[u8]) -> Result<Option<ArrayMetadata>, FormatError> {
     Container::parse(bytes)?.array_if_any()
@@ -106,8 +106,8 @@ fn check_container(bytes: &[u8]) -> Result<(), FormatError> {
 
 /// The arrays of a packed sample, at any depth, in the order of the bytes.
 ///
-/// What is in a map that says that it is an array, a scalar or a complex number is not looked into:
-/// there Python expects plain data. Neither are the keys of maps.
+/// A map that says that it is an array, a scalar or a complex number is not searched: there Python
+/// expects plain data. Neither are the keys of maps.
 ///
 /// ```
 /// use kiste::format::msgpack::numpy::{Form, arrays_in, encode_array};

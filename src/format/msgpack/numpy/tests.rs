@@ -89,8 +89,8 @@ fn golden_arrays_come_back_to_the_byte() {
     }
 }
 
-/// What Python makes of odd maps, and what we make of them: see `decode_quirks.json`. Differences
-/// are noted why.
+/// Odd maps, as Python and as we read them: see `decode_quirks.json`. Differences
+/// are noted with the reason.
 #[test]
 fn quirks_are_as_in_python() {
     // Python has no use for a title here, we read past it.

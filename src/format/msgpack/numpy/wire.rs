@@ -17,10 +17,10 @@ pub(super) const MAX_WRAPPING: usize = 4;
 
 /// The array that these bytes are: one message and nothing else.
 ///
-/// What Python reads as an array, a scalar of NumPy or a complex number is one here, the latter two
-/// without dimensions. Binary data are an array of bytes, and the elements are borrowed; but a
-/// [container](super::is_container) is the array in it, decompressed, and an error if there is
-/// none.
+/// A value that Python reads as an array, a scalar of NumPy or a complex number is an array here,
+/// the latter two without dimensions. Binary data are an array of bytes, and the elements are
+/// borrowed; but a [container](super::is_container) is the array in it, decompressed, and an error
+/// if it holds none.
 ///
 /// ```
 /// use kiste::format::msgpack::numpy::{decode_array, encode_array};
@@ -90,7 +90,7 @@ pub fn encode_complex(re: f64, im: f64, out: &mut Vec<u8>) -> Result<(), EncodeE
     write_text(&complex_repr(re, im), out)
 }
 
-/// The entries of a map, as far as they matter to arrays.
+/// The entries of a map that matter to arrays.
 #[derive(Default)]
 pub(super) struct Entries<'a> {
     /// Whether `nd` is true; `None` if there is no such entry.
@@ -104,7 +104,7 @@ pub(super) struct Entries<'a> {
     pub(super) data: Option<Content<'a>>,
 }
 
-/// What stands under `data`.
+/// The value under `data`.
 pub(super) enum Content<'a> {
     Bytes(Cow<'a, [u8]>),
     Text(Cow<'a, str>),
@@ -129,7 +129,7 @@ impl Flaw {
 }
 
 impl<'a> Entries<'a> {
-    /// What the entries say, or `None` if that is nothing of NumPy.
+    /// The NumPy value that the entries describe, or `None` if they do not.
     pub(super) fn special(self) -> Result<Option<Special<'a>>, Flaw> {
         match (self.nd, self.complex) {
             (Some(true), _) => self.array(),
@@ -170,8 +170,7 @@ impl<'a> Entries<'a> {
         };
         let (dtype, data) = (dtype_of(&dtype)?, data.bytes()?);
         let (size, found) = (dtype.item_size(), data.len());
-        // Python takes `frombuffer(data)[0]`: any whole number of elements, of which the first
-        // counts.
+        // Python takes `frombuffer(data)[0]`: any whole number of elements, and the first counts.
         if size == 0 || found == 0 || found % size != 0 {
             return Err(Flaw::new(format!("a scalar of {dtype}"), format!("{found} bytes")));
         }
@@ -203,7 +202,7 @@ impl<'a> Content<'a> {
     }
 }
 
-/// The array that binary data are by themselves: that of a container, or one axis of bytes.
+/// The array in binary data: the one in a container, or one axis of bytes.
 ///
 /// Every reader of arrays comes here for data without type and shape, so this is the one place to
 /// tell containers of arrays by their first bytes.

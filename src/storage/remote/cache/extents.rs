@@ -68,7 +68,7 @@ impl Extents {
         pieces
     }
 
-    /// Adds a record, as far as its bytes are not there yet.
+    /// Adds the bytes of a record that are not there yet.
     pub(super) fn add(&mut self, record: &Record) {
         for piece in self.plan(&record.range) {
             let Piece::Missing(range) = piece else { continue };
@@ -90,7 +90,7 @@ impl Extents {
         self.0.retain(|_, (_, record)| *record.segment != *gone);
     }
 
-    /// Forgets all records but those of these files.
+    /// Forgets the records of all other files.
     pub(super) fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
         self.0.retain(|_, (_, record)| is_there(&record.segment.name));
     }

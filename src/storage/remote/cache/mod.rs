@@ -46,10 +46,10 @@ pub(super) use record::Object;
 
 /// The smallest limit that makes sense.
 const LEAST: u64 = 1 << 20;
-/// Of how many files a cache has room for, at least, and the largest.
+/// For how many files a cache has room, at least, and the largest.
 const FILES: u64 = 64;
 const LARGEST: u64 = 32 << 20;
-/// What the names of files end with.
+/// The extension of cache files.
 const ENDING: &str = ".seg";
 /// Guards the creation and removal of files.
 const LOCK: &str = "lock";
@@ -89,7 +89,7 @@ pub struct Cache {
     shared: Arc<Shared>,
 }
 
-/// What a [`Cache`] holds.
+/// The content of a [`Cache`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CacheUsage {
@@ -120,7 +120,7 @@ struct State {
     is_broken: bool,
 }
 
-/// What is known of an object.
+/// The cached state of an object.
 #[derive(Default)]
 struct Known {
     extents: Extents,
@@ -144,7 +144,8 @@ impl Drop for Writer {
     fn drop(&mut self) {
         // In a child it is the file of its parent.
         if self.process == process::id() {
-            // What was not needed counts for nothing any more. If that fails it counts until it is removed.
+            // Truncates the file to its contents. If that fails, the unused room counts until the
+            // file is removed.
             let _ = self.file.set_len(self.position);
         }
     }
@@ -215,7 +216,7 @@ impl Cache {
 
     /// Removes all files that no process appends to, and says what is left.
     pub fn clear(&self) -> Result<CacheUsage> {
-        // Those that this process appends to are finished.
+        // Files that this process appends to are finished.
         *self.shared.state() = State::default();
         if self.shared.entries()?.is_empty() {
             return Ok(CacheUsage::default());
@@ -318,7 +319,7 @@ impl Shared {
         (self.limit / FILES).clamp(BLOCK + LONGEST as u64, LARGEST).next_multiple_of(4096)
     }
 
-    /// All files, those of others included.
+    /// All files, including those that other processes wrote.
     fn entries(&self) -> Result<Vec<Entry>> {
         if !expect_ours_if_linked(&self.dir)? {
             return Ok(Vec::new());
@@ -327,7 +328,7 @@ impl Shared {
         let mut files = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|e| Error::io(&self.dir, e))?;
-            // Another process may have removed it meanwhile.
+            // Another process may have removed it since.
             let Ok(metadata) = entry.metadata() else { continue };
             if metadata.is_file() {
                 let name = entry.file_name().to_string_lossy().into_owned();

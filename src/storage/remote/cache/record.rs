@@ -1,4 +1,4 @@
-//! What a file of the cache holds: records, one behind the other. Bytes in, values out.
+//! A file of the cache: records, one after the other. Bytes in, values out.
 //!
 //! | bytes | of a record |
 //! | --- | --- |
@@ -10,8 +10,8 @@
 //! | 36.. | the first 16 bytes of BLAKE3 of each [`BLOCK`] |
 //! | | the bytes |
 //!
-//! Numbers are little-endian. A file ends where no record begins: behind it are zeros, or what a process
-//! that died did not finish.
+//! Numbers are little-endian. A file ends where no record begins: zeros follow, or a record that a
+//! killed process did not finish.
 
 /// Bytes that are checked together.
 pub(super) const BLOCK: u64 = 64 << 10;
@@ -28,7 +28,7 @@ pub(super) const LONGEST: usize = FIXED + 16 * (MOST / BLOCK) as usize;
 pub(in super::super) type Object = [u8; 16];
 type Digest = [u8; 16];
 
-/// What stands before the bytes of a record.
+/// The header before the bytes of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) object: Object,
@@ -50,7 +50,7 @@ pub(super) fn digest(bytes: &[u8]) -> Digest {
 }
 
 impl Header {
-    /// The header for these bytes, of which there are at most [`MOST`].
+    /// The header for these bytes, at most [`MOST`].
     pub(super) fn of(object: Object, at: u64, bytes: &[u8]) -> Header {
         let digests = bytes.chunks(BLOCK as usize).map(digest).collect();
         Header { object, at, len: bytes.len() as u32, digests }

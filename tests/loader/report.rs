@@ -44,6 +44,12 @@ pub(crate) fn reaches(expected: Limit, mut run: impl FnMut() -> LoaderReport) ->
     report
 }
 
+/// Fails unless a report with this limit gives this advice; where the cores were taken it may have another limit.
+#[track_caller]
+pub(crate) fn advises(report: &LoaderReport, limit: Limit, advice: &str) {
+    assert!(report.limit() != limit || report.advice().contains(advice), "{report}");
+}
+
 /// Whether other programs take the cores, where the system tells: this thread waits for one for a tenth of the time,
 /// or while it keeps one busy the others are idle for less than half of it.
 fn cores_are_taken() -> bool {
@@ -220,7 +226,7 @@ fn a_slow_storage_is_the_limit() {
         let report = reaches(Limit::Storage, run);
         assert!(report.workers.reading >= 400 * MS);
         assert!(!report.is_remote);
-        assert!(report.advice().contains("the storage is the limit"), "{report}");
+        advises(&report, Limit::Storage, "the storage is the limit");
     }
 }
 
@@ -233,7 +239,7 @@ fn a_short_queue_is_the_limit() {
     };
     let options = || in_order(&reader, 5).threads(4);
     let report = reaches(Limit::Queue, || run(options().queue(1).map(decode).unwrap(), MS / 4));
-    assert!(report.advice().contains("in a queue of 1 batch:"), "{report}");
+    advises(&report, Limit::Queue, "in a queue of 1 batch:");
     // One batch in eight is slow, and the others may not be kept meanwhile.
     let decode = |record: &Record<'_>| {
         sleep(if record.index() % 40 == 0 { 20 * MS } else { Duration::ZERO });
@@ -241,7 +247,7 @@ fn a_short_queue_is_the_limit() {
     };
     let run = || run(options().queue_bytes(1).map(decode).unwrap(), MS / 4);
     let report = reaches(Limit::Queue, run);
-    assert!(report.advice().contains("the bytes of the queue"), "{report}");
+    advises(&report, Limit::Queue, "the bytes of the queue");
 }
 
 #[test]

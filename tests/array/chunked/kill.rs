@@ -74,7 +74,7 @@ fn a_killed_writer_leaves_a_whole_version() {
     let kills = std::env::var(KILLS).map_or(12, |kills| kills.parse().unwrap());
     for round in 0..kills {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "arrays::kill::child", "--ignored", "--test-threads=1"])
+            .args(["--exact", "array::chunked::kill::child", "--ignored", "--test-threads=1"])
             .env(VARIABLE, &path)
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use super::server::Fault;
 use super::*;
-use crate::loader::report::reaches;
+use crate::loader::report::{advises, reaches};
 use kiste::loader::{Limit, Loader};
 use kiste::sampler::{BlockShuffle, Sampler, Sequential, Shuffle};
 
@@ -100,7 +100,7 @@ fn a_report_says_that_the_network_is_the_limit() {
             loader.report()
         });
         assert!(report.is_remote);
-        assert!(report.advice().contains("the network is the limit"), "{report}");
+        advises(&report, Limit::Storage, "the network is the limit");
     }
 }
 

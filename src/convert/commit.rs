@@ -533,25 +533,25 @@ impl<'a> Joining<'a> {
         let labels: Vec<Option<Vec<String>>> = labels.collect::<Result<_>>()?;
         let written = self.write_split(assignment, &paths, monitor)?;
         let WrittenSplit { assignment, writers, skipped, different } = written;
-        let mut stats = Vec::new();
+        let mut written = Vec::new();
         for ((writer, path), labels) in writers.into_iter().zip(&paths).zip(&labels) {
             let Some(mut writer) = writer else {
                 let there = DatasetReader::open(path)?;
-                stats.push((there.len() as u64, there.data_len()));
+                written.push((there.len() as u64, there.data_len()));
                 continue;
             };
             self.conversion.set_labels(&mut writer, labels.as_deref())?;
             let Stats { samples, bytes, .. } = self.publish(writer, path)?;
-            stats.push((samples, bytes));
+            written.push((samples, bytes));
         }
         let quarantine = self.quarantine()?;
         if let Some((keys, first)) = assignment.unused() {
             monitor.notice(Notice::UnusedListKeys { keys, first: first.to_owned() });
         }
-        let output = |((path, stats), labels): ((&PathBuf, (u64, u64)), &Option<Vec<String>>)| {
-            WrittenOutput::written(path, stats.0, stats.1, labels.is_some())
-        };
-        let outputs = paths.iter().zip(stats).zip(&labels).map(output).collect();
+        let mut outputs = Vec::with_capacity(paths.len());
+        for ((path, (samples, bytes)), labels) in paths.iter().zip(written).zip(&labels) {
+            outputs.push(WrittenOutput::written(path, samples, bytes, labels.is_some()));
+        }
         let mut report = self.report(outputs);
         report.quarantine = quarantine;
         report.skipped_duplicates += skipped;

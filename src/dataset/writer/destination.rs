@@ -8,7 +8,9 @@ use super::super::staging::{Journal, Staging};
 use super::upload::Upload;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
-use crate::storage::{Sink, Source, Storage};
+use crate::storage::Sink;
+#[cfg(feature = "convert")]
+use crate::storage::{Source, Storage};
 
 /// The files of a dataset that is not published yet.
 pub(super) struct Destination {

@@ -635,7 +635,17 @@ impl<'a> Joining<'a> {
             {
                 Ok(None)
             }
-            created => created.map(Some),
+            created => {
+                let writer = created?;
+                match self.parts.check_write(&path, write) {
+                    Ok(()) => Ok(Some(writer)),
+                    Err(error) => {
+                        // The first error is the one to report.
+                        let _ = writer.abort();
+                        Err(error)
+                    }
+                }
+            }
         }
     }
 

@@ -139,7 +139,7 @@ impl Journal {
     }
 
     fn joined(&self) -> Error {
-        let message = "another process has joined or removed these parts";
+        let message = "another process joins these parts, or has joined or removed them";
         Error::new(ErrorKind::Locked, message).at(self.dir())
     }
 
@@ -171,6 +171,15 @@ impl Journal {
         let busy = |Lost| Error::new(ErrorKind::Locked, "another process joins these parts");
         taken.map_err(|lost| busy(lost).at(self.dir()))?;
         Ok((write, earlier.into_inner()))
+    }
+
+    /// In an object store: fails unless this is still the last write of a dataset that was
+    /// [begun](Self::begin_write). A later one may have published the dataset before this one took its place.
+    pub(in crate::convert) fn check_write(&self, target: &Path, write: u64) -> Result<()> {
+        match self.writes()?.get(&name_of(target)).and_then(|writes| writes.last()) {
+            Some(last) if *last == write => Ok(()),
+            _ => Err(self.joined()),
+        }
     }
 
     /// In an object store: the writes of all datasets that a commit has begun, by their names.

@@ -9,11 +9,13 @@ use crate::Value;
 use crate::error::{Error, ErrorKind, Result, Shown};
 use crate::format::jsonl;
 use crate::regular::{self, open_regular};
-use crate::storage::{self, Expected, LocalStorage, ScratchDir, Storage};
+use crate::storage::{self, Create, Expected, LocalStorage, ScratchDir, Storage};
 
 /// Bytes of an object that are copied at a time.
 const STEP: u64 = 1 << 20;
-/// The most bytes of a list in an object store, which goes up as a whole.
+/// The file in the directory for temporary files.
+const TEMPORARY: &str = "quarantine.jsonl";
+/// The most bytes of the list of a part in an object store, which goes up as a whole each time.
 const MAX_OBJECT: u64 = 1 << 30;
 
 /// Bad input as JSON lines. They are collected in a file next to the one of an earlier conversion, which
@@ -61,7 +63,7 @@ impl Quarantine {
             return Quarantine::begin(path, bytes);
         }
         let scratch = ScratchDir::create()?;
-        let temporary = scratch.path().join("quarantine.jsonl");
+        let temporary = scratch.path().join(TEMPORARY);
         let file = File::create_new(&temporary).map_err(|error| Error::io(&temporary, error))?;
         let store = Some((storage.clone(), scratch));
         let (beside, start, synced) = (None, bytes, bytes);
@@ -164,7 +166,7 @@ impl Quarantine {
                             format!("expected at most {MAX_OBJECT} bytes of bad input, found more");
                         return Err(Error::new(ErrorKind::Limit, message).at(&self.path));
                     }
-                    let temporary = scratch.path().join("quarantine.jsonl");
+                    let temporary = scratch.path().join(TEMPORARY);
                     let text = regular::read(&temporary).map_err(|e| Error::io(&temporary, e))?;
                     storage.put_if(&self.path, &text, Expected::Anything)?;
                 }
@@ -200,14 +202,17 @@ impl Quarantine {
     }
 
     /// Syncs it and gives it its name; if nothing was bad, no file is left.
-    pub(super) fn finish(mut self) -> Result<Option<PathBuf>> {
+    pub(super) fn finish(self) -> Result<Option<PathBuf>> {
         let at = |error| Error::io(&self.path, error);
         let bytes = self.file.metadata().map_err(at)?.len();
         let some = bytes > 0;
         if let Some((storage, _)) = &self.store {
-            match some {
-                true => self.sync(bytes)?,
-                false => storage.remove(&self.path)?,
+            // The list of a part went up when it was noted.
+            if !some || self.synced != bytes {
+                storage.remove(&self.path)?;
+            }
+            if some && self.synced != bytes {
+                self.send()?;
             }
             return Ok(some.then_some(self.path));
         }
@@ -226,6 +231,21 @@ impl Quarantine {
         let parent = self.path.parent().unwrap_or(Path::new(""));
         LocalStorage::positioned().sync_dir(parent)?;
         Ok(some.then_some(self.path))
+    }
+
+    /// Uploads the list, of any length.
+    fn send(&self) -> Result<()> {
+        let Some((storage, scratch)) = &self.store else { return Ok(()) };
+        let temporary = scratch.path().join(TEMPORARY);
+        let list = LocalStorage::positioned().open(&temporary)?;
+        let mut sink = storage.create_with(&self.path, Create::new())?;
+        let mut at = 0;
+        while at < list.len() {
+            let end = list.len().min(at + STEP);
+            sink.append(&list.read(at..end)?)?;
+            at = end;
+        }
+        sink.finish()
     }
 
     /// Takes back what was added. In an object store nothing was, but for a part, which a later run continues.

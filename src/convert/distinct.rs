@@ -50,8 +50,8 @@ impl Distinct {
         DistinctWriter { writer, before: self }
     }
 
-    /// The index and the bytes of the sample with this key.
-    fn find(&mut self, key: &str) -> Result<Option<(u64, Vec<u8>)>> {
+    /// The sample with this key: its index, counted from the first shard, its shard, and its index there.
+    fn find(&mut self, key: &str) -> Result<Option<(u64, &DatasetReader, usize)>> {
         if !self.hashes.contains(&self.hashing.hash_one(key)) {
             return Ok(None);
         }
@@ -61,7 +61,7 @@ impl Distinct {
                 None => open.insert(self.home.open(path)?),
             };
             if let Some(index) = reader.find(key)? {
-                return Ok(Some((*before + index as u64, reader.get_raw(index)?.into_owned())));
+                return Ok(Some((*before + index as u64, reader, index)));
             }
         }
         Ok(None)
@@ -78,7 +78,7 @@ impl SampleWriter for DistinctWriter<'_> {
     fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         // A sample without a key is refused by the writer, with a better error.
         if let Ok(key) = msgpack::check_sample(packed) {
-            if let Some((index, _)) = self.before.find(key)? {
+            if let Some((index, ..)) = self.before.find(key)? {
                 let message = format!("sample {index} has the same key");
                 return Err(Error::new(ErrorKind::DuplicateKey, message).with_key(key));
             }
@@ -95,8 +95,8 @@ impl SampleWriter for DistinctWriter<'_> {
     }
 
     fn earlier(&mut self, key: &str) -> Result<Option<(u64, Option<Vec<u8>>)>> {
-        if let Some((index, bytes)) = self.before.find(key)? {
-            return Ok(Some((index, Some(bytes))));
+        if let Some((index, shard, at)) = self.before.find(key)? {
+            return Ok(Some((index, Some(shard.get_raw(at)?.into_owned()))));
         }
         let found = self.writer.earlier(key)?;
         Ok(found.map(|(index, bytes)| (self.before.len() + index, bytes)))

@@ -206,7 +206,7 @@ impl PartedShuffle {
     ///
     /// [`Invalid`](ErrorKind::Invalid) if the part is not one of [`parts`](Self::parts), or there is a
     /// part of another source or seed; [`AlreadyExists`](ErrorKind::AlreadyExists) if the output is
-    /// there; [`Cancelled`](ErrorKind::Cancelled) if the monitor stops it, and errors of reading and
+    /// there and is not [overwritten](Self::overwrite); [`Cancelled`](ErrorKind::Cancelled) if the monitor stops it, and errors of reading and
     /// writing.
     pub fn scatter(&self, part: Part, monitor: &mut dyn Monitor) -> Result<()> {
         self.check(part)?;

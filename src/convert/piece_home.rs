@@ -232,7 +232,7 @@ impl Home {
         }
     }
 
-    /// Removes a complete dataset, whichever write made it.
+    /// Removes a complete dataset of any write.
     fn remove_any(&self, path: &Path) -> Result<()> {
         if !self.is_object_store() {
             return self.remove(path, &[]);

@@ -340,7 +340,7 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), lines.len());
 }
 
-/// A dataset of many files is replaced by new shards under new names; then those of the old one go.
+/// A dataset of many files is replaced by new shards under new names; then the old shards go.
 #[test]
 fn a_dataset_of_many_files_is_replaced() {
     let (dir, lines) = with_lines();
@@ -399,7 +399,7 @@ fn whole_is_there(many: &Path, samples: usize) {
     assert_eq!(DatasetReader::open(many).unwrap().len(), samples);
 }
 
-/// One run leaves out keys that earlier shards have, also those of runs before it.
+/// One run leaves out keys that earlier shards have, also shards of earlier runs.
 #[test]
 fn keys_that_come_twice_are_skipped_in_all_shards_of_a_run() {
     let (dir, lines) = with_lines();

@@ -203,7 +203,7 @@ impl Filter {
         self.source.mapped().is_some() || self.source.is_remote()
     }
 
-    /// Compares the filter of a shard with its digest, if there is one next to that of this data.
+    /// Compares the filter of a shard with its digest. `false` if `.md5` lacks it, or is about other data.
     pub(super) fn trust_of_shard(
         &self,
         storage: &Arc<dyn Storage>,

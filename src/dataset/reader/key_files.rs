@@ -35,7 +35,7 @@ impl Slots<'_> {
         }
     }
 
-    /// The hash by which these are searched.
+    /// The hash of a key by the function that these slots use.
     #[inline]
     pub(super) fn hash(&self, wanted: Wanted<'_>) -> u64 {
         match self {
@@ -105,7 +105,7 @@ impl OneFile {
     }
 
     /// The accelerator, where it answers alone: not in the rounds of remote files. As long as no hashes were needed, it
-    /// may be that of others.
+    /// may belong to another dataset.
     #[inline(always)]
     pub(super) fn quick_lookup(&self) -> Result<Option<&Lookup>> {
         let by_key = &self.by_key;
@@ -137,7 +137,7 @@ impl OneFile {
         }
     }
 
-    /// Whether there is an accelerator of the hashes that there are, as far as is known without reading them.
+    /// Whether there is an accelerator; if `.md5` has a digest of the hashes, one that was made of them.
     pub(super) fn has_lookup(&self) -> Result<bool> {
         let Some(lookup) = self.lookup()? else { return Ok(false) };
         let of_hashes = self.recorded_digest(SideFile::KeyHashes)?;

@@ -44,7 +44,7 @@ impl Step {
 pub(super) enum Way {
     /// `.lookup` and nothing else. If it is trusted, what it lacks is absent.
     Alone { is_trusted: bool },
-    /// `.lookup`, which is of the hashes that there are as far as their ends tell.
+    /// `.lookup`, made of the hashes in `.key_hashes`, judged by their ends.
     Lookup,
     /// A table that was made of the hashes.
     Table,
@@ -116,7 +116,7 @@ impl Search {
     pub(super) fn filtered(&mut self, may_contain: bool) -> Step {
         match self.way {
             _ if !may_contain => Step::Absent,
-            // It may be that of another dataset.
+            // The file may belong to another dataset.
             Way::Lookup => {
                 self.way = Way::HashesAfter;
                 Step::Hash(0)
@@ -183,7 +183,7 @@ mod tests {
                 let is_alone = matches!(search.way, Way::Alone { is_trusted: true });
                 assert!(by_filter || (is_alone && !seen.iter().any(is_key)), "{seen:?}");
             }
-            // The last word is that of all hashes, or of a table of them.
+            // All hashes decide, or a table of them.
             Step::Confirm => assert!(search.way != Way::Lookup, "{seen:?}"),
             Step::Unclear => assert!(matches!(search.way, Way::Alone { .. })),
             _ => unreachable!("{end:?}"),

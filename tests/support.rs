@@ -12,6 +12,12 @@ use kiste::{DatasetReader, Value};
 use serde::Deserialize;
 use serde_json::Value as Json;
 
+/// Of how many cases that differ little one is tried: `most`, or each where the environment variable
+/// `KISTE_TEST_ALL` is set.
+pub(crate) fn one_in(most: usize) -> usize {
+    if std::env::var_os("KISTE_TEST_ALL").is_some() { 1 } else { most }
+}
+
 /// Where the golden files are.
 pub(crate) fn golden_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/datadings-3.4.7")

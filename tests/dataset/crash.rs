@@ -12,7 +12,7 @@ use kiste::sampler::{Sampler, Shuffle};
 use kiste::storage::MemoryStorage;
 use kiste::{ErrorKind, Result, Writer, WriterOptions};
 
-use crate::support::{Snapshot, open_in, packed, restore, snapshot};
+use crate::support::{Snapshot, one_in, open_in, packed, restore, snapshot};
 
 /// How a process ends.
 #[derive(Debug, Clone, Copy)]
@@ -363,7 +363,9 @@ impl Scenario {
                 let storage = restore(&left);
                 let before = storage.operations();
                 repair_once(&storage, keep).unwrap();
-                for j in 0..storage.operations() - before {
+                // Another one each time, so that all of them come up.
+                let step = one_in(4);
+                for j in (k / 2 % step as u64..storage.operations() - before).step_by(step) {
                     for second in [Crash::Death, Crash::PowerLoss(j)] {
                         let what = format!("{first:?} at {k}, then {second:?} at {j}");
                         let storage = restore(&left);

@@ -7,6 +7,8 @@ use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use kiste::image::{Header, Pipeline, Worker};
 use kiste::sampler::rng::StableRng;
 
+use crate::support::one_in;
+
 /// Waves of different lengths, and noise: neighbours differ, and no two blocks are equal.
 fn values(width: u16, height: u16, channels: usize) -> Vec<u8> {
     let mut noise = 1u32;
@@ -106,7 +108,7 @@ fn of_every_kind_of_jpeg() {
                     }
                     let text = format!("decode({mode}) | random_crop(({high}, {wide}))");
                     let pipeline: Pipeline = text.parse().unwrap();
-                    for seed in 0..4 {
+                    for seed in 0..4 / one_in(2) as u64 {
                         let rng = &mut StableRng::new(&[seed]);
                         let plan = pipeline.plan(&Header::read(&jpeg).unwrap(), rng).unwrap();
                         let (shape, found) = run(&text, &jpeg, seed).unwrap();
@@ -121,20 +123,24 @@ fn of_every_kind_of_jpeg() {
     }
     refused.dedup();
     assert!(refused.len() < 10, "{refused:?}");
-    assert!(parts > 5_000, "{parts}");
+    assert!(parts > 2_500, "{parts}");
 }
 
 /// What is seen of a filter's result after crops and flips has the pixels that it has in the whole result, though only what
 /// they need is decoded and filtered.
 #[test]
 fn of_images_that_are_resized() {
-    let mut parts = 0;
+    let (mut parts, mut tried) = (0, 0);
     for kind in kinds().iter().filter(|kind| kind.restart == 0) {
         let jpeg = kind.encode(83, 61);
         for filter in ["bilinear", "bicubic", "lanczos"] {
             for size in ["(90, 40)", "(30, 130)", "(20, 26)", "(61, 82)", "(7, 5)"] {
                 let before = "decode(rgb) | random_resized_crop(40, scale=(0.9, 1)) | hflip";
                 for start in ["", "center_crop((50, 60)) | vflip(1)", before] {
+                    tried += 1;
+                    if tried % one_in(2) != 0 {
+                        continue;
+                    }
                     let resized = [start, &format!("resize({size}, interpolation={filter})")];
                     let resized = resized.join(if start.is_empty() { "" } else { " | " });
                     let Ok(whole) = run(&resized, &jpeg, 1) else { continue };
@@ -169,7 +175,7 @@ fn of_images_that_are_resized() {
             }
         }
     }
-    assert!(parts > 300, "{parts}");
+    assert!(parts > 150, "{parts}");
 }
 
 /// The part of the whole image that a plan, as text, names.

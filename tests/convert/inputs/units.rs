@@ -11,6 +11,7 @@ use kiste::convert::{InOrder, Input, Part, Source, WebDatasetReader};
 use kiste::format::__private::tar;
 
 use super::dir;
+use crate::support::one_in;
 
 /// All that comes of an input, in parts: samples, and errors in words.
 fn all(open: impl Fn() -> Box<dyn Input>, parts: usize) -> Vec<String> {
@@ -38,7 +39,7 @@ fn all(open: impl Fn() -> Box<dyn Input>, parts: usize) -> Vec<String> {
 fn same_of_any_size(len: u64, open: impl Fn(u64) -> Box<dyn Input>) -> Vec<String> {
     let whole = all(|| open(u64::MAX), 1);
     let mut most = 0;
-    let step = (len / 60).max(1) as usize;
+    let step = (len / 60).max(1) as usize * one_in(2);
     for bytes in (1..=len + 1).step_by(step) {
         let units = open(bytes).units();
         most = most.max(units);
@@ -62,7 +63,7 @@ fn same_when_damaged(
     let whole = fs::read(path).unwrap();
     let scratch = tempfile::tempdir().unwrap();
     let damaged = scratch.path().join(path.file_name().unwrap());
-    for at in (0..whole.len()).step_by(step) {
+    for at in (0..whole.len()).step_by(step * one_in(3)) {
         for cut in [true, false] {
             let mut bytes = whole.clone();
             if cut {

@@ -21,7 +21,8 @@ use object_store::{
 use crate::error::{Error, ErrorKind, Result, shown_text};
 
 use super::super::{in_parallel, unescape};
-use super::transport::{Connector, Exchange, Outcome};
+use super::exchange::{Exchange, Outcome};
+use super::transport::Connector;
 use super::url::{Address, Service};
 
 /// Talks to one bucket, container or server.
@@ -131,6 +132,7 @@ impl Client {
     pub(super) fn new(address: &Address, connector: Connector) -> object_store::Result<Client> {
         let connections = connector.options.connections;
         let settings = connector.options.settings.clone();
+        let environment = connector.options.environment;
         // Requests are sent again below: in `Transport`.
         let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let url = address.base();
@@ -142,7 +144,10 @@ impl Client {
         // The builders have these methods, but no trait in common.
         macro_rules! configured {
             ($Builder:ty) => {{
-                let mut builder = <$Builder>::from_env();
+                let mut builder = match environment {
+                    true => <$Builder>::from_env(),
+                    false => <$Builder>::new(),
+                };
                 for (name, value) in settings {
                     builder = builder.with_config(name.parse()?, value);
                 }

@@ -5,8 +5,9 @@
 //! single one on the thread that asks and several on threads that end when there is nothing to fetch, so
 //! that a fork at any moment leaves the child with something that works. Each layer is a file: what a
 //! URL means (`url`), which requests to make (`plan`), how one is sent and sent again (`transport`,
-//! `retry`), over how many connections at a time (`queue`), what an answer means (`client`), what stays in
-//! memory (`memory`) and on a disk (`cache`), and how an object is read (`file`) and written (`upload`).
+//! `retry`), what is an answer (`answer`, `refusal`), over how many connections at a time (`queue`), what an
+//! answer means (`client`), what stays in memory (`memory`) and on a disk (`cache`), and how an object is
+//! read (`file`) and written (`upload`).
 //!
 //! **One version.** The first answer of an object says which version it is, by its ETag. Every later
 //! request asks for that version alone (`If-Match`), and every answer is compared with it, by size and
@@ -41,6 +42,8 @@ mod per_process;
 mod options;
 mod buffers;
 mod refusal;
+mod exchange;
+mod answer;
 mod transport;
 mod client;
 mod cache;
@@ -78,10 +81,10 @@ const TAIL: u64 = 16 << 10;
 /// use kiste::DatasetReader;
 /// use kiste::storage::{RemoteOptions, RemoteStorage};
 ///
-/// // With the defaults a URL is enough; credentials come from the environment.
+/// // A URL alone is read with the credentials of the environment.
 /// let reader = DatasetReader::open("s3://bucket/train.msgpack")?;
 ///
-/// let options = RemoteOptions::default().timeout(Duration::from_secs(5));
+/// let options = RemoteOptions::from_env()?.timeout(Duration::from_secs(5));
 /// let (storage, path) = RemoteStorage::open("https://example.org/train.msgpack", options)?;
 /// let reader = DatasetReader::options().storage(Arc::new(storage.clone())).open(path)?;
 /// reader.get(1_000_000)?;

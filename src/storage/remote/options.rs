@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// How to read from an object store, and write to it.
 ///
-/// Which store, and by whose leave, comes from the URL and the environment, or from
-/// [`set`](Self::set).
+/// The URL names the store. The credentials are those of [`set`](Self::set), or of the environment where
+/// [`from_env`](Self::from_env) asks for it; nothing else here reads an environment variable.
 #[derive(Clone)]
 #[must_use]
 pub struct RemoteOptions {
@@ -20,6 +20,8 @@ pub struct RemoteOptions {
     pub(super) retries: u32,
     pub(super) connections: usize,
     pub(super) cache: Option<(PathBuf, u64)>,
+    /// Whether the environment may say more: credentials, endpoints, certificates, a proxy.
+    pub(super) environment: bool,
     /// Names in lower case, and values, which may be secret.
     pub(super) settings: Vec<(String, String)>,
     stop: Option<Arc<AtomicBool>>,
@@ -46,6 +48,7 @@ impl Default for RemoteOptions {
             retries: 10,
             connections: 32,
             cache: None,
+            environment: false,
             settings: Vec::new(),
             stop: None,
         }
@@ -58,15 +61,17 @@ const CACHE_SIZE: &str = "KISTE_CACHE_SIZE";
 const DEFAULT_CACHE_SIZE: u64 = 10 << 30;
 
 impl RemoteOptions {
-    /// The defaults, with the cache that the environment names: its directory in `KISTE_CACHE`, and its
-    /// limit in `KISTE_CACHE_SIZE`, such as `500M`, `20G` or a number of bytes. Default: no cache; if there
-    /// is one, `10G`. [`storage::of`](crate::storage::of) and everything that takes a URL use these.
+    /// The defaults, with what the environment says: credentials and endpoints (`AWS_…`, `GOOGLE_…`,
+    /// `AZURE_…`), a file of certificates (`AWS_CA_BUNDLE`, `SSL_CERT_FILE`), a proxy (`HTTPS_PROXY` and the
+    /// like), and a cache: its directory in `KISTE_CACHE`, and its limit in `KISTE_CACHE_SIZE`, such as
+    /// `500M`, `20G` or a number of bytes. Default: no cache; if there is one, `10G`.
+    /// [`storage::of`](crate::storage::of) and everything that takes a URL alone use these.
     ///
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) if the limit is none.
     pub fn from_env() -> Result<RemoteOptions> {
-        let options = RemoteOptions::default();
+        let options = RemoteOptions { environment: true, ..RemoteOptions::default() };
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let Some(dir) = set(CACHE) else { return Ok(options) };
         let limit = match set(CACHE_SIZE) {

@@ -20,8 +20,8 @@ use object_store::{
 use super::super::{FileId, Sink, UploadNote};
 use super::Shared;
 use super::client::{Client, Part, Pin};
+use super::exchange::{Exchange, Outcome, WRITE};
 use super::file::identity;
-use super::transport::{Exchange, Outcome, WRITE};
 use super::url::Service;
 use crate::error::{Error, ErrorKind, Result};
 

@@ -12,6 +12,7 @@ mod versions;
 mod secrets;
 mod loading;
 mod cache;
+mod environment;
 mod soak;
 #[cfg(unix)]
 mod forks;

@@ -137,7 +137,7 @@ impl<L: Reader, R: Reader> Reader for JoinReader<L, R> {
     fn locate(&self, index: usize) -> Location {
         match self.pair(index) {
             Ok((left, _)) => self.left.locate(left),
-            Err(_) => Location { index: index as u64, ..Location::default() },
+            Err(_) => Location::new(index as u64),
         }
     }
 

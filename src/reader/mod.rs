@@ -243,7 +243,7 @@ pub trait Reader: Send + Sync {
 
     /// Where a sample comes from, for messages, if it is known without reading it.
     fn locate(&self, index: usize) -> Location {
-        Location { index: index as u64, ..Location::default() }
+        Location::new(index as u64)
     }
 
     /// Whether reading a sample may be a round trip over a network, which [`prefetch`](Self::prefetch)
@@ -485,6 +485,19 @@ pub struct Location {
 }
 
 impl Location {
+    /// Of the sample at this index, of which nothing else is known. The fields can be set.
+    ///
+    /// ```
+    /// use kiste::reader::Location;
+    ///
+    /// let mut place = Location::new(7);
+    /// (place.path, place.range) = (Some("train.bin".into()), Some(700..800));
+    /// assert_eq!(place.to_string(), "train.bin: sample 7: bytes 700..800");
+    /// ```
+    pub fn new(index: u64) -> Location {
+        Location { index, ..Location::default() }
+    }
+
     /// Adds to an error what is known of the place. An error at another file (one that decoding the
     /// sample needs, say) becomes the [source](std::error::Error::source) of one at this place.
     pub fn describe(self, mut error: Error) -> Error {

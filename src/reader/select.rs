@@ -184,7 +184,7 @@ impl<R: Reader> Reader for SelectReader<R> {
     fn locate(&self, index: usize) -> Location {
         match self.outer(index) {
             Ok(outer) => self.reader.locate(outer),
-            Err(_) => Location { index: index as u64, ..Location::default() },
+            Err(_) => Location::new(index as u64),
         }
     }
 

@@ -229,7 +229,7 @@ impl<R: Reader> Reader for ShardedReader<R> {
     fn locate(&self, index: usize) -> Location {
         match self.shard_of(index) {
             Ok((shard, index)) => self.shards[shard].locate(index),
-            Err(_) => Location { index: index as u64, ..Location::default() },
+            Err(_) => Location::new(index as u64),
         }
     }
 

@@ -676,7 +676,7 @@ impl Reader for DatasetReader {
                 let (path, range) = (Some(file.path.clone()), file.byte_range(index).ok());
                 Location { path, index: index as u64, range }
             }
-            Err(_) => Location { index: index as u64, ..Location::default() },
+            Err(_) => Location::new(index as u64),
         }
     }
 

@@ -75,7 +75,9 @@ mod yfcc100m;
 pub use classes::ClassInfo;
 pub use counts::ClassCounts;
 pub use files::File;
-pub use parts::{Limits, MAX_FILE, MAX_PIXELS, Subsampling, median_frequency_weights};
+pub use parts::{Limits, Subsampling, median_frequency_weights};
+#[doc(hidden)]
+pub use parts::{MAX_FILE, MAX_PIXELS};
 pub use pass::{Pass, SkippedSamples};
 pub use steps::Step;
 

@@ -60,24 +60,37 @@ pub use chunked::{
     Added, ArrayAbout, ArrayInfo, ArrayOptions, ArrayStore, At, Check, ChunkDiff, ChunkView,
     ChunkedArray, Keep, LogEntry, Problem, Removed, Report, StagedVersion, VersionInfo,
 };
+#[doc(hidden)]
+pub use exchange::RowsProgress;
 #[cfg(feature = "zip")]
 pub(crate) use exchange::ZipSink;
 pub use exchange::{
-    ArrayExport, ArrayFormat, ArrayImport, Imported, NpyRows, RowsProgress, read_npy_header,
-    write_npy,
+    ArrayExport, ArrayFormat, ArrayImport, Imported, NpyRows, read_npy_header, write_npy,
 };
 pub use grid::ChunkGrid;
 pub use packed::{
-    AppendOptions, ArrayPolicy, ArrayTally, ByteSize, ContainerArray, ContainerChunk,
-    ContainerHeader, ContainerInfo, ContainerMetadata, InputBytes, Left, NamedInput, PackOptions,
-    PackedArray, PackedReader, PackedWriter, append, read_metadata,
+    AppendOptions, ArrayPolicy, ArrayTally, ByteSize, ContainerArray, ContainerInfo, Left,
+    PackOptions, PackedArray, PackedReader, PackedWriter,
+};
+/// For the command `blpk`, whose lines they are.
+#[doc(hidden)]
+pub use packed::{
+    ContainerChunk, ContainerHeader, ContainerMetadata, InputBytes, NamedInput, append,
+    read_metadata,
 };
 pub use part::ArrayPart;
 pub use place::ArrayPlace;
-pub use plan::{Place, Placement, Plan};
+pub use plan::Plan;
+#[doc(hidden)]
+pub use plan::{Place, Placement};
+#[doc(hidden)]
+pub use rows::Pieces;
+pub use rows::Rows;
 pub(crate) use rows::row_count;
-pub use rows::{Pieces, Rows};
 pub use selection::{Index, Selection};
-pub use staged::{ChunkState, SlabStore, SpillDir, StagedArray};
+pub use staged::{ChunkState, StagedArray};
+#[doc(hidden)]
+pub use staged::{SlabStore, SpillDir};
 pub use target::ArrayTarget;
+#[doc(hidden)]
 pub use transfer::BaseSlab;

@@ -30,14 +30,17 @@ pub(crate) mod writer;
 pub mod verify;
 pub mod repair;
 
+#[doc(hidden)]
 pub use files::DatasetFile;
 pub use labels::{labels_path, read_labels};
 #[doc(hidden)]
 pub use names::names_shards;
+#[doc(hidden)]
 pub use passes::HearBytes;
 pub use place::is_dataset;
 #[doc(hidden)]
 pub use place::{check_data_path, check_finished, is_same};
 pub use reader::{DatasetReader, Iter, Keys, RawIter, ReaderOptions};
+#[doc(hidden)]
 pub use staging::Base;
 pub use writer::{Stats, Writer, WriterOptions};

@@ -41,16 +41,20 @@ mod remote;
 mod scratch_dir;
 mod stamp;
 
+pub use address::is_url;
+#[doc(hidden)]
+pub use address::shown;
 #[cfg(feature = "remote")]
 use address::unescape;
-pub use address::{is_url, shown};
 #[cfg(feature = "arrays")]
 pub(crate) use cached::CachedFile;
 pub(crate) use confined::Confined;
 #[cfg(any(feature = "download", feature = "remote"))]
 pub(crate) use http::{Chance, chance};
 pub use local::LocalStorage;
-pub use memory::{LoggedRead, MemoryStorage};
+#[doc(hidden)]
+pub use memory::LoggedRead;
+pub use memory::MemoryStorage;
 pub use mmap::Map;
 #[cfg(feature = "arrays")]
 pub(crate) use mmap::zeroed;
@@ -63,11 +67,15 @@ pub use owned::expect_ours_if_linked;
 pub(crate) use owned::{expect_ours, expect_owned, make_ours};
 pub(crate) use parallel::in_parallel;
 #[cfg(feature = "remote")]
+#[doc(hidden)]
+pub use remote::cache_trouble;
+#[cfg(feature = "remote")]
 #[cfg_attr(docsrs, doc(cfg(feature = "remote")))]
-pub use remote::{Cache, CacheUsage, RemoteOptions, RemoteStorage, RemoteTraffic, cache_trouble};
+pub use remote::{Cache, CacheUsage, RemoteOptions, RemoteStorage, RemoteTraffic};
 #[cfg(feature = "arrays")]
 pub(crate) use replace::partial_name;
 pub(crate) use replace::random;
+#[doc(hidden)]
 pub use replace::{ReplaceDir, ReplaceFile, ReplaceOptions};
 #[cfg(feature = "convert")]
 pub(crate) use replace::{remove_all, remove_dead_lock};

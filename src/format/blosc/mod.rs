@@ -50,9 +50,9 @@ mod c;
 #[cfg(test)]
 mod tests;
 
+pub use header::Header;
 #[doc(hidden)]
-pub use header::{HEADER, MAX_BLOCK, MAX_TYPESIZE};
-pub use header::{Header, MAX_CHUNK};
+pub use header::{HEADER, MAX_BLOCK, MAX_CHUNK, MAX_TYPESIZE};
 pub use validate::validate;
 
 /// The codec that compresses the blocks.

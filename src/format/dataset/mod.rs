@@ -24,7 +24,9 @@ pub(crate) mod lookup;
 pub mod crc;
 pub mod shards;
 
+#[doc(hidden)]
 pub use digests::{Digest, Digests};
+#[doc(hidden)]
 pub use side_file::SideFile;
 
 #[cfg(test)]

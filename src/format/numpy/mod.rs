@@ -6,6 +6,7 @@
 //!
 //! Absent on purpose: pickles, in which NumPy saves arrays of objects. They are refused.
 
+#[doc(hidden)]
 pub mod descr;
 pub(crate) mod literal;
 pub mod npy;

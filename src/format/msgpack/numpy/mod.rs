@@ -38,9 +38,12 @@ use crate::format::numpy::literal::Literal;
 use crate::value::{DType, DTypeKind, MAX_NESTING, NdArray};
 
 pub(crate) use complex::complex_repr;
+#[doc(hidden)]
 pub use stored::{Arrays, Form, Stored, arrays_in, is_container};
 pub(crate) use stored::{canonical_array, container_array};
-pub use wire::{decode_array, encode_array, encode_complex, encode_scalar, read, read_array};
+#[doc(hidden)]
+pub use wire::encode_complex;
+pub use wire::{decode_array, encode_array, encode_scalar, read, read_array};
 
 /// A value of NumPy or a complex number.
 #[derive(Debug, Clone, PartialEq)]

@@ -213,11 +213,6 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         Remedy::ReadAs(name) => {
             format!("--from {name} reads it anyway, and reports where it is damaged")
         }
-        Remedy::DatasetFirst => {
-            "make datasets first: kiste convert SRC some.msgpack with these options, then kiste \
-             convert each of them to DST"
-                .to_owned()
-        }
         Remedy::MakeDataset => {
             let (from, to) = (quoted(path?), quoted(&path?.with_extension("msgpack")));
             format!("\"kiste convert {from} {to}\" makes a dataset of it")

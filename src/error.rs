@@ -100,8 +100,6 @@ pub enum Remedy {
     NameInput(Vec<&'static str>),
     /// Read it as this format nevertheless; the reader says where it is damaged.
     ReadAs(&'static str),
-    /// Make a dataset of it first, and then convert that.
-    DatasetFirst,
     /// Make a dataset of it: it is in another format.
     MakeDataset,
     /// Write a dataset instead.

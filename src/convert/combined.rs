@@ -41,20 +41,13 @@ const MANY_FILES: &str = "a dataset of many files";
 const PARTS_OF_MANY: &str = "parts of a dataset of many files";
 const ANOTHER_FORMAT: &str = "an output of another format";
 
-static REFUSED: [Refused; 8] = [
+static REFUSED: [Refused; 7] = [
     Refused {
         option: Some("split"),
         with: MANY_FILES,
         why: "a shard is a stretch of the source",
         is_asked: |asked| asked.is_sharded && asked.splits(),
         remedy: None,
-    },
-    Refused {
-        option: Some("split"),
-        with: ANOTHER_FORMAT,
-        why: "a split makes datasets, each of which can be converted",
-        is_asked: |asked| !asked.is_dataset && asked.splits(),
-        remedy: Some(Remedy::DatasetFirst),
     },
     Refused {
         option: Some("append"),

@@ -12,6 +12,7 @@ use super::commit_end::remove_all_but_output;
 use super::compared::{Compared, Noted, not_noted, sizes};
 use super::conversion::Conversion;
 use super::export;
+use super::exporting::{Exporting, Peeked};
 use super::format::Format;
 use super::job::journal::name_of;
 use super::job::{Done, Made, at_once, no_units};
@@ -25,7 +26,6 @@ use super::plan::{Plan, difference};
 use super::quarantine::Quarantine;
 use super::report::{Report, WrittenOutput};
 use super::reshape::{Unseen, check_unseen};
-use super::run::{Exporting, Peeked};
 use super::split::Assignment;
 use super::twins::Origins;
 use super::writer::SplitWriter;
@@ -99,7 +99,7 @@ impl Conversion {
         let is_dataset = self.output_format() == Format::Dataset;
         if self.how.resume && is_dataset && !self.options.overwrite && there?.is_none() {
             // Parts are removed last, so without them an earlier run may have come to its end.
-            let targets = self.targets()?;
+            let targets = self.targets();
             if targets.iter().all(|path| super::run::is_dataset(path)) {
                 monitor.notice(Notice::Complete(self.output.clone()));
                 return self.report_present(&targets, opened.skipped_files);
@@ -170,7 +170,11 @@ impl Conversion {
     fn check_places(&self, plan: &Plan) -> Result<()> {
         let format = self.output_format();
         if format != Format::Dataset {
-            return export::check_place(format, &self.output, self.options.overwrite);
+            let overwrite = self.options.overwrite;
+            let targets = self.targets();
+            return targets
+                .iter()
+                .try_for_each(|path| export::check_place(format, path, overwrite));
         }
         if self.is_sharded() {
             return match self.options.append || self.options.overwrite {
@@ -178,19 +182,16 @@ impl Conversion {
                 false => self.check_no_manifest(),
             };
         }
-        for path in self.targets()? {
+        for path in self.targets() {
             place::check_dataset(&path, self.options.overwrite)?;
             self.plan_labels(&path, plan.labels.as_deref())?;
         }
         Ok(())
     }
 
-    /// The outputs that are known before: shards are counted later.
-    fn targets(&self) -> Result<Vec<PathBuf>> {
-        match self.output_format() {
-            Format::Dataset => Ok(self.options.split.assignment()?.paths(&self.output)),
-            _ => Ok(vec![self.output.clone()]),
-        }
+    /// The outputs: of a split, each of its own.
+    pub(super) fn targets(&self) -> Vec<PathBuf> {
+        self.options.split.paths(&self.output)
     }
 }
 
@@ -385,11 +386,17 @@ impl<'a> Joining<'a> {
         if self.conversion.is_sharded() {
             return self.shards(monitor);
         }
-        let mut is_done = false;
+        let targets = self.conversion.targets();
+        let (mut is_done, mut exported) = (false, vec![false; targets.len()]);
         if begun {
             is_done = match format {
                 Format::Dataset => self.is_published()?,
-                format => export::clear_place(format, &output, self.parts)?,
+                format => {
+                    for (path, is_there) in targets.iter().zip(&mut exported) {
+                        *is_there = export::clear_place(format, path, self.parts)?;
+                    }
+                    exported.iter().all(|is_there| *is_there)
+                }
             };
             // Files there may be replaced: others were refused. In a store the files of this commit are
             // known by the numbers of its writes.
@@ -401,11 +408,13 @@ impl<'a> Joining<'a> {
                 }
                 _ => error,
             })?;
-            let replaced = match format {
-                _ if self.home.is_object_store() => Vec::new(),
-                Format::Dataset => self.conversion.targets()?,
-                format => export::files_of(format, &output)?,
-            };
+            let mut replaced = Vec::new();
+            for path in targets.iter().filter(|_| !self.home.is_object_store()) {
+                match format {
+                    Format::Dataset => replaced.push(path.clone()),
+                    format => replaced.extend(export::files_of(format, path)?),
+                }
+            }
             self.parts.begin_commit(&replaced)?;
         }
         match format {
@@ -419,7 +428,11 @@ impl<'a> Joining<'a> {
                 Ok(Report { was_complete: true, quarantine, ..self.report(Vec::new()) })
             }
             Format::Dataset => self.datasets(monitor),
-            format => self.export(format, monitor),
+            format => {
+                let left = targets.into_iter().zip(exported);
+                let left = left.map(|(path, is_there)| (!is_there).then_some(path)).collect();
+                self.export(format, left, monitor)
+            }
         }
     }
 
@@ -463,14 +476,14 @@ impl<'a> Joining<'a> {
         let mut all = true;
         if self.home.is_object_store() {
             let writes = self.parts.writes()?;
-            for path in self.conversion.targets()? {
+            for path in self.conversion.targets() {
                 let (_, path) = storage::of(&path)?;
                 let writes = writes.get(&name_of(&path)).map_or(&[][..], Vec::as_slice);
                 all &= self.home.is_written(&path, writes)?;
             }
             return Ok(all);
         }
-        for path in self.conversion.targets()? {
+        for path in self.conversion.targets() {
             // A dataset that had all its files when it was interrupted is finished, not rewritten, and of
             // one that is finished the rest is removed.
             let left = Repair::of(&path).leftover()?;
@@ -519,15 +532,20 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// Writes one dataset, or several.
-    fn datasets(&self, monitor: &mut dyn Monitor) -> Result<Report> {
+    /// Which output gets which sample: as when the parts were written.
+    fn assignment(&self) -> Result<Assignment> {
         let split = &self.conversion.options.split;
         if split.digests()? != self.plan.split_lists {
             let message = "a list of the split has changed since the parts were written";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let assignment = split.assignment()?;
-        let paths = assignment.paths(&self.conversion.output);
+        split.assignment()
+    }
+
+    /// Writes one dataset, or several.
+    fn datasets(&self, monitor: &mut dyn Monitor) -> Result<Report> {
+        let assignment = self.assignment()?;
+        let paths = self.conversion.targets();
         let names = self.plan.labels.as_deref();
         let labels = paths.iter().map(|path| self.conversion.plan_labels(path, names));
         let labels: Vec<Option<Vec<String>>> = labels.collect::<Result<_>>()?;
@@ -707,7 +725,14 @@ impl<'a> Joining<'a> {
         }
     }
 
-    fn export(&self, format: Format, monitor: &mut dyn Monitor) -> Result<Report> {
+    /// Writes another format: these outputs, or what is left of them.
+    fn export(
+        &self,
+        format: Format,
+        paths: Vec<Option<PathBuf>>,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Report> {
+        let assignment = self.assignment()?;
         let mut source = Peeked::new(self.source()?, self.plan.labels.clone())?;
         let total = Total { samples: source.len_hint(), ..Total::default() };
         monitor.begin(Phase::Joining, total);
@@ -722,6 +747,8 @@ impl<'a> Joining<'a> {
             unseen: Unseen::default(),
             starts: Vec::new(),
             quarantine,
+            assignment,
+            paths,
             parts: Some(self.parts),
         };
         let report = self.conversion.export(exporting, &mut source, monitor)?;
@@ -733,7 +760,7 @@ impl<'a> Joining<'a> {
     fn found(&self) -> Result<Report> {
         let quarantine = self.quarantine()?;
         let mut outputs = Vec::new();
-        for path in self.conversion.targets()? {
+        for path in self.conversion.targets() {
             let reader = DatasetReader::open(&path)?;
             let (samples, bytes) = (reader.len() as u64, reader.data_len());
             outputs.push(WrittenOutput::dataset(path, samples, bytes));

@@ -4,7 +4,7 @@
 //! next to the output goes before them, and is gone for good: a power failure must not bring it back once
 //! no parts are there. What another process holds stays, and so does what is of others.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Journal;
 use super::export_dir::ExportDir;
@@ -33,11 +33,12 @@ pub(super) fn remove_all_but_output(
         remove_pieces(&parts)?;
     }
     if !parts.are_objects() {
-        match format_of(&parts, output) {
+        let (format, targets) = outputs_of(&parts, output);
+        match format {
             // A writer of a dataset removes all before it is done.
             Format::Dataset if !output.to_str().is_some_and(is_manifest) => {}
             Format::Dataset => storage::remove_dead_lock(&LocalStorage::mapped(), output)?,
-            _ => ExportDir::clear_dead(output)?,
+            _ => targets.iter().try_for_each(|path| ExportDir::clear_dead(path))?,
         }
         LocalStorage::mapped().sync_dir(output.parent().unwrap_or(Path::new("")))?;
     }
@@ -46,10 +47,10 @@ pub(super) fn remove_all_but_output(
     parts.remove()
 }
 
-/// The format of the output. Where the plan is gone, all but the parts is gone too.
-fn format_of(parts: &Journal, output: &Path) -> Format {
+/// The outputs and their format. Where the plan is gone, all but the parts is gone too.
+fn outputs_of(parts: &Journal, output: &Path) -> (Format, Vec<PathBuf>) {
     match Plan::from_json(parts.plan(), output) {
-        Ok(plan) => plan.conversion.output_format(),
-        Err(_) => Format::of_output(output),
+        Ok(Plan { conversion, .. }) => (conversion.output_format(), conversion.targets()),
+        Err(_) => (Format::of_output(output), vec![output.to_path_buf()]),
     }
 }

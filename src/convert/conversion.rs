@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Input;
 use super::bad::BadInput;
 use super::format::{self, Format};
+use super::image_choices::{ChromaSubsampling, Resize, StoredAs};
 use super::option_list;
 use super::options::{self, Duplicates, How, Options};
 use super::read_options::{self, ReadOptions};
@@ -372,7 +373,7 @@ mod tests {
             .arrays("blpk:zstd:5")
             .on_bad_input(BadInput::Quarantine)
             .on_duplicates(Duplicates::Skip)
-            .resize("short:256")
+            .resize(crate::convert::Resize::Short(256))
             .split(split);
         let text = serde_json::to_string(&full).unwrap();
         assert_eq!(serde_json::from_str::<Conversion>(&text).unwrap(), full);

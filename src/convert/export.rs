@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::carried::ChangedValues;
 use super::export_dir::ExportDir;
 use super::format::{Format, Output};
 use super::formats::webdataset::prefix;
@@ -39,6 +40,11 @@ impl Export {
         let inner = dir.path().join(path.file_name().unwrap_or_default());
         let writer = (format.def().create)(&inner, labels)?;
         Ok(Export { format, path, overwrite, writer, dir })
+    }
+
+    /// Values that became something else so far.
+    pub(super) fn changes(&self) -> Vec<ChangedValues> {
+        self.writer.changes()
     }
 
     pub(super) fn writer(&mut self) -> &mut dyn SampleWriter {
@@ -162,17 +168,29 @@ fn check_is_mds(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Whether a file or folder is what this output would be made of.
+fn is_of(format: Format, path: &Path, made: &Path) -> bool {
+    match format.output() {
+        Output::Shards => is_shard(path, &made.file_name().unwrap_or_default().to_string_lossy()),
+        _ => made.file_name() == path.file_name(),
+    }
+}
+
+fn is_shard(path: &Path, name: &str) -> bool {
+    let prefix = format!("{}-", prefix(path).display());
+    let number = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tar"));
+    number.is_some_and(|n| n.len() >= 6 && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
 /// The shards that are there.
 fn shards(path: &Path) -> Result<Vec<PathBuf>> {
-    let prefix = format!("{}-", prefix(path).display());
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     let mut shards = Vec::new();
     for entry in fs::read_dir(parent).map_err(|error| Error::io(parent, error))? {
         let name = entry.map_err(|error| Error::io(parent, error))?.file_name();
         let name = name.to_string_lossy();
-        let number = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tar"));
-        if number.is_some_and(|n| n.len() >= 6 && n.bytes().all(|b| b.is_ascii_digit())) {
+        if is_shard(path, &name) {
             shards.push(path.with_file_name(&*name));
         }
     }
@@ -191,8 +209,9 @@ pub(super) fn files_of(format: Format, path: &Path) -> Result<Vec<PathBuf>> {
 /// published, if that was not everything. True if it was, so that nothing is left to do.
 pub(super) fn clear_place(format: Format, path: &Path, parts: &Journal) -> Result<bool> {
     ExportDir::clear(path)?;
-    let made: Vec<PathBuf> =
-        parts.made()?.into_iter().map(|name| path.with_file_name(name)).collect();
+    let made = parts.made()?.into_iter().map(|name| path.with_file_name(name));
+    // Of the other outputs of a split nothing is asked here.
+    let made: Vec<PathBuf> = made.filter(|made| is_of(format, path, made)).collect();
     let is_made = |path: &PathBuf| Ok(parts.place(path)? == Place::Made);
     let all: Result<Vec<bool>> = made.iter().map(is_made).collect();
     let there = files_of(format, path)?;

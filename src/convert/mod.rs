@@ -18,19 +18,19 @@
 //! run of units, and a log next to an unfinished dataset says which units are complete. Either way
 //! the bytes are the same as from one conversion from start to end.
 //!
-//! | [`Format`] | reader | writer |
+//! | [`Format`] | read | written |
 //! | --- | --- | --- |
-//! | folders, lists and zip archives of images | [`ImageFolderReader`] | [`ImageFolderWriter`] |
-//! | JSON lines | [`JsonLinesReader`], [`JsonLinesStream`] | [`JsonLinesWriter`] |
-//! | datasets | [`DatasetInput`] | [`Writer`](crate::Writer) |
-//! | CSV and TSV (feature `formats`) | `CsvReader` | `CsvWriter` |
-//! | CIFAR-10 and -100: pickles and binary files | [`CifarReader`] | |
-//! | MNIST: idx files | [`MnistReader`] | |
-//! | MDS: shards of MosaicML Streaming | [`MdsReader`] | [`MdsWriter`] |
-//! | npz: archives of NumPy (feature `zip`) | `NpzReader` | `NpzWriter` |
-//! | Parquet and Arrow IPC (feature `parquet`) | `ParquetReader`, `ArrowIpcReader` | `ParquetWriter`, `ArrowIpcWriter` |
-//! | TFRecord of `tf.train.Example` (feature `formats`) | `TfRecordReader` | `TfRecordWriter` |
-//! | WebDataset: tar archives | [`WebDatasetReader`] | [`WebDatasetWriter`] |
+//! | folders, lists and zip archives of images | yes | folders |
+//! | JSON lines | yes, also as a stream | yes |
+//! | datasets | yes | [`Writer`](crate::Writer) |
+//! | CSV and TSV (feature `formats`) | yes | yes |
+//! | CIFAR-10 and -100: pickles and binary files | yes | |
+//! | MNIST: idx files | yes | |
+//! | MDS: shards of MosaicML Streaming | yes | yes |
+//! | npz: archives of NumPy (feature `zip`) | yes | yes |
+//! | Parquet and Arrow IPC (feature `parquet`) | yes | yes |
+//! | TFRecord of `tf.train.Example` (feature `formats`) | yes | yes |
+//! | WebDataset: tar archives | yes | yes |
 
 use crate::array::ArrayTally;
 use crate::error::{Error, Result};
@@ -49,6 +49,7 @@ mod in_order;
 mod chained;
 mod path_values;
 pub(crate) mod formats;
+mod image_choices;
 #[cfg(feature = "images")]
 mod images;
 #[cfg(feature = "download")]
@@ -85,6 +86,7 @@ mod report;
 mod lines;
 mod export_dir;
 mod export;
+mod exporting;
 #[cfg(feature = "stat")]
 mod dry_run;
 mod run;
@@ -118,25 +120,36 @@ pub use format::Format;
 #[doc(hidden)]
 pub use format::{check_dataset_name, check_is_dataset};
 #[cfg(feature = "parquet")]
+#[doc(hidden)]
 pub use formats::arrow::{ArrowIpcReader, ArrowIpcWriter, ParquetReader, ParquetWriter};
+#[doc(hidden)]
 pub use formats::cifar::{CifarLabels, CifarReader};
 #[cfg(feature = "formats")]
+#[doc(hidden)]
 pub use formats::csv::{CsvReader, CsvType, CsvWriter};
 #[doc(hidden)]
 pub use formats::dataset::DatasetInput;
+#[doc(hidden)]
 pub use formats::image_folder::{FolderOptions, ImageFolderReader, ImageFolderWriter};
 #[doc(hidden)]
 pub use formats::jsonl::JsonLinesStream;
+#[doc(hidden)]
 pub use formats::jsonl::{JsonLinesReader, JsonLinesWriter};
+#[doc(hidden)]
 pub use formats::mds::{MdsReader, MdsWriter};
+#[doc(hidden)]
 pub use formats::mnist::{MnistOptions, MnistReader};
 #[cfg(feature = "zip")]
+#[doc(hidden)]
 pub use formats::npz::{NpzOptions, NpzReader, NpzWriter};
 #[cfg(feature = "formats")]
+#[doc(hidden)]
 pub use formats::tfrecord::{TfRecordReader, TfRecordWriter};
+#[doc(hidden)]
 pub use formats::webdataset::{WebDatasetReader, WebDatasetWriter};
+pub use image_choices::{ChromaSubsampling, Resize, StoredAs};
 #[cfg(feature = "images")]
-pub use images::{ChromaSubsampling, ImageOptions, Images, Resize, StoredAs};
+pub use images::{ImageOptions, Images};
 #[doc(hidden)]
 pub use in_order::InOrder;
 pub use input::{Emit, Input};

@@ -172,9 +172,10 @@ fn check_images(options: &ReadOptions) -> Result<()> {
 
 #[cfg(feature = "images")]
 fn image_options(options: &ReadOptions) -> Result<super::ImageOptions> {
-    let is_jpeg = !matches!(options.image_format.as_deref(), Some("png" | "webp"));
+    use super::StoredAs;
+    let is_jpeg = !matches!(options.image_format, Some(StoredAs::Png | StoredAs::Webp));
     let lossy = options.quality.map(|_| "quality");
-    let lossy = lossy.or(options.subsampling.as_ref().map(|_| "subsampling"));
+    let lossy = lossy.or(options.subsampling.map(|_| "subsampling"));
     if let Some(option) = lossy.filter(|_| !is_jpeg) {
         let message = "is for JPEG: PNG and WebP are written without loss";
         return Err(Error::new(ErrorKind::Invalid, message).with_option(option));
@@ -183,28 +184,22 @@ fn image_options(options: &ReadOptions) -> Result<super::ImageOptions> {
         .upscale(options.upscale)
         .verify(options.verify_images)
         .fields(&options.image_fields);
-    if let Some(size) = &options.resize {
-        image = image.resize(parsed("resize", size)?);
+    if let Some(size) = options.resize {
+        image = image.resize(size);
     }
-    if let Some(format) = &options.image_format {
-        image = image.format(parsed("image_format", format)?);
+    if let Some(format) = options.image_format {
+        image = image.format(format);
     }
     if let Some(quality) = options.quality {
         image = image.quality(quality);
     }
-    if let Some(subsampling) = &options.subsampling {
-        image = image.subsampling(parsed("subsampling", subsampling)?);
+    if let Some(subsampling) = options.subsampling {
+        image = image.subsampling(subsampling);
     }
     Ok(match options.max_pixels {
         Some(max) => image.max_pixels(max),
         None => image,
     })
-}
-
-/// The value of an option, whose name is part of the error.
-#[cfg(feature = "images")]
-fn parsed<T: std::str::FromStr<Err = Error>>(option: &'static str, text: &str) -> Result<T> {
-    text.parse().map_err(|error: Error| error.with_option(option))
 }
 
 #[cfg(not(feature = "images"))]

@@ -57,7 +57,7 @@ macro_rules! common_options {
             bad: plain(bad: BadInput) as on_bad_input,
             /// What happens to samples whose key was there before. Default: they stop the conversion.
             duplicates: plain(duplicates: Duplicates) as on_duplicates,
-            /// Distributes samples over several datasets. Default: one dataset.
+            /// Distributes samples over several outputs. Default: one.
             split: plain(split: Split),
             /// How many shards there are, where the output is a dataset of many files: runs of the input with as
             /// many samples each, or where their number is not known with about as many bytes. Default: what [`shard_size`](Self::shard_size) makes.

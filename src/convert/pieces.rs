@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -29,7 +30,7 @@ use super::reshape::check_unseen;
 use super::twins::Origins;
 use super::{InOrder, Input, Journal, Part, Source};
 use crate::dataset::names::ReadManifest;
-use crate::dataset::{DatasetReader, Writer};
+use crate::dataset::{DatasetReader, Stats, Writer};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::shards::{MAX_KEY, MAX_SHARDS};
 use crate::format::hex;
@@ -124,7 +125,7 @@ impl Conversion {
             return Ok(report);
         }
         let home = self.piece_home(parts)?;
-        let mut progress = match parts.progress::<Progress>(part)? {
+        let progress = match parts.progress::<Progress>(part)? {
             Some(progress) => progress,
             None => Progress { first: self.first_number(&home)?, ..Progress::default() },
         };
@@ -132,9 +133,9 @@ impl Conversion {
         let labels = opened.samples.label_names().filter(|_| !home.is_own).map(<[String]>::to_vec);
         let keys = self.keys_of(opened.format);
         let Divided { source, cut, before } = self.divided(opened.samples, part, &progress)?;
-        let (mut distinct, there) = self.distinct(&home, &progress)?;
+        let (distinct, there) = self.distinct(&home, &progress)?;
         let (source, unseen) = self.shaped(source)?;
-        let mut source = Cutter::new(source, cut, progress.unit, progress.item);
+        let source = Cutter::new(source, cut, progress.unit, progress.item);
         let phase = if part.of() == 1 { Phase::Converting } else { Phase::Part(part) };
         let len = source.len_hint().filter(|_| part.of() == 1 && progress.shards.is_empty());
         monitor.begin(phase, Total { samples: len, input_bytes: before.last().copied() });
@@ -157,85 +158,22 @@ impl Conversion {
             }
             _ => {}
         }
-        while !progress.done {
-            let number = progress.first + progress.shards.len() as u64;
-            if number >= MAX_SHARDS as u64 {
-                let message = format!("expected at most {MAX_SHARDS} shards: make them larger");
-                return Err(Error::new(ErrorKind::Limit, message).at(&self.output));
-            }
-            let name = self.piece_name(part, number)?;
-            let path = home.path(&name);
-            // If another run has taken the part, that is the cause of any error.
-            let stopped = |error: Error| match parts.check_held(part) {
-                Err(lost) if lost.kind() == ErrorKind::Locked => lost,
-                _ => error,
-            };
-            let mut writer =
-                self.begin_piece(&home, parts, part, &mut progress, &name).map_err(stopped)?;
-            passing.crc = home.is_own.then(crc32fast::Hasher::new);
-            let passed = match &mut distinct {
-                Some(distinct) => passing.pass(&mut source, &mut distinct.before(&mut writer)),
-                None => {
-                    passing.begin_output();
-                    passing.pass(&mut source, &mut writer)
-                }
-            };
-            let filled = passed.and_then(|()| {
-                writer.set_labels(labels.as_deref())?;
-                writer.finish()
-            });
-            let stats = filled
-                .map_err(|error| self.stopped_pieces(error, part, &progress))
-                .map_err(stopped)?;
-            let (samples, bytes) = (stats.samples, stats.bytes);
-            let md5 = stats.md5.map(|md5| hex(&md5));
-            let keys = match home.is_own {
-                true => None,
-                false => range_of_keys(&home.open(&path)?)?,
-            };
-            let crc32 = passing.crc.take().map(crc32fast::Hasher::finalize);
-            let write = progress.begun.take().and_then(|begun| begun.writes.last().copied());
-            let id = match write {
-                Some(write) => of_write(write),
-                None => home.id_of(&path)?.unwrap_or_default(),
-            };
-            if let Some(distinct) = &mut distinct {
-                distinct.add(&name)?;
-            }
-            progress.shards.push(Made { name, samples, bytes, md5, keys, id, crc32 });
-            // Looks for more only now: what comes next belongs to the next piece.
-            let goes_on = passing.written.0 < passing.limit && source.next_piece()?;
-            (progress.unit, progress.item) = (source.unit(), source.item);
-            passing.sync_quarantine()?;
-            progress.tally = Some(passing.whole_tally(&source));
-            progress.done = !goes_on;
-            if let Err(error) = parts.note(part, &progress) {
-                if let (Some(write), ErrorKind::Locked) = (write, error.kind()) {
-                    // No note knows it any more. The first error is the one to report.
-                    let _ = home.remove(&path, &[write]);
-                }
-                return Err(error);
-            }
-        }
-        if part.of() == 1 {
-            check_unseen(&passing.tally.unseen)?;
-        }
-        let Passing { tally, quarantine, .. } = passing;
-        // Before the part counts as finished: a crash in between would lose what is bad.
-        let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten().or(settled);
-        let (samples, bytes) = progress.written();
-        let shards = Some(progress.shards.clone());
-        let done = Done { samples, bytes, tally, crc32: None, shards };
-        parts.finish(part, &done)?;
-        let files = progress.shards.iter().map(|made| home.path(&made.name)).collect();
-        let output = WrittenOutput {
-            files,
-            labels: None,
-            ..WrittenOutput::dataset(self.output.clone(), samples, bytes)
+        let mut run = PartRun {
+            conversion: self,
+            parts,
+            part,
+            home,
+            progress,
+            passing,
+            source,
+            distinct,
+            labels,
         };
-        let (outputs, duration) = (vec![output], start.elapsed());
-        let report = Report::of(done.tally);
-        Ok(Report { outputs, quarantine, skipped_files, duration, resumed, ..report })
+        while !run.progress.done {
+            run.write_piece()?;
+        }
+        let report = run.finish(settled)?;
+        Ok(Report { skipped_files, duration: start.elapsed(), resumed, ..report })
     }
 
     /// The keys of the shards that are complete, if samples are left out that have one of them, and the samples in
@@ -386,6 +324,116 @@ impl Conversion {
             true => self.shard_name(part, number),
             false => Ok(format!("part-{}-of-{}.{number:05}.msgpack", part.number(), part.of())),
         }
+    }
+}
+
+/// A run of a part: piece after piece, each noted once it is whole.
+struct PartRun<'a> {
+    conversion: &'a Conversion,
+    parts: &'a Journal,
+    part: Part,
+    home: Home,
+    progress: Progress,
+    passing: Passing<'a>,
+    source: Cutter,
+    /// The keys of the shards before, where samples that have one of them are left out.
+    distinct: Option<Distinct>,
+    labels: Option<Vec<String>>,
+}
+
+impl PartRun<'_> {
+    /// Writes the next piece, and notes it.
+    fn write_piece(&mut self) -> Result<()> {
+        let number = self.progress.first + self.progress.shards.len() as u64;
+        if number >= MAX_SHARDS as u64 {
+            let message = format!("expected at most {MAX_SHARDS} shards: make them larger");
+            return Err(Error::new(ErrorKind::Limit, message).at(&self.conversion.output));
+        }
+        let name = self.conversion.piece_name(self.part, number)?;
+        let filled = self.fill(&name);
+        let Stats { samples, bytes, md5, .. } =
+            filled.map_err(|error| match self.parts.check_held(self.part) {
+                // If another run has taken the part, that is the cause of any error.
+                Err(lost) if lost.kind() == ErrorKind::Locked => lost,
+                _ => error,
+            })?;
+        let path = self.home.path(&name);
+        let keys = match self.home.is_own {
+            true => None,
+            false => range_of_keys(&self.home.open(&path)?)?,
+        };
+        let crc32 = self.passing.crc.take().map(crc32fast::Hasher::finalize);
+        let write = self.progress.begun.take().and_then(|begun| begun.writes.last().copied());
+        let id = match write {
+            Some(write) => of_write(write),
+            None => self.home.id_of(&path)?.unwrap_or_default(),
+        };
+        if let Some(distinct) = &mut self.distinct {
+            distinct.add(&name)?;
+        }
+        let md5 = md5.map(|md5| hex(&md5));
+        self.note(Made { name, samples, bytes, md5, keys, id, crc32 }).inspect_err(|error| {
+            if let (Some(write), ErrorKind::Locked) = (write, error.kind()) {
+                // No note knows it any more. The first error is the one to report.
+                let _ = self.home.remove(&path, &[write]);
+            }
+        })
+    }
+
+    /// Writes the samples of a piece.
+    fn fill(&mut self, name: &str) -> Result<Stats> {
+        let (conversion, part) = (self.conversion, self.part);
+        let mut writer =
+            conversion.begin_piece(&self.home, self.parts, part, &mut self.progress, name)?;
+        self.passing.crc = self.home.is_own.then(crc32fast::Hasher::new);
+        let passed = match &mut self.distinct {
+            Some(distinct) => {
+                self.passing.pass(&mut self.source, &mut distinct.before(&mut writer))
+            }
+            None => {
+                self.passing.begin_output();
+                self.passing.pass(&mut self.source, &mut writer)
+            }
+        };
+        let filled = passed.and_then(|()| {
+            writer.set_labels(self.labels.as_deref())?;
+            writer.finish()
+        });
+        filled.map_err(|error| conversion.stopped_pieces(error, part, &self.progress))
+    }
+
+    /// Notes a piece that is whole, and where the next one begins, if there is one.
+    fn note(&mut self, made: Made) -> Result<()> {
+        self.progress.shards.push(made);
+        // Looks for more only now: what comes next belongs to the next piece.
+        let goes_on = self.passing.written.0 < self.passing.limit && self.source.next_piece()?;
+        (self.progress.unit, self.progress.item) = (self.source.unit(), self.source.item);
+        self.passing.sync_quarantine()?;
+        self.progress.tally = Some(self.passing.whole_tally(&self.source));
+        self.progress.done = !goes_on;
+        self.parts.note(self.part, &self.progress)
+    }
+
+    /// Notes the end of the part, all of whose pieces are noted.
+    fn finish(self, settled: Option<PathBuf>) -> Result<Report> {
+        let PartRun { conversion, parts, part, home, progress, passing, .. } = self;
+        if part.of() == 1 {
+            check_unseen(&passing.tally.unseen)?;
+        }
+        let Passing { tally, quarantine, .. } = passing;
+        // Before the part counts as finished: a crash in between would lose what is bad.
+        let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten().or(settled);
+        let (samples, bytes) = progress.written();
+        let shards = Some(progress.shards.clone());
+        let done = Done { samples, bytes, tally, crc32: None, shards };
+        parts.finish(part, &done)?;
+        let files = progress.shards.iter().map(|made| home.path(&made.name)).collect();
+        let output = WrittenOutput {
+            files,
+            labels: None,
+            ..WrittenOutput::dataset(conversion.output.clone(), samples, bytes)
+        };
+        Ok(Report { outputs: vec![output], quarantine, ..Report::of(done.tally) })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::image_choices::{ChromaSubsampling, Resize, StoredAs};
 use super::split::is_default;
 use crate::error::{Error, ErrorKind};
 
@@ -47,16 +48,16 @@ macro_rules! read_options {
             labels: path,
             /// Whether samples hold labels as strings instead of numbers. Default: no.
             text_labels: flag,
-            /// Resizes images: `640x480`, `short:256`, `max:1024`. See `Resize`.
-            resize: text,
+            /// Resizes images.
+            resize: value(size: Resize),
             /// Whether small images become larger too. Default: no.
             upscale: flag,
-            /// Encodes images as `jpeg`, `png`, `webp` or `keep`. See `StoredAs`. Default: `keep`.
-            image_format: text,
+            /// Encodes images in another format. Default: [`Keep`](StoredAs::Keep).
+            image_format: value(format: StoredAs),
             /// The quality of encoded JPEG, 1 to 100. Default: 90.
             quality: value(quality: u8),
-            /// The chroma subsampling of encoded JPEG: `4:4:4`, `4:2:2` or `4:2:0`. Default: `4:2:0`.
-            subsampling: text,
+            /// The chroma subsampling of encoded JPEG. Default: 4:2:0, [`Both`](ChromaSubsampling::Both).
+            subsampling: value(ratio: ChromaSubsampling),
             /// Whether all images are decoded, to find those that are damaged. Default: no.
             verify_images: flag,
             /// The fields that hold images. Default: all that begin like an image.

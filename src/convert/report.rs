@@ -117,24 +117,29 @@ fn shown_all(files: &[PathBuf]) -> Vec<Shown> {
 }
 
 impl Report {
-    /// The outputs as JSON: an object, or a list of objects for several datasets. `None` if nothing was
+    /// The outputs as JSON: an object, or a list of objects for several outputs. `None` if nothing was
     /// written.
     pub fn to_json(&self) -> Option<Value> {
-        let datasets = || self.outputs.iter().map(|made| self.dataset_json(made));
-        match &self.outputs[..] {
-            [] => None,
-            [made, ..] if !made.is_dataset => Some(json!({
-                "files": shown_all(&made.files),
-                "samples": made.samples,
-                "bad": self.bad.count,
-                "quarantine": self.quarantine.as_ref().map(Shown::of),
-                "changes": self.changes_in_words(),
-                "remarks": self.remarks,
-                "seconds": self.duration.as_secs_f64(),
-            })),
-            [_] => datasets().next(),
-            _ => Some(datasets().collect()),
+        let mut outputs = self.outputs.iter().map(|made| match made.is_dataset {
+            true => self.dataset_json(made),
+            false => self.export_json(made),
+        });
+        match self.outputs.len() {
+            0 | 1 => outputs.next(),
+            _ => Some(outputs.collect()),
         }
+    }
+
+    fn export_json(&self, made: &WrittenOutput) -> Value {
+        json!({
+            "files": shown_all(&made.files),
+            "samples": made.samples,
+            "bad": self.bad.count,
+            "quarantine": self.quarantine.as_ref().map(Shown::of),
+            "changes": self.changes_in_words(),
+            "remarks": self.remarks,
+            "seconds": self.duration.as_secs_f64(),
+        })
     }
 
     fn dataset_json(&self, made: &WrittenOutput) -> Value {

@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::bad::{BadInput, Tally};
-use super::carried::ChangedValues;
 use super::conversion::Conversion;
-use super::export::{self, Export};
-use super::format::{self, Format, Output};
+use super::format::{self, Format};
 use super::job::no_units;
 use super::monitor::{Monitor, Notice, Phase, Total, counted, kept};
 use super::open::{Opened, Samples};
@@ -20,8 +18,8 @@ use super::report::{Report, WrittenOutput};
 use super::reshape::{Reshape, Unseen, check_unseen};
 use super::twins::{KeysOf, Origins};
 use super::unit_log::{Resumed, Resumption, UnitLog, resume, unfinished_plan};
-use super::{Duplicates, InOrder, Input, Journal, Place, Recode, Source};
-use crate::array::{ArrayPolicy, ArrayTally};
+use super::{Duplicates, InOrder, Input, Recode, Source};
+use crate::array::ArrayPolicy;
 use crate::dataset::DatasetReader;
 use crate::dataset::{Stats, Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -58,7 +56,7 @@ impl Conversion {
                 self.how.resume || self.options.bad == BadInput::Quarantine
             }
             Format::Dataset => is_split,
-            _ => self.how.resume || self.options.duplicates == Duplicates::Skip,
+            _ => self.how.resume || is_split || self.options.duplicates == Duplicates::Skip,
         };
         let run = match self.output_format() {
             Format::Dataset if self.is_sharded() => self.run_sharded(opened, monitor),
@@ -329,155 +327,6 @@ impl Conversion {
         }
         Ok(Some(policy))
     }
-
-    /// Writes another format.
-    fn run_export(
-        &self,
-        format: Format,
-        opened: Opened,
-        monitor: &mut dyn Monitor,
-    ) -> Result<Report> {
-        let units = opened.samples.as_input();
-        let starts = units.map_or_else(Vec::new, |input| starts(input, 0..input.units()));
-        let (source, unseen) = self.shaped(opened.samples.into_source())?;
-        let names = source.label_names().map(<[String]>::to_vec);
-        let mut source = Peeked::new(source, names)?;
-        let len = source.len_hint().map(|len| len.min(self.limit_or_max())).or(self.options.limit);
-        let total = Total { samples: len, input_bytes: starts.last().copied() };
-        monitor.begin(Phase::Converting, total);
-        let quarantine = match self.options.bad {
-            BadInput::Quarantine => {
-                // The quarantine of an earlier run stays if this one cannot begin.
-                export::check_place(format, &self.output, self.options.overwrite)?;
-                Some(Quarantine::begin(Quarantine::path_of(&self.output), 0)?)
-            }
-            _ => None,
-        };
-        let exporting = Exporting { format, before: None, unseen, starts, quarantine, parts: None };
-        let report = self.export(exporting, &mut source, monitor)?;
-        Ok(Report { skipped_files: opened.skipped_files, ..report })
-    }
-
-    /// Writes all samples in another format, and publishes them: nothing, if there are none where a
-    /// format must have some.
-    pub(super) fn export(
-        &self,
-        exporting: Exporting<'_>,
-        source: &mut Peeked,
-        monitor: &mut dyn Monitor,
-    ) -> Result<Report> {
-        let Exporting { format, before, unseen, starts, quarantine, parts } = exporting;
-        let path = &self.output;
-        let is_joined = parts.is_some();
-        let (written, tally, quarantine, changes) = {
-            let begun = Export::create(format, path, self.options.overwrite, source.label_names());
-            #[cfg(feature = "stat")]
-            let begun = begun.and_then(|export| {
-                let (first, labels) = (&source.first[..], source.label_names());
-                super::dry_run::report_changes(format, path, first, labels, monitor)?;
-                Ok(export)
-            });
-            let mut export = match begun {
-                Ok(export) => export,
-                Err(error) => {
-                    quarantine.into_iter().for_each(Quarantine::abort);
-                    return Err(error);
-                }
-            };
-            if source.label_names().is_some() && !format.keeps_labels() {
-                monitor.notice(Notice::LabelsLost);
-            }
-            let mut passing = Passing::new(monitor, self.options.bad, Duplicates::Refuse)
-                .after(before)
-                .unseen(unseen)
-                .starts(&starts);
-            (passing.limit, passing.quarantine) = (self.limit_or_max(), quarantine);
-            passing.locates = !is_joined;
-            let passed = passing.pass(source, export.writer());
-            let (samples, bytes) = passing.written;
-            let changes = export.writer().changes();
-            let is_empty = samples == 0 && !matches!(format, Format::Jsonl | Format::Csv);
-            let finished = passed.and_then(|()| match is_empty {
-                true => Ok(Vec::new()),
-                false => {
-                    if !is_joined {
-                        check_unseen(&passing.tally.unseen)?;
-                    }
-                    passing.monitor().begin(Phase::Finishing, Total::default());
-                    export.finish(|from, place| publishing(parts, from, place))
-                }
-            });
-            match finished {
-                Ok(files) => {
-                    report_values(path, &changes, passing.monitor());
-                    let written = (files, samples, bytes, is_empty);
-                    (written, passing.tally, passing.quarantine, changes)
-                }
-                Err(error) => {
-                    passing.quarantine.into_iter().for_each(Quarantine::abort);
-                    return Err(error);
-                }
-            }
-        };
-        let quarantine = quarantine.map(Quarantine::finish).transpose()?.flatten();
-        let (files, samples, bytes, is_empty) = written;
-        let report = Report { quarantine, changes, ..Report::of(tally) };
-        if is_empty {
-            return Err(nothing_to_write(path, &report));
-        }
-        let path = match (format.output(), &files[..]) {
-            (Output::Shards, _) => path.clone(),
-            (_, [file]) => file.clone(),
-            _ => path.clone(),
-        };
-        let output = WrittenOutput {
-            path,
-            files,
-            samples,
-            bytes,
-            added: samples,
-            added_bytes: bytes,
-            is_dataset: false,
-            labels: None,
-        };
-        Ok(Report { outputs: vec![output], ..report })
-    }
-}
-
-/// Changes that are reported one by one.
-const REPORTED: usize = 10;
-
-/// Reports values that became something else.
-fn report_values(path: &Path, changes: &[ChangedValues], monitor: &mut dyn Monitor) {
-    for changed in changes.iter().take(REPORTED).cloned() {
-        monitor.notice(Notice::ValuesChanged { path: path.to_path_buf(), changed });
-    }
-    if changes.len() > REPORTED {
-        monitor.notice(Notice::MoreFieldsChange);
-    }
-}
-
-fn nothing_to_write(path: &Path, report: &Report) -> Error {
-    let expected = "expected samples to write, found none";
-    match report.bad.count {
-        0 => Error::new(ErrorKind::Invalid, expected).at(path),
-        count => {
-            let reasons = report.bad.first.join("; ");
-            let message = format!("{expected} that are not bad; {count} are: {reasons}");
-            Error::new(ErrorKind::Damaged, message).at(path)
-        }
-    }
-}
-
-/// Notes what is about to be published, so that a commit that is killed recognises it.
-fn publishing(parts: Option<&Journal>, from: &Path, place: &Path) -> Result<()> {
-    let Some(parts) = parts else { return Ok(()) };
-    parts.will_publish(from, place)?;
-    // Something else may have come there meanwhile.
-    match parts.place(place)? {
-        Place::Foreign => Err(export::foreign(place)),
-        _ => Ok(()),
-    }
 }
 
 /// Facts about the input for [`Conversion::fill`].
@@ -496,18 +345,6 @@ struct Filled {
     writer: Writer,
     tally: Tally,
     quarantine: Option<Quarantine>,
-}
-
-/// The state that [`Conversion::export`] continues from.
-pub(super) struct Exporting<'a> {
-    pub(super) format: Format,
-    /// Counts from writing the parts.
-    pub(super) before: Option<Tally>,
-    pub(super) unseen: Unseen,
-    /// Bytes of input before each unit.
-    pub(super) starts: Vec<u64>,
-    pub(super) quarantine: Option<Quarantine>,
-    pub(super) parts: Option<&'a Journal>,
 }
 
 /// A writer, and where it continues.
@@ -588,40 +425,4 @@ pub(super) fn is_dataset(path: &Path) -> bool {
         last.is_none_or(|last| reader.key(0).is_ok() && reader.key(last).is_ok())
     };
     DatasetReader::open(path).is_ok_and(ends)
-}
-
-/// A source whose first batch can be looked at, and whose labels have these names.
-pub(super) struct Peeked {
-    source: Box<dyn Source>,
-    pub(super) first: Vec<Result<Vec<u8>>>,
-    names: Option<Vec<String>>,
-}
-
-impl Peeked {
-    pub(super) fn new(mut source: Box<dyn Source>, names: Option<Vec<String>>) -> Result<Peeked> {
-        let first = source.next_batch()?;
-        Ok(Peeked { source, first, names })
-    }
-}
-
-impl Source for Peeked {
-    fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
-        match self.first.is_empty() {
-            true => self.source.next_batch(),
-            false => Ok(std::mem::take(&mut self.first)),
-        }
-    }
-
-    fn label_names(&self) -> Option<&[String]> {
-        self.names.as_deref()
-    }
-
-    fn arrays(&self) -> Option<&ArrayTally> {
-        // The report of another format has none.
-        None
-    }
-
-    fn inner(&self) -> Option<&dyn Source> {
-        Some(&*self.source)
-    }
 }

@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::shards::{
     MAX_BYTES, MAX_SHARDS, Manifest, SUFFIX, ShardEntry, is_manifest,
 };
-use crate::storage::Expected;
+use crate::storage::{Expected, FileId};
 
 impl Conversion {
     /// Whether the output is a dataset of many files.
@@ -191,52 +191,18 @@ impl Conversion {
     ) -> Result<(WrittenOutput, bool)> {
         let ours: Vec<ShardEntry> = made.iter().map(Made::entry).collect::<Result<_>>()?;
         let home = self.home()?;
-        let (storage, manifest_path) = (&home.storage, &home.manifest);
-        let there = match storage.stat(manifest_path)? {
-            Some(_) => Some(ReadManifest::open(&**storage, manifest_path)?),
+        let there = match home.storage.stat(&home.manifest)? {
+            Some(_) => Some(ReadManifest::open(&*home.storage, &home.manifest)?),
             None => None,
         };
-        let output = |manifest: &Manifest, old: usize| {
-            let path = |entry: &ShardEntry| home.path(&entry.name);
-            let new = &manifest.shards()[old..];
-            WrittenOutput {
-                files: manifest.shards().iter().map(path).collect(),
-                added: new.iter().map(|entry| entry.samples).sum(),
-                added_bytes: new.iter().map(|entry| entry.bytes).sum(),
-                ..WrittenOutput::dataset(self.output.clone(), manifest.samples(), manifest.bytes())
-            }
-        };
-        let is_ours = |there: &&ReadManifest| match self.options.overwrite {
-            // Others may have added to it since.
-            true => there.manifest.shards().starts_with(&ours),
-            false => there.manifest.shards().ends_with(&ours),
-        };
-        if let Some(there) = there.as_ref().filter(is_ours) {
+        if let Some(there) = there.as_ref().filter(|there| self.is_published(there, &ours)) {
             // An earlier run has published it, and only had left to remove the parts.
             let all = there.manifest.shards().len();
             let old = if self.options.overwrite { 0 } else { all - ours.len() };
-            if !ours.is_empty() || !self.options.append {
-                home.remove_replaced(&parts.replaced()?, made)?;
-                return Ok((output(&there.manifest, old), true));
-            }
+            home.remove_replaced(&parts.replaced()?, made)?;
+            return Ok((self.written_shards(&home, &there.manifest, old), true));
         }
-        let (mut entries, expected): (Vec<ShardEntry>, Expected) =
-            match (&there, self.options.append) {
-                (Some(there), true) => {
-                    self.check_known(&there.manifest)?;
-                    (there.manifest.shards().to_vec(), Expected::Version(there.id()))
-                }
-                (None, true) => {
-                    let message = "expected a dataset to append to, found none";
-                    return Err(Error::new(ErrorKind::NotFound, message)
-                        .at(&self.output)
-                        .with_remedy(Remedy::Create));
-                }
-                (Some(there), false) if self.options.overwrite => {
-                    (Vec::new(), Expected::Version(there.id()))
-                }
-                (_, false) => (Vec::new(), Expected::Absent),
-            };
+        let (mut entries, expected) = self.before_ours(there.as_ref())?;
         if let (Some(there), true) = (&there, self.options.overwrite) {
             // Before the manifest: once it is replaced, nothing else says which shards to remove.
             parts.will_replace(self.replaced(&there.manifest, &ours))?;
@@ -245,15 +211,83 @@ impl Conversion {
         entries.extend(ours);
         let manifest =
             Manifest::new(entries).map_err(|error| Error::from(error).at(&self.output))?;
-        let options = DatasetReader::options();
-        let shards =
-            Shards::of_entries(storage.clone(), manifest_path, options, manifest.shards())?;
+        self.check_shards_of(&manifest, &home, parts, made, old)?;
+        let text = self.rendered(&manifest)?;
+        let before =
+            there.as_ref().map(|there| there.file.read(0..there.file.len())).transpose()?;
+        let id = self.put_manifest(&home, parts, &text, expected)?;
+        let outcome = match parts.are_objects() {
+            true => shards_after(parts, &home, made)?,
+            false => Afterwards::There,
+        };
+        if outcome != Afterwards::There {
+            // First the manifest: it must not list shards that are gone.
+            match before {
+                None => home.storage.remove(&home.manifest)?,
+                Some(text) => {
+                    let expected = Expected::Version(id);
+                    home.storage.put_if(&home.manifest, &text, expected).map(drop)?;
+                }
+            }
+            if outcome == Afterwards::GivenUp {
+                at_once(made, |made| home.remove(&home.path(&made.name), &[made.id.1]))?;
+            }
+            return Err(parts.given_up());
+        }
+        home.remove_replaced(&parts.replaced()?, made)?;
+        Ok((self.written_shards(&home, &manifest, old), false))
+    }
+
+    /// Whether a manifest lists these shards as this conversion would.
+    fn is_published(&self, there: &ReadManifest, ours: &[ShardEntry]) -> bool {
+        let shards = there.manifest.shards();
+        match self.options.overwrite {
+            // Others may have added to it since.
+            true => shards.starts_with(ours),
+            false => shards.ends_with(ours) && (!ours.is_empty() || !self.options.append),
+        }
+    }
+
+    /// The shards that come before those of this conversion, and what the manifest must be until it is replaced.
+    fn before_ours(&self, there: Option<&ReadManifest>) -> Result<(Vec<ShardEntry>, Expected)> {
+        match (there, self.options.append) {
+            (Some(there), true) => {
+                self.check_known(&there.manifest)?;
+                Ok((there.manifest.shards().to_vec(), Expected::Version(there.id())))
+            }
+            (None, true) => {
+                let message = "expected a dataset to append to, found none";
+                let error = Error::new(ErrorKind::NotFound, message).at(&self.output);
+                Err(error.with_remedy(Remedy::Create))
+            }
+            (Some(there), false) if self.options.overwrite => {
+                Ok((Vec::new(), Expected::Version(there.id())))
+            }
+            (_, false) => Ok((Vec::new(), Expected::Absent)),
+        }
+    }
+
+    /// Fails unless all shards are there, those of this conversion as it wrote them, and no two have a key in
+    /// common. The first ones were there before.
+    fn check_shards_of(
+        &self,
+        manifest: &Manifest,
+        home: &Home,
+        parts: &Journal,
+        made: &[Made],
+        old: usize,
+    ) -> Result<()> {
+        let (storage, options) = (home.storage.clone(), DatasetReader::options());
+        let shards = Shards::of_entries(storage, &home.manifest, options, manifest.shards())?;
         shards.check_all()?;
         if home.is_object_store() {
-            at_once(made, |made| check_write(&home, made))?;
+            at_once(made, |made| check_write(home, made))?;
         }
-        self.check_unique(parts, &shards, old)?;
-        drop(shards);
+        self.check_unique(parts, &shards, old)
+    }
+
+    /// The text of a manifest, which has a limit.
+    fn rendered(&self, manifest: &Manifest) -> Result<String> {
         let mut text = manifest.render();
         if text.len() as u64 > MAX_BYTES {
             // The ranges of keys only make look-ups faster.
@@ -261,14 +295,24 @@ impl Conversion {
             let entries = manifest.shards().iter().map(without).collect();
             text = Manifest::new(entries).map_err(|e| Error::from(e).at(&self.output))?.render();
         }
-        if text.len() as u64 > MAX_BYTES {
-            let message = format!("expected a manifest of at most {MAX_BYTES} bytes");
-            return Err(Error::new(ErrorKind::Limit, message).at(&self.output));
+        match text.len() as u64 > MAX_BYTES {
+            true => {
+                let message = format!("expected a manifest of at most {MAX_BYTES} bytes");
+                Err(Error::new(ErrorKind::Limit, message).at(&self.output))
+            }
+            false => Ok(text),
         }
-        let before =
-            there.as_ref().map(|there| there.file.read(0..there.file.len())).transpose()?;
-        let put = storage.put_if(manifest_path, text.as_bytes(), expected);
-        let id = put.map_err(|error| match error.kind() {
+    }
+
+    fn put_manifest(
+        &self,
+        home: &Home,
+        parts: &Journal,
+        text: &str,
+        expected: Expected,
+    ) -> Result<FileId> {
+        let put = home.storage.put_if(&home.manifest, text.as_bytes(), expected);
+        put.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
                 error.advise("another conversion has published it: write to another name")
             }
@@ -278,26 +322,18 @@ impl Conversion {
                 error.note("whether the manifest is there is not known").with_remedy(remedy)
             }
             _ => error,
-        })?;
-        let outcome = match parts.are_objects() {
-            true => shards_after(parts, &home, made)?,
-            false => Afterwards::There,
-        };
-        if outcome != Afterwards::There {
-            // First the manifest: it must not list shards that are gone.
-            match before {
-                None => storage.remove(manifest_path)?,
-                Some(text) => {
-                    storage.put_if(manifest_path, &text, Expected::Version(id)).map(drop)?;
-                }
-            }
-            if outcome == Afterwards::GivenUp {
-                at_once(made, |made| home.remove(&home.path(&made.name), &[made.id.1]))?;
-            }
-            return Err(parts.given_up());
+        })
+    }
+
+    /// What the report says of a manifest whose first `old` shards were there before.
+    fn written_shards(&self, home: &Home, manifest: &Manifest, old: usize) -> WrittenOutput {
+        let new = &manifest.shards()[old..];
+        WrittenOutput {
+            files: manifest.shards().iter().map(|entry| home.path(&entry.name)).collect(),
+            added: new.iter().map(|entry| entry.samples).sum(),
+            added_bytes: new.iter().map(|entry| entry.bytes).sum(),
+            ..WrittenOutput::dataset(self.output.clone(), manifest.samples(), manifest.bytes())
         }
-        home.remove_replaced(&parts.replaced()?, made)?;
-        Ok((output(&manifest, old), false))
     }
 
     /// The shards of a manifest that go when this conversion has replaced it: of those that another one may list

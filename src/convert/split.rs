@@ -1,4 +1,4 @@
-//! [`Split`]: samples distributed over several datasets.
+//! [`Split`]: samples distributed over several outputs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use crate::format::hex;
 use crate::rearrange::{ByKey, part_path};
 use crate::regular;
 
-/// The dataset of the samples that are in no list, where no ratios are given.
+/// The output of the samples that are in no list, where no ratios are given.
 const REST: &str = "rest";
 
-/// Which dataset each sample goes to.
+/// Which output each sample goes to.
 ///
-/// The dataset `DST.msgpack` becomes `DST-NAME.msgpack` for each name. A digest of its key decides
-/// where a sample goes, so the rest of the input makes no difference.
+/// The dataset `DST.msgpack` becomes `DST-NAME.msgpack` for each name, and `DST.csv` becomes `DST-NAME.csv`. A
+/// digest of its key decides where a sample goes, so the rest of the input makes no difference.
 ///
 /// ```
 /// use kiste::convert::{Conversion, Split};
@@ -48,18 +48,18 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Split {
-    /// One dataset, in the order of the input.
+    /// One output, in the order of the input.
     pub fn new() -> Split {
         Split::default()
     }
 
-    /// Adds a dataset that gets this share of the samples, relative to the other shares.
+    /// Adds an output that gets this share of the samples, relative to the other shares.
     pub fn ratio(mut self, name: impl Into<String>, share: f64) -> Self {
         self.ratios.push((name.into(), share));
         self
     }
 
-    /// Adds a dataset of the samples whose keys are in this file, one per line. The others go where
+    /// Adds an output of the samples whose keys are in this file, one per line. The others go where
     /// their ratio says, or to `rest`.
     pub fn list(mut self, name: impl Into<String>, keys: impl AsRef<Path>) -> Self {
         self.lists.push((name.into(), keys.as_ref().to_path_buf()));
@@ -98,9 +98,26 @@ impl Split {
         }
     }
 
-    /// Whether there are several datasets.
+    /// Whether there are several outputs.
     pub(super) fn is_split(&self) -> bool {
         !self.ratios.is_empty() || !self.lists.is_empty()
+    }
+
+    /// The outputs, in the order of the targets of an [`Assignment`]: DST itself, if nothing is split.
+    pub(super) fn paths(&self, output: &Path) -> Vec<PathBuf> {
+        if !self.is_split() {
+            return vec![output.to_path_buf()];
+        }
+        let rest = if self.ratios.is_empty() { Some(REST) } else { None };
+        let listed = self.lists.iter().map(|(name, _)| &**name);
+        let names = listed.chain(self.ratios.iter().map(|(name, _)| &**name)).chain(rest);
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for path in names.map(|name| part_path(output, name)) {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        paths
     }
 
     /// The digests of the lists, for the plan: they must be the same at the end.
@@ -155,7 +172,7 @@ impl Split {
     }
 }
 
-/// Which dataset gets which sample.
+/// Which output gets which sample.
 pub(super) struct Assignment {
     names: Vec<String>,
     /// Keys in lists: where they go, and whether they were seen.
@@ -174,12 +191,9 @@ impl Assignment {
         })
     }
 
-    /// The data files of all targets: DST itself, if that is the only one.
-    pub(super) fn paths(&self, dataset: &Path) -> Vec<PathBuf> {
-        match self.by_key {
-            Some(_) => self.names.iter().map(|name| part_path(dataset, name)).collect(),
-            None => vec![dataset.to_path_buf()],
-        }
+    /// Whether there are several targets, or one with a name of its own.
+    pub(super) fn is_split(&self) -> bool {
+        self.by_key.is_some()
     }
 
     /// The target of a sample.
@@ -220,9 +234,12 @@ mod tests {
         std::fs::write(&path, "a\nb\n").unwrap();
         let split = Split::new().list("val", path);
         let mut assignment = split.assignment().unwrap();
-        assert_eq!(assignment.paths(Path::new("x")), ["x-val", "x-rest"].map(PathBuf::from));
+        assert_eq!(split.paths(Path::new("x")), ["x-val", "x-rest"].map(PathBuf::from));
         assert_eq!(["a", "b", "c"].map(|key| assignment.of(key)), [0, 0, 1]);
-        let assignment = split.ratio("train", 1.0).assignment().unwrap();
-        assert_eq!(assignment.paths(Path::new("x")), ["x-val", "x-train"].map(PathBuf::from));
+        let split = split.ratio("train", 1.0).ratio("val", 1.0);
+        let mut assignment = split.assignment().unwrap();
+        assert_eq!(split.paths(Path::new("x")), ["x-val", "x-train"].map(PathBuf::from));
+        assert!((0..99).all(|key| assignment.of(&key.to_string()) < 2));
+        assert_eq!(Split::new().paths(Path::new("x")), [PathBuf::from("x")]);
     }
 }

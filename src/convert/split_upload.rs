@@ -23,7 +23,7 @@ impl Conversion {
         monitor: &mut dyn Monitor,
     ) -> Result<Report> {
         let assignment = self.options.split.assignment()?;
-        let urls = assignment.paths(&self.output);
+        let urls = self.options.split.paths(&self.output);
         let writers = self.take_places(&urls)?.into_iter().map(Some).collect();
         let mut writer = SplitWriter { writers, assignment };
         match self.write_split_to_urls(opened, &mut writer, &urls, monitor) {

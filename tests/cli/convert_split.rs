@@ -56,8 +56,6 @@ fn lists_say_where_samples_go() {
     assert!(run_.err.contains("no samples for 1 key, such as \"nope\""), "{run_:?}");
     assert_eq!(keys(&dir, "d-val.msgpack"), ["3", "7"]);
     assert_eq!(keys(&dir, "d-rest.msgpack").len(), 48);
-    run(&dir, ["convert", "all.msgpack", "d.tar", "--split", "a=1"])
-        .fails(2, "--split cannot be combined with an output of another format");
     run(&dir, ["convert", "all.msgpack", "d.msgpack", "--split", "a/b=1"]).exits(2);
 }
 
@@ -101,27 +99,75 @@ fn parts_of_a_shuffle_are_left_to_the_version_that_wrote_them() {
     assert!(!dir.path().join("x.msgpack").exists());
 }
 
+/// Each of the outputs is what the dataset of that side becomes, however it is made.
 #[test]
-fn other_formats_are_made_of_what_was_split() {
-    let dir = scratch();
-    let lines: String = (0..40).map(|i| format!("{{\"key\":\"{i}\",\"n\":{i}}}\n")).collect();
-    fs::write(dir.path().join("n.jsonl"), lines).unwrap();
-    let before = snapshot(dir.path());
-    let failed = run(&dir, ["convert", "n.jsonl", "n.csv", "--split", "a=1,b=1"])
-        .fails(2, "--split cannot be combined with an output of another format");
-    assert!(failed.err.contains("kiste convert each of them to DST"), "{failed:?}");
-    assert_eq!(snapshot(dir.path()), before);
-    // As the hint says.
-    run(&dir, ["convert", "n.jsonl", "some.msgpack", "--split", "a=1,b=1"]).exits(0);
-    let mut keys = Vec::new();
-    for name in ["a", "b"] {
-        let (from, to) = (format!("some-{name}.msgpack"), format!("{name}.csv"));
-        run(&dir, ["convert", &from, &to]).exits(0);
-        let table = fs::read_to_string(dir.path().join(to)).unwrap();
-        keys.extend(table.lines().skip(1).map(|row| row.split(',').next().unwrap().to_owned()));
+fn other_formats_are_split_as_datasets_are() {
+    let dir = with_samples(300);
+    let split = ["--split", "a=2,b=1"];
+    let all = |args: &[&str]| run(&dir, [&["convert", "all.jsonl"], args, &split].concat());
+    all(&["d.msgpack"]).exits(0);
+    for (side, samples) in [("a", 100..300), ("b", 30..170)] {
+        assert!(samples.contains(&keys(&dir, &format!("d-{side}.msgpack")).len()), "{side}");
     }
-    let expected: Vec<String> = (0..40).map(|i| i.to_string()).collect();
-    assert_ne!(keys, expected);
-    keys.sort_by_key(|key| key.parse::<u32>().unwrap());
-    assert_eq!(keys, expected);
+    for (name, of) in [("csv", "csv"), ("jsonl", "jsonl"), ("webdataset", "tar"), ("mds", "mds")] {
+        let ending = if of == "mds" { "" } else { of };
+        let file = |stem: &str, side: &str| match of {
+            "tar" => format!("{stem}{side}-000000.tar"),
+            "mds" => format!("{stem}{side}"),
+            _ => format!("{stem}{side}.{of}"),
+        };
+        let output = |stem: &str| format!("{stem}.{ending}").trim_end_matches('.').to_owned();
+        // In one run, in parts, and as the datasets of the split become it.
+        let made = all(&["--to", name, "--json", &output("one")]).exits(0).json();
+        assert_eq!(made.as_array().unwrap().len(), 2, "{made}");
+        for part in ["2/2", "1/2"] {
+            all(&["--to", name, "--part", part, &output("two")]).exits(0);
+        }
+        run(&dir, ["commit", &output("two")]).exits(0);
+        for side in ["-a", "-b"] {
+            let from = format!("d{side}.msgpack");
+            run(&dir, ["convert", &from, &output(&format!("by{side}")), "--to", name]).exits(0);
+            let content = |stem: &str| match dir.path().join(file(stem, side)) {
+                folder if of == "mds" => snapshot(&folder),
+                made => vec![(PathBuf::new(), fs::read(made).unwrap())],
+            };
+            assert_eq!(content("one"), content("by"), "{of}{side}");
+            assert_eq!(content("two"), content("by"), "{of}{side}");
+        }
+        let rest = names(dir.path());
+        assert!(!rest.iter().any(|name| name.contains(".parts") || name.contains(".partial")));
+    }
+    for folder in names(dir.path()).iter().map(|name| dir.path().join(name)).filter(|f| f.is_dir())
+    {
+        fs::remove_dir_all(folder).unwrap();
+    }
+    // None of them is replaced unless that is asked for, and then no other file.
+    let before = snapshot(dir.path());
+    all(&["one.tar"]).fails(2, "one-a-000000.tar: exists already");
+    all(&["one.csv"]).fails(2, "one-a.csv: exists already");
+    assert_eq!(snapshot(dir.path()), before);
+    fs::write(dir.path().join("one-b.csv"), "old").unwrap();
+    all(&["one.csv", "--force"]).exits(0);
+    assert_eq!(snapshot(dir.path()), before);
+}
+
+#[test]
+fn a_side_without_samples_is_refused_where_a_format_must_have_some() {
+    let dir = with_samples(5);
+    fs::write(dir.path().join("none.txt"), "").unwrap();
+    let split = ["--split-list", "val=none.txt"];
+    let before = snapshot(dir.path());
+    run(&dir, [&["convert", "all.jsonl", "d.tar"], &split[..]].concat())
+        .fails(2, "d-val.tar: expected samples to write, found none");
+    let left: Vec<String> =
+        names(dir.path()).into_iter().filter(|name| name.starts_with("d-")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    fs::remove_dir_all(dir.path().join("d.tar.parts")).unwrap();
+    assert_eq!(snapshot(dir.path()), before);
+    fs::write(dir.path().join("val.txt"), "3\nnope\n").unwrap();
+    let args = ["convert", "all.jsonl", "d.jsonl", "--split-list", "val=val.txt"];
+    let made = run(&dir, args).exits(0);
+    assert!(made.err.contains("no samples for 1 key, such as \"nope\""), "{made:?}");
+    assert_eq!(fs::read_to_string(dir.path().join("d-val.jsonl")).unwrap().lines().count(), 1);
+    assert_eq!(fs::read_to_string(dir.path().join("d-rest.jsonl")).unwrap().lines().count(), 4);
 }

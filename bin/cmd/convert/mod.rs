@@ -182,11 +182,11 @@ pub(super) struct Samples {
     limit: Option<u64>,
 }
 
-/// Which dataset a sample goes to.
+/// Which output a sample goes to.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Splitting")]
 struct Splitting {
-    /// Write several datasets in these ratios, such as train=0.9,val=0.1: DST-train.EXT and so on. A hash of
+    /// Write several outputs in these ratios, such as train=0.9,val=0.1: DST-train.EXT and so on. A hash of
     /// its key decides where a sample goes
     #[arg(long, value_name = "NAME=RATIO,...", value_delimiter = ',', value_parser = share)]
     split: Vec<(String, f64)>,

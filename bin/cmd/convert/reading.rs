@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kiste::convert::{Conversion, Format};
+use kiste::convert::{ChromaSubsampling, Conversion, Format, Resize, StoredAs};
 
 use super::format;
 use crate::cmd::{given, parse_size};
@@ -82,20 +82,20 @@ struct Images {
     /// Resize images: 1024 or max:1024 for the longer side, short:256 for the shorter one, both
     /// only downwards; 640x480 for exactly that
     #[arg(long, value_name = "SIZE", alias = "image-size", hide = !cfg!(feature = "images"))]
-    resize: Option<String>,
+    resize: Option<Resize>,
     /// Enlarge small images too
     #[arg(long, requires = "resize", hide = !cfg!(feature = "images"))]
     upscale: bool,
     /// Encode images in another format: jpeg, png, webp (lossless) or keep [default: keep]
     #[arg(long, value_name = "FORMAT", hide = !cfg!(feature = "images"))]
-    image_format: Option<String>,
+    image_format: Option<StoredAs>,
     /// The quality of encoded JPEG, 1 to 100 [default: 90]
     #[arg(long, value_name = "Q", hide = !cfg!(feature = "images"),
         value_parser = clap::value_parser!(u8).range(1..=100))]
     quality: Option<u8>,
     /// The chroma subsampling of encoded JPEG: 4:4:4, 4:2:2 or 4:2:0 [default: 4:2:0]
     #[arg(long, value_name = "RATIO", hide = !cfg!(feature = "images"))]
-    subsampling: Option<String>,
+    subsampling: Option<ChromaSubsampling>,
     /// Decode all images, to find damaged ones
     #[arg(long, hide = !cfg!(feature = "images"))]
     verify_images: bool,

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
-pub use options::{ChromaSubsampling, ImageOptions, Resize, StoredAs};
+pub use options::ImageOptions;
 
 use super::input::{Emit, Input};
 use super::{Remarks, Source};

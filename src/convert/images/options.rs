@@ -1,10 +1,8 @@
-//! [`ImageOptions`]: what to do with images.
-
-use std::str::FromStr;
+//! [`ImageOptions`]: what to do with images, and how that is computed.
 
 use image::ImageFormat;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::convert::image_choices::{ChromaSubsampling, Resize, StoredAs};
 
 /// Default for the pixels of an image: with four bytes each, 800 MB per thread.
 const MAX_PIXELS: u64 = 200_000_000;
@@ -116,17 +114,6 @@ impl ImageOptions {
     }
 }
 
-/// The new size of images. Parsed from `640x480`, `short:256`, `max:1024`, or `1024` for the last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resize {
-    /// Exactly this width and height, regardless of the shape and size of the image.
-    Exact(u32, u32),
-    /// The shorter side has at most this many pixels; the shape stays.
-    Short(u32),
-    /// The longer side has at most this many pixels; the shape stays.
-    Max(u32),
-}
-
 impl Resize {
     /// The new size of an image of this size.
     pub(super) fn of(self, width: u32, height: u32, upscale: bool) -> (u32, u32) {
@@ -148,38 +135,6 @@ impl Resize {
     }
 }
 
-impl FromStr for Resize {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Resize> {
-        let side = |text: &str| text.parse::<u32>().ok().filter(|&side| side > 0);
-        let resize = if let Some(short) = text.strip_prefix("short:") {
-            side(short).map(Resize::Short)
-        } else if let Some((width, height)) = text.split_once('x').filter(|(w, _)| *w != "ma") {
-            side(width).and_then(|width| Some(Resize::Exact(width, side(height)?)))
-        } else {
-            side(text.strip_prefix("max:").unwrap_or(text)).map(Resize::Max)
-        };
-        let expected = "expected a size such as 640x480, short:256, max:1024 or 1024, found";
-        resize.ok_or_else(|| Error::new(ErrorKind::Invalid, format!("{expected} {text:?}")))
-    }
-}
-
-/// The new format of images. Parsed from `keep`, `jpeg`, `png` or `webp`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StoredAs {
-    /// Their own. GIF, TIFF, BMP and PNM become PNG if the image changes.
-    Keep,
-    /// JPEG, which is lossy.
-    Jpeg,
-    /// PNG, which is lossless.
-    Png,
-    /// Lossless WebP. For lossy WebP there is no encoder but the C library, and little reason: a
-    /// JPEG of the same size decodes several times faster.
-    Webp,
-}
-
 impl StoredAs {
     /// The new format of an image of this format, if its size stays and if not.
     pub(super) fn of(self, found: ImageFormat) -> (ImageFormat, ImageFormat) {
@@ -190,52 +145,6 @@ impl StoredAs {
             (StoredAs::Webp, _) => one(ImageFormat::WebP),
             (StoredAs::Keep, ImageFormat::Jpeg | ImageFormat::WebP) => one(found),
             (StoredAs::Keep, _) => (found, ImageFormat::Png),
-        }
-    }
-}
-
-impl FromStr for StoredAs {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<StoredAs> {
-        match text {
-            "keep" => Ok(StoredAs::Keep),
-            "jpeg" | "jpg" => Ok(StoredAs::Jpeg),
-            "png" => Ok(StoredAs::Png),
-            "webp" => Ok(StoredAs::Webp),
-            _ => {
-                let message = format!("expected keep, jpeg, png or webp, found {text:?}");
-                Err(Error::new(ErrorKind::Invalid, message))
-            }
-        }
-    }
-}
-
-/// How much less resolution JPEG has for colour than for brightness. Parsed from `4:4:4`, `4:2:2`
-/// or `4:2:0`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[doc(alias = "Subsampling")]
-pub enum ChromaSubsampling {
-    /// The same: 4:4:4.
-    None,
-    /// Half the width: 4:2:2.
-    Width,
-    /// Half the width and height: 4:2:0.
-    Both,
-}
-
-impl FromStr for ChromaSubsampling {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<ChromaSubsampling> {
-        match text {
-            "4:4:4" => Ok(ChromaSubsampling::None),
-            "4:2:2" => Ok(ChromaSubsampling::Width),
-            "4:2:0" => Ok(ChromaSubsampling::Both),
-            _ => {
-                let message = format!("expected 4:4:4, 4:2:2 or 4:2:0, found {text:?}");
-                Err(Error::new(ErrorKind::Invalid, message))
-            }
         }
     }
 }
@@ -262,8 +171,5 @@ mod tests {
             assert_eq!(resize.of(width, height, false), expected, "{text} {width} {height}");
         }
         assert_eq!(Resize::Max(100).of(10, 5, true), (100, 50));
-        for text in ["", "0", "x", "640x", "0x1", "640x480x3", "short:", "long:9", "-1", "9:9"] {
-            assert!(text.parse::<Resize>().is_err(), "{text}");
-        }
     }
 }

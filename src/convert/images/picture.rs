@@ -7,7 +7,8 @@ use image::codecs::webp::WebPEncoder;
 use image::metadata::Orientation;
 use image::{ColorType, DynamicImage, ImageDecoder, ImageEncoder, ImageError, ImageFormat};
 
-use super::options::{ChromaSubsampling, ImageOptions};
+use super::options::ImageOptions;
+use crate::convert::ChromaSubsampling;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::guarded;
 use crate::image::{blamed, check_jpeg, known_format, limited_decoder, no_image};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::files::DatasetFile;
 use super::super::index::{self, Build, Built, Wanted};
-use super::super::staging::Base;
+use super::super::staging::{Base, Staging};
 use super::{Open, Spools, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::{Digests, SideFile};
@@ -86,19 +86,7 @@ impl Publication<'_> {
             publish.push(DatasetFile::Data);
         }
         if let Some(md5) = data_md5 {
-            let mut digests = Digests::default();
-            digests.set(&name(self.path), md5)?;
-            let others = [SideFile::Offsets, SideFile::Keys].into_iter().zip(built.others);
-            let made = [(SideFile::KeyHashes, built.key_hashes), (SideFile::Filter, built.filter)];
-            let made = made.into_iter().filter_map(|(file, md5)| Some((file, md5?)));
-            for (file, md5) in others.chain(made) {
-                digests.set(&name(&file.path(self.path)), md5)?;
-            }
-            let mut sink = staging.create(SideFile::Md5)?;
-            sink.append(digests.render().as_bytes())?;
-            if sync {
-                sink.sync()?;
-            }
+            self.write_digests(staging, md5, &built)?;
             publish.push(SideFile::Md5.into());
         } else {
             // Digests of the earlier data would call the new data damaged.
@@ -118,6 +106,22 @@ impl Publication<'_> {
         }
         destination.publish(&journal, data, &publish, &remove)?;
         Ok(data_md5)
+    }
+
+    /// Writes the digests of all files but the later ones, which have checksums of their own.
+    fn write_digests(&self, staging: &Staging, data: [u8; 16], built: &Built) -> Result<()> {
+        let mut digests = Digests::default();
+        digests.set(&name(self.path), data)?;
+        let others =
+            [SideFile::Offsets, SideFile::Keys].into_iter().zip(built.others.iter().copied());
+        let made = [(SideFile::KeyHashes, built.key_hashes), (SideFile::Filter, built.filter)];
+        let made = made.into_iter().filter_map(|(file, md5)| Some((file, md5?)));
+        for (file, md5) in others.chain(made) {
+            digests.set(&name(&file.path(self.path)), md5)?;
+        }
+        let mut sink = staging.create(SideFile::Md5)?;
+        sink.append(digests.render().as_bytes())?;
+        if self.options.durable { sink.sync() } else { Ok(()) }
     }
 
     /// The MD5 of all of the data, once the old part is seen to be what its digest says.

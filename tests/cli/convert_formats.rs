@@ -428,6 +428,8 @@ fn what_is_no_input_is_told_from_what_could_be_one() {
     assert!(failed.err.contains("hint: --drop tags leaves the field out"), "{failed:?}");
     if cfg!(feature = "images") {
         let wrong = ["convert", "words.msgpack", "x.msgpack", "--resize", "10x"];
-        run(&dir, wrong).fails(2, "--resize expected a size such as 640x480");
+        let failed = run(&dir, wrong).exits(2);
+        let says = "'--resize <SIZE>': expected a size such as 640x480";
+        assert!(failed.err.contains(says), "{failed:?}");
     }
 }

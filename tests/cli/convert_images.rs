@@ -109,7 +109,8 @@ fn options_that_would_do_nothing_are_refused() {
     ];
     for (options, says) in table {
         let args = [&["convert", "photos", "x.msgpack"], options].concat();
-        run(&dir, args).fails(2, says);
+        let failed = run(&dir, args).exits(2);
+        assert!(failed.err.contains(says), "{says}: {failed:?}");
         assert!(!dir.path().join("x.msgpack").exists());
     }
     // What is broken is said with its place.

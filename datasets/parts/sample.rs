@@ -1,7 +1,7 @@
 //! [`Sample`]: fields in their order.
 
 use crate::Value;
-use crate::convert::sample::{Field, Fields, pack};
+use crate::convert::sample_fields::{Field, Fields, pack};
 use crate::error::Result;
 use crate::value::NdArray;
 

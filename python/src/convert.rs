@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyList};
 use serde_json::Value;
 
 use crate::errors::{invalid, raise, wrong_type};
-use crate::watch::watched;
+use crate::interrupt::watched;
 
 /// Converts files to a dataset, or a dataset to another format, as the command `kiste convert` does.
 ///

@@ -8,8 +8,8 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::decode::Decoder;
 use crate::errors::raise;
-use crate::making::Source;
-use crate::watch::watched;
+use crate::interrupt::watched;
+use crate::new_dataset::Source;
 
 /// Compares two datasets by key. Returns how many samples are the `same`, `only_left`, `only_right` and
 /// `changed`, whether those that both have are in the `same_order`, and a list of the first `limit`

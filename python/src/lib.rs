@@ -15,7 +15,7 @@ mod image;
 mod indices;
 mod loader;
 mod lock;
-mod making;
+mod new_dataset;
 mod merge;
 mod objects;
 mod opening;
@@ -27,8 +27,8 @@ mod select;
 mod stat;
 mod stored;
 mod view;
-mod watch;
-mod whole;
+mod interrupt;
+mod maintenance;
 mod writer;
 
 /// Native code of pykiste. Shared state is locked or atomic, so Python's own global lock is not needed.
@@ -51,6 +51,8 @@ mod _core {
     #[pymodule_export]
     use super::loader::{Batch, Loader};
     #[pymodule_export]
+    use super::maintenance::{index, repair, verify};
+    #[pymodule_export]
     use super::merge::merge;
     #[pymodule_export]
     use super::packed::PackedArray;
@@ -62,8 +64,6 @@ mod _core {
     use super::stat::stat;
     #[pymodule_export]
     use super::view::View;
-    #[pymodule_export]
-    use super::whole::{index, repair, verify};
     #[pymodule_export]
     use super::writer::Writer;
 }

@@ -10,8 +10,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::errors::{invalid, wrong_type};
-use crate::making::{Making, Source};
-use crate::watch::watched;
+use crate::interrupt::watched;
+use crate::new_dataset::{Making, Source};
 
 /// How the labels of merged datasets are combined.
 #[derive(Clone, Copy, PartialEq)]

@@ -17,10 +17,10 @@ use crate::dataset::{raw, waiting};
 use crate::decode::Decoder;
 use crate::errors::{invalid, raise, wrong_type};
 use crate::indices::{Chosen, is_absent, positions, resolve};
-use crate::making::{Made, Making, Source, scalars};
+use crate::interrupt::{Messenger, watched};
+use crate::new_dataset::{Made, Making, Source, scalars};
 use crate::pool;
 use crate::sampler::Sampler;
-use crate::watch::{Messenger, watched};
 
 /// Writes the samples of a dataset in another order: an epoch of `sampler`, or else of
 /// `Sampler.shuffle` with this seed. For a dataset that is larger than memory, `memory` is how many bytes

@@ -5,8 +5,8 @@ use kiste::stat::StatOptions;
 use pyo3::prelude::*;
 
 use crate::errors::bug;
-use crate::making::Source;
-use crate::watch::watched;
+use crate::interrupt::watched;
+use crate::new_dataset::Source;
 
 /// Looks at all samples: how large they are, which fields they have and of which types, how often each
 /// class occurs, how large images and arrays are. Returns what `kiste stat --json` prints. With `fields`,

@@ -37,7 +37,7 @@
 
 mod on_disk;
 mod selection;
-mod target;
+mod array_target;
 mod grid;
 mod plan;
 mod transfer;
@@ -47,15 +47,18 @@ mod packed;
 pub mod bcolz;
 mod staged;
 mod chunked;
-mod part;
+mod array_part;
 mod exchange;
-mod place;
+mod array_place;
 #[cfg(test)]
 mod tests;
 
 /// The crate whose arrays are in the signatures of this one.
 pub use ndarray;
 
+pub use array_part::ArrayPart;
+pub use array_place::ArrayPlace;
+pub use array_target::ArrayTarget;
 pub use chunked::{
     Added, ArrayAbout, ArrayInfo, ArrayOptions, ArrayStore, At, Check, ChunkDiff, ChunkView,
     ChunkedArray, Keep, LogEntry, Problem, Removed, Report, StagedVersion, VersionInfo,
@@ -78,8 +81,6 @@ pub use packed::{
     ContainerChunk, ContainerHeader, ContainerMetadata, InputBytes, NamedInput, append,
     read_metadata,
 };
-pub use part::ArrayPart;
-pub use place::ArrayPlace;
 pub use plan::Plan;
 #[doc(hidden)]
 pub use plan::{Place, Placement};
@@ -91,6 +92,5 @@ pub use selection::{Index, Selection};
 pub use staged::{ChunkState, StagedArray};
 #[doc(hidden)]
 pub use staged::{SlabStore, SpillDir};
-pub use target::ArrayTarget;
 #[doc(hidden)]
 pub use transfer::BaseSlab;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde_json::Value as Json;
 
-use super::bad::{BadInput, Tally};
+use super::bad_input::{BadInput, Tally};
 use super::commit_end::remove_all_but_output;
 use super::compared::{Compared, Noted, not_noted, sizes};
 use super::conversion::Conversion;
@@ -18,16 +18,16 @@ use super::job::journal::name_of;
 use super::job::{Done, Made, at_once, no_units};
 use super::monitor::{Monitor, Notice, Phase, Progress, Total, check_cancelled, kept};
 use super::open::{Opened, Samples};
+use super::output_checks;
 use super::passing::Passing;
 use super::piece_home::Home;
 use super::pieces::unskipped;
-use super::place;
 use super::plan::{Plan, difference};
 use super::quarantine::Quarantine;
 use super::report::{Report, WrittenOutput};
 use super::reshape::{Unseen, check_unseen};
+use super::same_keys::Origins;
 use super::split::Assignment;
-use super::twins::Origins;
 use super::writer::SplitWriter;
 use super::{DatasetInput, InOrder, Journal, Part, Place, Source};
 use crate::dataset::DatasetReader;
@@ -183,7 +183,7 @@ impl Conversion {
             };
         }
         for path in self.targets() {
-            place::check_dataset(&path, self.options.overwrite)?;
+            output_checks::check_dataset(&path, self.options.overwrite)?;
             self.plan_labels(&path, plan.labels.as_deref())?;
         }
         Ok(())

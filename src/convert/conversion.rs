@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Input;
-use super::bad::BadInput;
+use super::bad_input::BadInput;
 use super::format::{self, Format};
 use super::image_choices::{ChromaSubsampling, Resize, StoredAs};
 use super::option_list;
@@ -325,7 +325,7 @@ impl Conversion {
         self.options.split.check()?;
         self.check_shards()?;
         match self.output_format() {
-            Format::Dataset => super::place::check_data_path(&self.output)?,
+            Format::Dataset => super::output_checks::check_data_path(&self.output)?,
             format => self.check_export(format)?,
         }
         self.check_combined(false)

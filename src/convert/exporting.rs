@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::bad::{BadInput, Tally};
+use super::bad_input::{BadInput, Tally};
 use super::carried::ChangedValues;
 use super::conversion::Conversion;
 use super::export::{self, Export};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Response, StatusCode, header};
 
-use super::leftover::{check_leftover, create_anew};
+use super::stale_files::{check_leftover, create_anew};
 use crate::error::{Error, ErrorKind, Result};
 use crate::note::{self, required};
 use crate::regular;

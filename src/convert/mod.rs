@@ -35,14 +35,14 @@
 use crate::array::ArrayTally;
 use crate::error::{Error, Result};
 
-pub(crate) mod sample;
-mod names;
+pub(crate) mod sample_fields;
+mod file_names;
 mod encoding;
 mod source_file;
 #[cfg(feature = "parquet")]
-mod partial;
+mod ranged_file;
 pub(crate) mod compressed;
-mod leftover;
+mod stale_files;
 pub(crate) mod archive;
 mod input;
 mod in_order;
@@ -68,13 +68,13 @@ mod split;
 mod split_upload;
 mod options;
 mod conversion;
-mod place;
-mod matching;
+mod output_checks;
+mod source_patterns;
 mod planned_labels;
 mod open;
 mod monitor;
-mod bad;
-mod twins;
+mod bad_input;
+mod same_keys;
 mod passing;
 mod quarantine;
 mod unit_log;
@@ -83,7 +83,7 @@ mod combined;
 mod compared;
 mod plan;
 mod report;
-mod lines;
+mod sample_lines;
 mod export_dir;
 mod export;
 mod exporting;
@@ -93,9 +93,9 @@ mod run;
 mod scattered;
 mod commit_end;
 mod commit;
-mod cut;
+mod piece_cutter;
 mod piece_home;
-mod distinct;
+mod earlier_keys;
 mod pieces;
 mod shards;
 mod unfinished;
@@ -103,7 +103,7 @@ mod parted_shuffle;
 
 #[doc(hidden)]
 pub use crate::guard::panic_is_caught;
-pub use bad::BadInput;
+pub use bad_input::BadInput;
 pub use carried::{
     Carried, ChangedValues, Extent, Handling, LeftOut, NumberKind, Remark, Remarks, ValueKind,
     ValuePlace,
@@ -116,6 +116,9 @@ pub use conversion::Conversion;
 pub use dry_run::{DryRun, FieldOutcome, TriedField};
 #[cfg(feature = "download")]
 pub use fetch::Fetch;
+/// For the fuzzer: a few braces can stand for many names.
+#[doc(hidden)]
+pub use file_names::expand_braces;
 pub use format::Format;
 #[doc(hidden)]
 pub use format::{check_dataset_name, check_is_dataset};
@@ -154,23 +157,20 @@ pub use images::{ImageOptions, Images};
 pub use in_order::InOrder;
 pub use input::{Emit, Input};
 pub use job::part::Part;
-#[doc(hidden)]
-pub use lines::{LineForm, SampleLines, to_json};
 pub use monitor::{Monitor, Notice, Phase, Progress, Silent, Total};
-/// For the fuzzer: a few braces can stand for many names.
-#[doc(hidden)]
-pub use names::expand_braces;
 pub use options::Duplicates;
+#[doc(hidden)]
+pub use output_checks::{check_data_path, check_finished, is_same};
 pub use parted_shuffle::PartedShuffle;
 pub use passing::convert;
-#[doc(hidden)]
-pub use place::{check_data_path, check_finished, is_same};
 pub use plan::{Plan, PlannedFile};
 #[doc(hidden)]
 pub use quarantine::settle_quarantine;
 #[doc(hidden)]
 pub use recode::Recode;
 pub use report::{BadSamples, Report, WrittenOutput};
+#[doc(hidden)]
+pub use sample_lines::{LineForm, SampleLines, to_json};
 pub use split::Split;
 #[doc(hidden)]
 pub use unfinished::{UnfinishedShards, remove_unfinished_shards, unfinished_shards};

@@ -9,7 +9,7 @@ use super::formats::def::Opening;
 use super::path_values::PathValues;
 use super::read_options::{ReadOptions, misplaced};
 pub(super) use super::samples::Samples;
-use super::{BadInput, Monitor, Notice, matching, place, source_file};
+use super::{BadInput, Monitor, Notice, output_checks, source_file, source_patterns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage;
 
@@ -44,9 +44,10 @@ impl Conversion {
             return Ok(Opened { format: None, samples, skipped_files: 0, notices: Vec::new() });
         }
         source_file::check_urls(&self.sources)?;
-        place::check_sources(&self.sources)?;
+        output_checks::check_sources(&self.sources)?;
         let options = &self.options.read;
-        let paths = matching::expand(&self.sources, self.options.from, options.asks_for_images())?;
+        let paths =
+            source_patterns::expand(&self.sources, self.options.from, options.asks_for_images())?;
         source_file::forget_versions(&paths);
         let format = match self.options.from {
             Some(format) => format,
@@ -75,7 +76,7 @@ impl Conversion {
         let skipped_files = opening.skipped_files;
         let samples = with_remarks(samples, format, &paths);
         if format == Format::Dataset {
-            place::check_is_other(&self.sources, &self.output)?;
+            output_checks::check_is_other(&self.sources, &self.output)?;
         }
         let samples = with_images(samples, options)?;
         Ok(Opened { format: Some(format), samples, skipped_files, notices })

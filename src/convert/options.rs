@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bad::BadInput;
+use super::bad_input::BadInput;
 use super::format::Format;
 use super::read_options::ReadOptions;
 use super::split::{Split, is_default};

@@ -1,11 +1,11 @@
 //! Samples from a source to a writer: the loop that conversions share, in one run or in parts.
 
-use super::bad::{BadInput, Tally};
+use super::bad_input::{BadInput, Tally};
 use super::monitor::{Monitor, Progress, check_cancelled};
 use super::options::Duplicates;
 use super::quarantine::Quarantine;
 use super::reshape::Unseen;
-use super::twins::Origins;
+use super::same_keys::Origins;
 use super::writer::SampleWriter;
 use super::{Remarks, Source, UnitLog};
 use crate::dataset::Writer;

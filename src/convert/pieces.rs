@@ -14,20 +14,20 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::bad::{BadInput, Tally};
+use super::bad_input::{BadInput, Tally};
 use super::conversion::Conversion;
-use super::cut::{Cut, Cutter, shares};
-use super::distinct::Distinct;
+use super::earlier_keys::Distinct;
 use super::job::{Done, Made, no_units};
 use super::monitor::{Monitor, Notice, Phase, Total, counted, kept};
 use super::open::{Opened, Samples};
 use super::options::Duplicates;
 use super::passing::{Passing, starts};
+use super::piece_cutter::{Cut, Cutter, shares};
 use super::piece_home::{Begun, Home, of_write};
 use super::quarantine::Quarantine;
 use super::report::{Report, WrittenOutput};
 use super::reshape::check_unseen;
-use super::twins::Origins;
+use super::same_keys::Origins;
 use super::{InOrder, Input, Journal, Part, Source};
 use crate::dataset::names::ReadManifest;
 use crate::dataset::{DatasetReader, Stats, Writer};

@@ -13,7 +13,7 @@ use super::format::{self, Format};
 use super::job::no_units;
 use super::open::{Opened, Samples};
 use super::source_file::{size_of, version_of};
-use super::{Input, names};
+use super::{Input, file_names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hex;
 
@@ -223,7 +223,7 @@ fn key_names(input: &dyn Input) -> Vec<String> {
         let Some(path) = input.path(unit).filter(|path| last != Some(*path)) else { continue };
         last = Some(path);
         let name = input.shard(unit).unwrap_or_default();
-        is_as_before &= name.is_empty() || names::stem(path) == Some(name);
+        is_as_before &= name.is_empty() || file_names::stem(path) == Some(name);
         names.push(name.to_owned());
     }
     if is_as_before { Vec::new() } else { names }

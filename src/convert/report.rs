@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::bad::Tally;
+use super::bad_input::Tally;
 use super::carried::{ChangedValues, Remark};
 use super::monitor::{Monitor, Notice};
-use super::place::present_labels;
+use super::output_checks::present_labels;
 use crate::array::ArrayTally;
 use crate::dataset::labels_path;
 use crate::storage::{self, Shown};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::bad::{BadInput, Tally};
+use super::bad_input::{BadInput, Tally};
 use super::conversion::Conversion;
 use super::format::{self, Format};
 use super::job::no_units;
@@ -16,7 +16,7 @@ use super::plan::line_difference;
 use super::quarantine::Quarantine;
 use super::report::{Report, WrittenOutput};
 use super::reshape::{Reshape, Unseen, check_unseen};
-use super::twins::{KeysOf, Origins};
+use super::same_keys::{KeysOf, Origins};
 use super::unit_log::{Resumed, Resumption, UnitLog, resume, unfinished_plan};
 use super::{Duplicates, InOrder, Input, Recode, Source};
 use crate::array::ArrayPolicy;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::chained_streams::ChainedStreams;
-use super::names::KeyNames;
+use super::file_names::KeyNames;
 use super::{Chained, InOrder, Input, Source};
 use crate::error::Result;
 

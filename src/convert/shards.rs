@@ -12,7 +12,7 @@ use super::open::{Opened, Samples};
 use super::piece_home::{Home, of_write};
 use super::plan::Plan;
 use super::report::{Report, WrittenOutput};
-use super::twins::Earlier;
+use super::same_keys::Earlier;
 use super::unfinished::{remove_unfinished_shards, unfinished_shards};
 use super::{Journal, Part};
 use crate::dataset::DatasetReader;

@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
-use crate::storage::ahead::Ahead;
+use crate::storage::read_ahead::Ahead;
 use crate::storage::{self, FileId, LocalStorage, Source, Storage};
 
 /// A file that is read from any position.

@@ -11,7 +11,7 @@ use super::open::Opened;
 use super::passing::{Passing, starts};
 use super::report::{Report, WrittenOutput};
 use super::reshape::check_unseen;
-use super::twins::Origins;
+use super::same_keys::Origins;
 use super::writer::SplitWriter;
 use crate::dataset::Writer;
 use crate::error::{ErrorKind, Remedy, Result};

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::bad::Tally;
-use super::leftover::{check_leftover, create_anew};
+use super::bad_input::Tally;
+use super::stale_files::{check_leftover, create_anew};
 use crate::dataset::staging::{self, Staging, Unfinished};
 use crate::dataset::{DatasetFile, Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};

@@ -56,8 +56,8 @@
 mod batch;
 #[cfg(feature = "arrays")]
 mod columns;
-mod groups;
-mod orders;
+mod fetch_groups;
+mod epoch_orders;
 mod pool;
 mod report;
 

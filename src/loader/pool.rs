@@ -17,13 +17,13 @@ use std::time::Duration;
 use foldhash::fast::FixedState;
 
 use super::batch::{Batch, Gather, Gathered, Space, Task, in_reader};
-use super::groups::{Groups, PROBES, Scale, Step};
-use super::orders::Orders;
+use super::epoch_orders::Orders;
+use super::fetch_groups::{Groups, PROBES, Scale, Step};
 use super::report::{Got, Lane, LoaderReport, Look, Meter, Reporter, Resting, Stage};
 use super::{LoaderOptions, Schedule};
 use crate::error::{Error, Result};
 use crate::sampler::{Order, Partition, State};
-use crate::storage::ahead::{self, Ahead};
+use crate::storage::read_ahead::{self, Ahead};
 
 /// A batch, or what is wrong with it.
 pub(super) type Outcome<D> = Result<Batch<D>, Failed>;
@@ -308,7 +308,7 @@ impl<D: Send + 'static> Shared<D> {
         lane.enter(Stage::Collating);
         let _resting = Resting(lane);
         while let Some(number) = self.take(lane) {
-            let ready = ahead::stoppable(&self.stop, || self.make_or_panic(number, lane));
+            let ready = read_ahead::stoppable(&self.stop, || self.make_or_panic(number, lane));
             lane.note_cores(&mut look, false);
             let mut queue = self.queue();
             queue.bytes = queue.bytes.saturating_add(ready.size.bytes);
@@ -494,13 +494,13 @@ impl<D: Send + 'static> Shared<D> {
     /// Begins with step after step, as long as there is room for what comes.
     fn fetch_ahead(&self) {
         let fetch = || {
-            let scale = ahead::stoppable(&self.stop, || self.scale());
+            let scale = read_ahead::stoppable(&self.stop, || self.scale());
             while self.groups.wait_for_room(scale, &self.stop) {
                 let number = self.groups.begun();
                 if self.schedule.at(scale.batches(number).start).is_none() {
                     break;
                 }
-                let step = ahead::stoppable(&self.stop, || self.plan(scale, number));
+                let step = read_ahead::stoppable(&self.stop, || self.plan(scale, number));
                 let on_its_way = Ahead::new(Some(self.stop.clone()));
                 on_its_way.run(|| self.options.reader.prefetch(&step.samples));
                 self.groups.add(&step, on_its_way);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::error::Error;
 
-use super::pieces::Pieces;
+use super::read_sizes::Pieces;
 use super::{
     At, Create, FileId, FileKind, Lock, Map, Properties, ReadAt, Result, Sink, Source, Stat,
     Storage, not_regular,

@@ -22,13 +22,13 @@ pub use crate::error::Shown;
 use crate::error::{Error, ErrorKind, Result};
 
 mod address;
-pub(crate) mod ahead;
+pub(crate) mod read_ahead;
 #[cfg(feature = "arrays")]
 mod cached;
 mod confined;
 #[cfg(any(feature = "download", feature = "remote"))]
 mod http;
-mod pieces;
+mod read_sizes;
 mod local;
 mod memory;
 mod mmap;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-use super::ahead;
+use super::read_ahead;
 
 /// Calls `work` with each of these, on this thread and at most `threads - 1` others.
 pub(crate) fn in_parallel<T: Sync, R: Send>(
@@ -21,7 +21,7 @@ pub(crate) fn in_parallel<T: Sync, R: Send>(
         }
     };
     let helpers = threads.min(items.len()).saturating_sub(1);
-    let context = ahead::context();
+    let context = read_ahead::context();
     let mut done = thread::scope(|scope| {
         let (take, context) = (&take, &context);
         // Without another thread this one does it all.

@@ -24,10 +24,10 @@ pub(crate) mod read;
 mod write;
 mod open;
 mod new_array;
-mod about;
+mod description;
 
-pub use about::{ArrayAbout, LogEntry};
 pub use at::At;
+pub use description::{ArrayAbout, LogEntry};
 pub use diff::ChunkDiff;
 pub use history::Added;
 pub use info::{ArrayInfo, VersionInfo};

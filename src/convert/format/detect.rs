@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::{Format, all, find};
 use crate::convert::compressed;
+use crate::convert::file_names::uncompressed;
 use crate::convert::formats::def::{FormatDef, Glance};
-use crate::convert::names::uncompressed;
 use crate::convert::source_file::size_of;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage;

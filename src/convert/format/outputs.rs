@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Format, all};
-use crate::convert::names::{ending, is_ending};
+use crate::convert::file_names::{ending, is_ending};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::shards::is_manifest;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::def::Opening;
 use super::ranges::Ranges;
 use crate::convert::carried::RemarkLog;
-use crate::convert::names::{self, KeyNames};
+use crate::convert::file_names::{self, KeyNames};
 use crate::error::Result;
 
 /// Default for the bytes of what is read at a time: somewhat less than the `bin` of msgpack can hold.
@@ -31,7 +31,7 @@ impl InputFiles {
     pub(super) fn open<P: AsRef<Path>>(
         patterns: impl IntoIterator<Item = P>,
     ) -> Result<InputFiles> {
-        Ok(InputFiles::of(names::files(patterns)?, RemarkLog::default()))
+        Ok(InputFiles::of(file_names::files(patterns)?, RemarkLog::default()))
     }
 
     /// These files, about which something may have been noted.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::Value;
 use crate::convert::compressed;
-use crate::convert::sample::Field;
+use crate::convert::sample_fields::Field;
 use crate::error::{Error, ErrorKind, Result};
 use crate::value::{ByteOrder, DTypeKind as Kind, NdArray};
 

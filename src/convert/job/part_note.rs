@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use crate::convert::bad::Tally;
+use crate::convert::bad_input::Tally;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::ShardEntry;
 use crate::note::{self, required};

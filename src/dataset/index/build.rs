@@ -9,10 +9,10 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use super::super::staging::Staging;
-use super::ahead::Hashed;
 use super::by_hash::{EachPart, by_hash};
 use super::collision::collision;
 use super::digests::{self, Content};
+use super::hash_ahead::Hashed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
 use crate::format::dataset::key_hashes::{self, Salt};

@@ -19,7 +19,7 @@ use super::passes::{HearBytes, Passes};
 use super::staging::{ChecksumSpool, Journal, KeySpool, OffsetSpool, Spool, Staging};
 use super::walk::messages;
 
-mod ahead;
+mod hash_ahead;
 mod by_hash;
 mod build;
 mod checksums;
@@ -29,7 +29,6 @@ mod evidence;
 mod lookup;
 mod remote;
 
-pub(crate) use ahead::{Ahead, Hashed};
 pub(crate) use build::{Build, Built, HashMany, Wanted, build, hash_keys, lookup_file};
 pub(crate) use by_hash::by_hash;
 use checksums::Samples;
@@ -38,6 +37,7 @@ pub(crate) use checksums::{
     stale,
 };
 pub(crate) use digests::{digest, digest_into, read_digests};
+pub(crate) use hash_ahead::{Ahead, Hashed};
 pub(crate) use lookup::wants_lookup;
 
 /// Which side files to make.

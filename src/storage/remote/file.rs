@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use object_store::path::Path as Name;
 
-use super::super::ahead::{self, Ahead, Ticket};
+use super::super::read_ahead::{self, Ahead, Ticket};
 use super::super::{FileId, ReadAt, beyond_end};
 use super::Shared;
 use super::cache::{self, Cache, Piece};
@@ -207,7 +207,7 @@ fn fetch_all(wanted: &[(&RemoteFile, &[Range<u64>])], in_order: bool) -> Result<
     let Some((RemoteFile(first), _)) = wanted.first() else { return Ok(()) };
     let shared = first.shared.clone();
     // The next batches do not wait for those that are behind them.
-    let later = ahead::ahead().filter(|_| in_order);
+    let later = read_ahead::ahead().filter(|_| in_order);
     let part = match later {
         Some(_) => plan::part_ahead(shared.options.connections),
         None => plan::PART,
@@ -247,10 +247,10 @@ fn fetch_all(wanted: &[(&RemoteFile, &[Range<u64>])], in_order: bool) -> Result<
         shared.here().queue.add(Urgency::Later, jobs.collect::<Vec<_>>());
         return failure.map_or(Ok(()), Err);
     }
-    let now = Ahead::new(ahead::stop());
+    let now = Ahead::new(read_ahead::stop());
     let mut jobs: Vec<Job> = jobs.into_iter().map(|job| job(now.ticket())).collect();
     // This thread sends a request as well, unless it may have to leave at any moment.
-    let own = if ahead::stop().is_some() { None } else { jobs.pop() };
+    let own = if read_ahead::stop().is_some() { None } else { jobs.pop() };
     shared.here().queue.add(Urgency::Now, jobs);
     if let Some(own) = own {
         own();
@@ -382,7 +382,7 @@ impl RemoteFile {
         let of_wanted = state.flights.iter().filter(|flight| overlap(&flight.range, wanted));
         let of_wanted: Vec<Arc<Ahead>> = of_wanted.map(|flight| flight.ahead.clone()).collect();
         drop(state);
-        if !of_wanted.iter().all(|ahead| ahead.wait()) && ahead::is_stopped() {
+        if !of_wanted.iter().all(|ahead| ahead.wait()) && read_ahead::is_stopped() {
             return Err(Error::new(ErrorKind::Cancelled, "the request was cancelled"));
         }
         Ok(file.memory().get(file.object, wanted))
@@ -496,7 +496,7 @@ impl State {
 
     /// Ranges in flight for other threads.
     fn on_their_way(&self) -> Vec<Range<u64>> {
-        let own = ahead::ahead();
+        let own = read_ahead::ahead();
         let is_own =
             |flight: &Flight| own.as_ref().is_some_and(|own| Arc::ptr_eq(own, &flight.ahead));
         let others = self.flights.iter().filter(|flight| !is_own(flight));

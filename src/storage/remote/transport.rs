@@ -29,7 +29,7 @@ use object_store::client::{
 use ureq::tls::{PemItem, RootCerts, TlsConfig};
 use ureq::{Agent, SendBody};
 
-use super::super::ahead::{self, LISTEN};
+use super::super::read_ahead::{self, LISTEN};
 use super::super::{Chance, chance, unescape};
 use super::answer::{Judged, Trouble, Wrong, again, failure, is_busy_inside, judged};
 use super::buffers::Buffers;
@@ -214,12 +214,12 @@ impl Transport {
         }
         let body = pollster::block_on(body_of(body))?;
         let lines = self.0.clone();
-        let may_leave = lines.options.can_stop() || ahead::stop().is_some();
+        let may_leave = lines.options.can_stop() || read_ahead::stop().is_some();
         // How a write ended has to be known.
         if !may_leave || parts.method != Method::GET || queue::is_worker() {
             return lines.exchange(&parts, &body, exchange.as_deref());
         }
-        let (context, noted) = (ahead::context(), exchange.clone());
+        let (context, noted) = (read_ahead::context(), exchange.clone());
         let send = move || context.run(|| lines.exchange(&parts, &body, noted.as_deref()));
         let trouble = match on_another_thread(send, || self.0.is_stopped()) {
             Ok(sent) => return sent,
@@ -344,7 +344,7 @@ fn fill(body: &mut impl Read, buffer: &mut [u8]) -> (usize, io::Result<bool>) {
 
 impl Lines {
     fn is_stopped(&self) -> bool {
-        self.options.is_stopped() || ahead::is_stopped()
+        self.options.is_stopped() || read_ahead::is_stopped()
     }
 
     /// Sends a request, and again where that may help.

@@ -17,10 +17,10 @@ use super::limits::{MAX_METADATA, check_message};
 use super::parquet_read::emit_batch;
 use super::rows::{Files, Flaws, Rows};
 use crate::convert::carried::{LeftOut, RemarkLog};
+use crate::convert::file_names;
 use crate::convert::formats::files::{InputFiles, MAX_BYTES, options_of_files, units_are_ranges};
 use crate::convert::formats::ranges::{Begin, end_of_walk};
 use crate::convert::input::{Emit, Input};
-use crate::convert::names;
 use crate::convert::source_file::{SourceFile, open_regular};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
@@ -100,7 +100,7 @@ impl ArrowIpcReader {
         outside: bool,
     ) -> Result<ArrowIpcReader> {
         let remarks = RemarkLog::default();
-        let files = expand_folders(names::files(files)?, "arrow", outside, &remarks)?;
+        let files = expand_folders(file_names::files(files)?, "arrow", outside, &remarks)?;
         let mut first: Option<Plan> = None;
         for path in &files {
             let plan = Batches::open(path, MAX_BYTES)?.plan;

@@ -18,11 +18,11 @@ use super::lacks::{Lacks, note_batch};
 use super::limits::{check_pages, check_parquet, chunk_range, footer_range};
 use super::rows::{Files, Flaws, Rows, path_field};
 use crate::convert::carried::{RemarkLog, Remarks};
+use crate::convert::file_names;
 use crate::convert::formats::files::{InputFiles, options_of_files};
 use crate::convert::input::{Emit, Input};
-use crate::convert::names;
-use crate::convert::partial::Partial;
-use crate::convert::sample::stored_name;
+use crate::convert::ranged_file::Partial;
+use crate::convert::sample_fields::stored_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::parquet::TAIL;
 
@@ -114,7 +114,7 @@ impl ParquetReader {
     ///
     /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
     pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<ParquetReader> {
-        let files = names::files(files)?;
+        let files = file_names::files(files)?;
         let mut tables: Vec<Table> = Vec::new();
         let remarks = RemarkLog::default();
         for path in expand_folders(files, "parquet", false, &remarks)? {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
+use crate::convert::file_names;
 use crate::convert::formats::files::{InputFiles, options_of_files};
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input, file_size};
-use crate::convert::names;
-use crate::convert::sample::{Field, Fields, pack};
+use crate::convert::sample_fields::{Field, Fields, pack};
 use crate::convert::source_file::{forget_versions, size_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::pickle::{Object, Pickle};
@@ -107,7 +107,7 @@ impl CifarReader {
         files: impl IntoIterator<Item = P>,
         labels: CifarLabels,
     ) -> Result<CifarReader> {
-        let files = names::files(files)?;
+        let files = file_names::files(files)?;
         let folder = files.first().and_then(|file| file.parent()).unwrap_or(Path::new(""));
         let known = labels.name_files();
         let remarks = RemarkLog::default();

@@ -11,7 +11,7 @@ use crate::convert::compressed;
 use crate::convert::formats::files::{InputFiles, options_of_files, units_are_ranges};
 use crate::convert::formats::ranges::{Begin, Range, end_of_walk};
 use crate::convert::input::{Emit, Input};
-use crate::convert::sample::{Field, Fields, key_from, pack};
+use crate::convert::sample_fields::{Field, Fields, key_from, pack};
 use crate::convert::source_file::{open_regular, size_of};
 use crate::error::{Error, ErrorKind, Result};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::bounded::{self, Bounded};
 use super::quotes::Quotes;
 use crate::convert::carried::{LeftOut, RemarkLog};
-use crate::convert::sample::stored_name;
+use crate::convert::sample_fields::stored_name;
 use crate::convert::{compressed, encoding};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage;

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
+use crate::convert::file_names::KeyNames;
 use crate::convert::input::{Emit, Input};
-use crate::convert::names::KeyNames;
 use crate::dataset::DatasetReader;
 use crate::error::{Error, Result};
 use crate::reader::Reader;

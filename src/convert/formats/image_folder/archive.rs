@@ -10,7 +10,7 @@ use super::files::{Found, Place, is_metadata};
 use super::options::{FolderOptions, names_files};
 use super::read::ImageFolderReader;
 use crate::convert::carried::{LeftOut, RemarkLog};
-use crate::convert::names::{IMAGES, is_image};
+use crate::convert::file_names::{IMAGES, is_image};
 use crate::convert::source_file::storage_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::{Filter, LabelPattern, Labels, NamePattern, Reader, ZipDirectory, ZipReader};

@@ -11,7 +11,7 @@ use super::read::ImageFolderReader;
 use crate::Value;
 use crate::convert::carried::RemarkLog;
 use crate::convert::formats::jsonl;
-use crate::convert::{compressed, natural_order, sample::stored_name};
+use crate::convert::{compressed, natural_order, sample_fields::stored_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl::parse;
 use crate::format::msgpack::{self, sample::KEY};

@@ -22,10 +22,10 @@ pub use read::ImageFolderReader;
 pub use write::ImageFolderWriter;
 
 use crate::convert::carried::{Carried, Handling as H, LeftOut as L, ValueKind as V, ValuePlace};
+use crate::convert::file_names::is_image;
 #[cfg(feature = "formats")]
 use crate::convert::formats::csv;
 use crate::convert::formats::def::{FormatDef, Keys, Opening, Output, READ, given};
-use crate::convert::names::is_image;
 use crate::convert::read_options::{ReadOptions, misplaced};
 use crate::convert::samples::Samples;
 use crate::error::{Error, ErrorKind, Remedy, Result};

@@ -10,10 +10,10 @@ use rayon::prelude::*;
 
 use super::files::{ImageFile, Place};
 use crate::convert::carried::{RemarkLog, Remarks};
+use crate::convert::file_names::is_image;
 use crate::convert::formats::image_bytes::flaw;
 use crate::convert::input::{Emit, Input};
-use crate::convert::names::is_image;
-use crate::convert::sample::stored_name;
+use crate::convert::sample_fields::stored_name;
 use crate::convert::source_file::{check_urls, open_sized};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, sample::KEY};

@@ -2,7 +2,7 @@
 
 use crate::Value;
 use crate::convert::encoding;
-use crate::convert::sample::{key_text, stored_name};
+use crate::convert::sample_fields::{key_text, stored_name};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::jsonl;
 use crate::format::msgpack::{self, sample::KEY};

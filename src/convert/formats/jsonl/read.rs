@@ -7,9 +7,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rayon::prelude::*;
 
 use super::keys::{KeyRule, has_key};
+use crate::convert::file_names::KeyNames;
 use crate::convert::formats::files::MAX_BYTES;
 use crate::convert::input::{Emit, Input};
-use crate::convert::names::KeyNames;
 use crate::convert::source_file::{open_regular, size_of};
 use crate::convert::{Source, compressed};
 use crate::error::{Error, Result};

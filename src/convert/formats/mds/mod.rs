@@ -13,9 +13,9 @@ use self::read::INDEX;
 use crate::convert::carried::{
     Carried, Extent, Handling as H, LeftOut as L, NumberKind as N, ValueKind as V, ValuePlace,
 };
+use crate::convert::file_names::KeyNames;
 use crate::convert::formats::def::{FormatDef, Output, READ};
 use crate::convert::input::Input;
-use crate::convert::names::KeyNames;
 use crate::convert::samples::Samples;
 use crate::error::Result;
 

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::convert::file_names::KeyNames;
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input};
-use crate::convert::names::KeyNames;
-use crate::convert::sample::pack;
+use crate::convert::sample_fields::pack;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::idx;
 use crate::value::NdArray;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::Value;
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
+use crate::convert::file_names::KeyNames;
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input};
-use crate::convert::names::KeyNames;
-use crate::convert::sample::{Field, Fields, key_from, pack, stored_name};
+use crate::convert::sample_fields::{Field, Fields, key_from, pack, stored_name};
 use crate::convert::source_file::storage_of;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::numpy::npy;

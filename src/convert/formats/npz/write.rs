@@ -11,8 +11,8 @@ use ::zip::{CompressionMethod, DateTime};
 use super::carries;
 use crate::array::ZipSink;
 use crate::convert::carried::{self, Changes};
+use crate::convert::file_names;
 use crate::convert::formats::new_file::NewFile;
-use crate::convert::names;
 use crate::convert::writer::sample_writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, numpy, sample};
@@ -85,7 +85,7 @@ impl NpzWriter {
         for field in sample::fields(packed)? {
             let (name, value) = field?;
             let name = Cursor::new(name).read_str()?;
-            if !names::stays_within(name) {
+            if !file_names::stays_within(name) {
                 return Err(invalid(name, "expected the relative name of a file"));
             }
             let value = value_of(value)?;

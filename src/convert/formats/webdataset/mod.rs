@@ -16,8 +16,8 @@ pub use write::WebDatasetWriter;
 use crate::convert::carried::{
     Carried, Handling as H, LeftOut as L, NumberKind as N, ValueKind as V, ValuePlace,
 };
+use crate::convert::file_names::{ending, uncompressed};
 use crate::convert::formats::def::{FormatDef, Keys, Output, READ};
-use crate::convert::names::{ending, uncompressed};
 use crate::convert::samples::Samples;
 
 pub(in crate::convert) static WEBDATASET: FormatDef = FormatDef {

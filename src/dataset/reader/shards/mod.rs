@@ -17,7 +17,7 @@ use std::thread;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::ShardEntry;
 use crate::format::dataset::{SideFile, offsets};
-use crate::storage::{Confined, FileId, Source, Storage, ahead, fetch_together, in_parallel};
+use crate::storage::{Confined, FileId, Source, Storage, fetch_together, in_parallel, read_ahead};
 
 use super::super::index::recorded_md5;
 use super::super::names::{ReadManifest, shard_path, shards_of};
@@ -361,7 +361,7 @@ impl Shards {
         let (file, recorded) = match self.is_remote {
             false => (open()?, digest()?),
             true => thread::scope(|scope| {
-                let context = ahead::context();
+                let context = read_ahead::context();
                 let digest = scope.spawn(move || context.run(digest));
                 let file = open();
                 let digest = digest.join().unwrap_or_else(|p| std::panic::resume_unwind(p));

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::Source;
 use super::conversion::Conversion;
+use super::file_names;
 use super::format::Format;
-use super::names;
 use super::open::Opened;
 use super::writer::SampleWriter;
 use crate::dataset::DatasetReader;
@@ -57,7 +57,7 @@ impl Conversion {
         let (Some(input), true) = (opened.samples.as_input(), made_up) else { return Ok(()) };
         let mut changed = BTreeMap::new();
         for unit in 0..input.units() {
-            let old = input.path(unit).and_then(names::stem);
+            let old = input.path(unit).and_then(file_names::stem);
             let (Some(old), Some(new)) = (old, input.shard(unit)) else { continue };
             if old != new && !changed.contains_key(old) {
                 changed.insert(old.to_owned(), new.to_owned());

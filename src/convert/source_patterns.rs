@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::file_names::{expand_braces, is_image};
 use super::format::{self, Format};
 use super::formats::image_folder::is_pattern;
-use super::names::{expand_braces, is_image};
 use crate::dataset::names_shards;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::{PathPattern, check_named};

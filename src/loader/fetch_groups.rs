@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use foldhash::fast::FixedState;
 
-use crate::storage::ahead::{Ahead, LISTEN};
+use crate::storage::read_ahead::{Ahead, LISTEN};
 
 /// Bytes of the samples of a group, which are planned together, and its most batches.
 const BYTES: u64 = 64 << 20;

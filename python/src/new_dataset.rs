@@ -13,8 +13,8 @@ use pyo3::types::PyDict;
 
 use crate::dataset::Dataset;
 use crate::errors::wrong_type;
+use crate::interrupt::Messenger;
 use crate::opening::Opening;
-use crate::watch::Messenger;
 
 /// A dataset that is read: one that is open, or its path.
 #[derive(Clone)]

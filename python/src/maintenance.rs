@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::errors::raise;
+use crate::interrupt::watched;
 use crate::opening::Opening;
 use crate::pool;
-use crate::watch::watched;
 
 /// Checks a dataset against its side files. Returns a dict with `good` and a list of `problems`; with
 /// `deep=True` every sample is decoded too. `untrusted` and `allow_outside` are as for `Dataset`.

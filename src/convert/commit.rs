@@ -28,6 +28,7 @@ use super::report::{Report, WrittenOutput};
 use super::reshape::{Unseen, check_unseen};
 use super::same_keys::Origins;
 use super::split::Assignment;
+use super::unfinished::remove_unfinished_shards;
 use super::writer::SplitWriter;
 use super::{DatasetInput, InOrder, Journal, Part, Place, Source};
 use crate::dataset::DatasetReader;
@@ -107,11 +108,38 @@ impl Conversion {
         }
         let plan = self.plan_of(&opened, Some(1))?;
         let parts = self.parts(&plan)?;
-        if !parts.is_published()? {
-            self.write_pieces(&parts, Part::whole(), opened, monitor)?;
+        let made = match parts.is_published()? {
+            true => Ok(()),
+            false => self.write_pieces(&parts, Part::whole(), opened, monitor).map(drop),
+        };
+        let joined = made.and_then(|()| commit_with(&self.output, self.how.durable, true, monitor));
+        joined.map(|report| Report { resumed: was_begun, ..report }).inspect_err(|error| {
+            let keeps = self.how.resume
+                || (self.how.keep_cancelled && error.kind() == ErrorKind::Cancelled);
+            // What an earlier run has left stays, and what another one may have taken over.
+            let is_ours = parts.is_new() && parts.check_held(Part::whole()).is_ok();
+            let is_locked = error.kind() == ErrorKind::Locked;
+            if !keeps && !is_locked && is_ours && matches!(self.is_partly_there(&parts), Ok(false))
+            {
+                // The first error is the one to report.
+                let _ = remove_unfinished_shards(&self.output);
+            }
+        })
+    }
+
+    /// Whether a commit has published one of the outputs, or was about to: then a run that continues it makes the rest.
+    fn is_partly_there(&self, parts: &Journal) -> Result<bool> {
+        if !parts.are_objects() {
+            return Ok(!parts.made()?.is_empty());
         }
-        let report = commit_with(&self.output, self.how.durable, true, monitor)?;
-        Ok(Report { resumed: was_begun, ..report })
+        let (home, writes) = (self.piece_home(parts)?, parts.writes()?);
+        for path in self.targets() {
+            let (_, path) = storage::of(&path)?;
+            if home.is_written(&path, writes.get(&name_of(&path)).map_or(&[][..], Vec::as_slice))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The directory of the parts, created if it is not there.

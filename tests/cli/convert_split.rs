@@ -162,7 +162,6 @@ fn a_side_without_samples_is_refused_where_a_format_must_have_some() {
     let left: Vec<String> =
         names(dir.path()).into_iter().filter(|name| name.starts_with("d-")).collect();
     assert!(left.is_empty(), "{left:?}");
-    fs::remove_dir_all(dir.path().join("d.tar.parts")).unwrap();
     assert_eq!(snapshot(dir.path()), before);
     fs::write(dir.path().join("val.txt"), "3\nnope\n").unwrap();
     let args = ["convert", "all.jsonl", "d.jsonl", "--split-list", "val=val.txt"];
@@ -170,4 +169,38 @@ fn a_side_without_samples_is_refused_where_a_format_must_have_some() {
     assert!(made.err.contains("no samples for 1 key, such as \"nope\""), "{made:?}");
     assert_eq!(fs::read_to_string(dir.path().join("d-val.jsonl")).unwrap().lines().count(), 1);
     assert_eq!(fs::read_to_string(dir.path().join("d-rest.jsonl")).unwrap().lines().count(), 4);
+}
+
+/// A run that is not to be resumed leaves nothing when it fails, so what its hint says can be done.
+#[test]
+fn a_run_in_pieces_that_fails_leaves_everything_as_it_was() {
+    let dir = with_samples(20);
+    let all = fs::read_to_string(dir.path().join("all.jsonl")).unwrap();
+    fs::write(dir.path().join("bad.jsonl"), format!("{all}{{bad\n")).unwrap();
+    fs::write(dir.path().join("twice.jsonl"), format!("{all}{{\"key\":\"7\",\"n\":7}}\n")).unwrap();
+    let before = snapshot(dir.path());
+    for (output, made) in [("d.msgpack", "d-a.msgpack"), ("d.csv", "d-a.csv")] {
+        for (source, says, cure) in [
+            ("bad.jsonl", "hint: --bad skip", &["--bad", "skip"][..]),
+            ("twice.jsonl", "hint: --skip-duplicates", &["--skip-duplicates"]),
+        ] {
+            let args = ["convert", source, output, "--split", "a=1,b=1"];
+            let failed = run(&dir, args);
+            assert!(matches!(failed.code, Some(1 | 2)), "{failed:?}");
+            assert!(failed.err.contains(says), "{failed:?}");
+            assert_eq!(names(dir.path()).len(), before.len(), "{:?}", names(dir.path()));
+            assert_eq!(snapshot(dir.path()), before);
+            let code = i32::from(source == "bad.jsonl");
+            run(&dir, [&args[..], cure].concat()).exits(code);
+            assert!(dir.path().join(made).exists());
+            for name in names(dir.path()).iter().filter(|name| name.starts_with("d-")) {
+                fs::remove_file(dir.path().join(name)).unwrap();
+            }
+            assert_eq!(snapshot(dir.path()), before);
+        }
+    }
+    // One that is to be resumed keeps its pieces.
+    let args = ["convert", "bad.jsonl", "d.csv", "--split", "a=1,b=1", "--resume"];
+    run(&dir, args).exits(1);
+    assert!(dir.path().join("d.csv.parts/plan.json").exists());
 }

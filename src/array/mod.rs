@@ -81,16 +81,15 @@ pub use packed::{
     ContainerChunk, ContainerHeader, ContainerMetadata, InputBytes, NamedInput, append,
     read_metadata,
 };
-pub use plan::Plan;
 #[doc(hidden)]
-pub use plan::{Place, Placement};
+pub use plan::Place;
+pub use plan::Placement;
+pub use plan::Plan;
 #[doc(hidden)]
 pub use rows::Pieces;
 pub use rows::Rows;
 pub(crate) use rows::row_count;
 pub use selection::{Index, Selection};
-pub use staged::{ChunkState, StagedArray};
-#[doc(hidden)]
-pub use staged::{SlabStore, SpillDir};
+pub use staged::{ChunkState, SlabStore, SpillDir, StagedArray};
 #[doc(hidden)]
 pub use transfer::BaseSlab;

@@ -85,7 +85,7 @@ impl Conversion {
         Ok(written?.told(monitor))
     }
 
-    /// Runs a conversion whose samples are in pieces first: as one part, which is then joined. Several datasets
+    /// Runs a conversion whose samples are in pieces first: as one part, which is then joined. Several outputs
     /// and other formats are resumed in this way, and in other formats keys that come twice are found.
     pub(super) fn run_in_pieces(
         &self,
@@ -415,16 +415,11 @@ impl<'a> Joining<'a> {
             return self.shards(monitor);
         }
         let targets = self.conversion.targets();
-        let (mut is_done, mut exported) = (false, vec![false; targets.len()]);
+        let mut is_done = false;
         if begun {
             is_done = match format {
                 Format::Dataset => self.is_published()?,
-                format => {
-                    for (path, is_there) in targets.iter().zip(&mut exported) {
-                        *is_there = export::clear_place(format, path, self.parts)?;
-                    }
-                    exported.iter().all(|is_there| *is_there)
-                }
+                format => export::clear_places(format, &targets, self.parts)?,
             };
             // Files there may be replaced: others were refused. In a store the files of this commit are
             // known by the numbers of its writes.
@@ -456,11 +451,7 @@ impl<'a> Joining<'a> {
                 Ok(Report { was_complete: true, quarantine, ..self.report(Vec::new()) })
             }
             Format::Dataset => self.datasets(monitor),
-            format => {
-                let left = targets.into_iter().zip(exported);
-                let left = left.map(|(path, is_there)| (!is_there).then_some(path)).collect();
-                self.export(format, left, monitor)
-            }
+            format => self.export(format, targets, monitor),
         }
     }
 
@@ -560,7 +551,7 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// Which output gets which sample: as when the parts were written.
+    /// Which output gets which sample. Fails if a list is another one than when the parts were written.
     fn assignment(&self) -> Result<Assignment> {
         let split = &self.conversion.options.split;
         if split.digests()? != self.plan.split_lists {
@@ -753,11 +744,11 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// Writes another format: these outputs, or what is left of them.
+    /// Writes another format: these outputs.
     fn export(
         &self,
         format: Format,
-        paths: Vec<Option<PathBuf>>,
+        paths: Vec<PathBuf>,
         monitor: &mut dyn Monitor,
     ) -> Result<Report> {
         let assignment = self.assignment()?;

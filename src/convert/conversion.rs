@@ -322,13 +322,33 @@ impl Conversion {
         if self.options.to.is_none() {
             format::check_output_name(&self.output)?;
         }
-        self.options.split.check()?;
+        self.check_split()?;
         self.check_shards()?;
         match self.output_format() {
             Format::Dataset => super::output_checks::check_data_path(&self.output)?,
             format => self.check_export(format)?,
         }
         self.check_combined(false)
+    }
+
+    /// Fails for a split that makes no sense, with its lists, and for outputs that would get in each other's way.
+    fn check_split(&self) -> Result<()> {
+        let split = &self.options.split;
+        split.check()?;
+        // Before any work is done: reads the lists.
+        split.assignment()?;
+        let format = self.output_format();
+        let mut names = std::collections::BTreeSet::new();
+        for path in self.targets().iter().filter(|_| split.is_split()) {
+            for name in super::export::names_of(format, path) {
+                if !names.insert(name) {
+                    let message =
+                        "two outputs would have the same name, or one that the other needs";
+                    return Err(Error::new(ErrorKind::Invalid, message).with_option("split"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Fails for options that only datasets have.

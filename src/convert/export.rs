@@ -182,6 +182,15 @@ fn is_shard(path: &Path, name: &str) -> bool {
     number.is_some_and(|n| n.len() >= 6 && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
+/// The names that an output has and that are needed to make it, without numbers of shards.
+pub(super) fn names_of(format: Format, path: &Path) -> [PathBuf; 2] {
+    let name = match format.output() {
+        Output::Shards => path.with_file_name(prefix(path)),
+        _ => path.to_path_buf(),
+    };
+    [name, super::export_dir::dir_of(path)]
+}
+
 /// The shards that are there.
 fn shards(path: &Path) -> Result<Vec<PathBuf>> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -205,25 +214,47 @@ pub(super) fn files_of(format: Format, path: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Clears the place of an export that an earlier commit of the same parts began: removes what it
+/// Clears the places of exports that an earlier commit of the same parts began: removes what it
 /// published, if that was not everything. True if it was, so that nothing is left to do.
-pub(super) fn clear_place(format: Format, path: &Path, parts: &Journal) -> Result<bool> {
-    ExportDir::clear(path)?;
+///
+/// Of several outputs all are made again: what one cannot hold counts for all of them.
+pub(super) fn clear_places(format: Format, paths: &[PathBuf], parts: &Journal) -> Result<bool> {
+    paths.iter().try_for_each(|path| ExportDir::clear(path))?;
+    let mut all = true;
+    for path in paths {
+        all &= is_made(format, path, parts)?;
+    }
+    paths.iter().try_for_each(|path| clear_place(format, path, all, parts))?;
+    Ok(all)
+}
+
+/// What was about to be published of an output.
+fn made_of(format: Format, path: &Path, parts: &Journal) -> Result<Vec<PathBuf>> {
     let made = parts.made()?.into_iter().map(|name| path.with_file_name(name));
     // Of the other outputs of a split nothing is asked here.
-    let made: Vec<PathBuf> = made.filter(|made| is_of(format, path, made)).collect();
-    let is_made = |path: &PathBuf| Ok(parts.place(path)? == Place::Made);
-    let all: Result<Vec<bool>> = made.iter().map(is_made).collect();
+    Ok(made.filter(|made| is_of(format, path, made)).collect())
+}
+
+/// Whether all of an output is there.
+fn is_made(format: Format, path: &Path, parts: &Journal) -> Result<bool> {
+    let made = made_of(format, path, parts)?;
+    let places: Vec<Place> = made.iter().map(|path| parts.place(path)).collect::<Result<_>>()?;
+    Ok(!made.is_empty() && places.into_iter().all(|place| place == Place::Made))
+}
+
+/// Removes what is in the place of an output: all that the commit has put there, or if that is to stay, what was
+/// there before.
+fn clear_place(format: Format, path: &Path, stays: bool, parts: &Journal) -> Result<()> {
+    let made = made_of(format, path, parts)?;
     let there = files_of(format, path)?;
-    if !made.is_empty() && all?.into_iter().all(|made| made) {
+    if stays {
         let old: Vec<&PathBuf> = there.iter().filter(|old| !made.contains(old)).collect();
         for old in &old {
             if parts.place(old)? != Place::Before {
                 return Err(foreign(old));
             }
         }
-        remove_for_good(path, old.into_iter())?;
-        return Ok(true);
+        return remove_for_good(path, old.into_iter());
     }
     for path in there {
         let removed = match parts.place(&path)? {
@@ -235,7 +266,7 @@ pub(super) fn clear_place(format: Format, path: &Path, parts: &Journal) -> Resul
         };
         removed.map_err(|error| Error::io(&path, error))?;
     }
-    Ok(false)
+    Ok(())
 }
 
 /// Something was put in the place of the output after its parts began to be joined.

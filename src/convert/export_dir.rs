@@ -150,7 +150,7 @@ fn remove_all(dir: &Path) -> Result<()> {
     fs::remove_dir_all(dir).map_err(|error| Error::io(dir, error))
 }
 
-fn dir_of(path: &Path) -> PathBuf {
+pub(super) fn dir_of(path: &Path) -> PathBuf {
     let mut partial = path.as_os_str().to_os_string();
     partial.push(".partial");
     PathBuf::from(partial)

@@ -54,7 +54,7 @@ impl Conversion {
             starts,
             quarantine,
             assignment: self.options.split.assignment()?,
-            paths: vec![Some(self.output.clone())],
+            paths: vec![self.output.clone()],
             parts: None,
         };
         let report = self.export(exporting, &mut source, monitor)?;
@@ -139,8 +139,8 @@ pub(super) struct Exporting<'a> {
     pub(super) starts: Vec<u64>,
     pub(super) quarantine: Option<Quarantine>,
     pub(super) assignment: Assignment,
-    /// The outputs of the assignment. `None` for one that an earlier run has published.
-    pub(super) paths: Vec<Option<PathBuf>>,
+    /// The outputs of the assignment.
+    pub(super) paths: Vec<PathBuf>,
     pub(super) parts: Option<&'a Journal>,
 }
 
@@ -156,15 +156,14 @@ struct Counted {
 struct Exports {
     format: Format,
     assignment: Assignment,
-    /// `None` for one that is published.
-    exports: Vec<Option<Counted>>,
+    exports: Vec<Counted>,
 }
 
 impl Exports {
     fn create(
         format: Format,
         assignment: Assignment,
-        paths: Vec<Option<PathBuf>>,
+        paths: Vec<PathBuf>,
         overwrite: bool,
         source: &Peeked,
     ) -> Result<Exports> {
@@ -172,14 +171,14 @@ impl Exports {
             let export = Export::create(format, &path, overwrite, source.label_names())?;
             Ok(Counted { path, export, samples: 0, bytes: 0 })
         };
-        let exports = paths.into_iter().map(|path| path.map(begin).transpose());
-        Ok(Exports { format, assignment, exports: exports.collect::<Result<_>>()? })
+        let exports = paths.into_iter().map(begin).collect::<Result<_>>()?;
+        Ok(Exports { format, assignment, exports })
     }
 
     /// The first output without samples, in a format that must have some.
     fn empty(&self) -> Option<&Path> {
         let may_be_empty = matches!(self.format, Format::Jsonl | Format::Csv);
-        let empty = self.exports.iter().flatten().find(|one| one.samples == 0);
+        let empty = self.exports.iter().find(|one| one.samples == 0);
         empty.filter(|_| !may_be_empty).map(|one| &*one.path)
     }
 
@@ -211,7 +210,7 @@ impl Exports {
                 labels,
             })
         };
-        self.exports.into_iter().flatten().map(finish).collect()
+        self.exports.into_iter().map(finish).collect()
     }
 }
 
@@ -221,18 +220,18 @@ impl SampleWriter for Exports {
             true => self.assignment.of(msgpack::check_sample(packed)?),
             false => 0,
         };
-        let Some(one) = &mut self.exports[target] else { return Ok(()) };
+        let one = &mut self.exports[target];
         one.export.writer().write_packed(packed)?;
         (one.samples, one.bytes) = (one.samples + 1, one.bytes + packed.len() as u64);
         Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.exports.iter_mut().flatten().try_for_each(|one| one.export.writer().flush())
+        self.exports.iter_mut().try_for_each(|one| one.export.writer().flush())
     }
 
     fn changes(&self) -> Vec<ChangedValues> {
-        self.exports.iter().flatten().flat_map(|one| one.export.changes()).collect()
+        self.exports.iter().flat_map(|one| one.export.changes()).collect()
     }
 
     /// They are [published](Exports::publish) instead.

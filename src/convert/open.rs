@@ -166,7 +166,12 @@ fn check_images(options: &ReadOptions) -> Result<()> {
         )
         .with_option(option)
         .with_remedy(crate::error::Remedy::EditImages)),
-        (Some(_), _) => image_options(options).map(drop),
+        (Some(_), _) => {
+            // As text it is part of plans, which are read again.
+            let size = options.resize.map(|size| size.to_string().parse::<super::Resize>());
+            size.transpose().map_err(|error| error.with_option("resize"))?;
+            image_options(options).map(drop)
+        }
         (None, None) => Ok(()),
     }
 }

@@ -204,3 +204,29 @@ fn a_run_in_pieces_that_fails_leaves_everything_as_it_was() {
     run(&dir, args).exits(1);
     assert!(dir.path().join("d.csv.parts/plan.json").exists());
 }
+
+/// Before any work is done, also in parts, which could not be joined.
+#[test]
+fn splits_that_make_no_sense_are_refused_at_once() {
+    let dir = with_samples(20);
+    fs::write(dir.path().join("one.txt"), "1\n2\n").unwrap();
+    fs::write(dir.path().join("two.txt"), "2\n").unwrap();
+    let before = snapshot(dir.path());
+    let twice = ["--split", "a=1,a=2"];
+    let lists = ["--split-list", "x=one.txt", "--split-list", "y=two.txt"];
+    for (output, split, says) in [
+        ("d.msgpack", &twice[..], "--split has a twice"),
+        ("d.csv", &twice, "--split has a twice"),
+        ("d.msgpack", &lists, "two.txt: the key \"2\" is in another list too"),
+        ("d.csv", &lists, "two.txt: the key \"2\" is in another list too"),
+        ("d --to webdataset", &["--split", "x=1,x.tar=1"], "two outputs would have the same name"),
+        ("d --to mds", &["--split", "x=1,x.partial=1"], "or one that the other needs"),
+    ] {
+        for part in [&[][..], &["--part", "1/2"]] {
+            let args = [&["convert", "all.jsonl"], split, part].concat();
+            let args = args.into_iter().chain(output.split(' '));
+            run(&dir, args).fails(2, says);
+            assert_eq!(snapshot(dir.path()), before, "{output} {split:?}");
+        }
+    }
+}

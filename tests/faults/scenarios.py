@@ -168,6 +168,13 @@ SCENARIOS = [
              (SOURCE, "convert in.jsonl y.csv --split a=1,b=1 --part 1/2",
               "convert in.jsonl y.csv --split a=1,b=1 --part 2/2"),
              extras=("y.csv.parts",)),
+    # Samples that the format refuses count towards the limit, for all outputs.
+    Scenario("commit-split-tar", "commit y.tar", "folder", ("y-a-000000.tar", "y-b-000000.tar"),
+             (put("abs.jsonl", b"".join(b'{"key":"%s%d","n":%d}\n' % (b"/abs" if n % 3 == 0 else b"k", n, n)
+                                        for n in range(30))),
+              "convert abs.jsonl y.tar --split a=1,b=1 --bad skip --limit 18 --part 1/2",
+              "convert abs.jsonl y.tar --split a=1,b=1 --bad skip --limit 18 --part 2/2"),
+             code=1, extras=("y.tar.parts",)),
     Scenario("commit-mds", "commit mds", "folder", ("mds",), (SOURCE, "convert in.jsonl mds --to mds --part 1/2",
                                                               "convert in.jsonl mds --to mds --part 2/2"),
              extras=("mds.parts",)),

@@ -16,18 +16,13 @@ mod encode;
 mod undo;
 
 pub use checksum::Checksum;
-pub use container::Container;
 #[doc(hidden)]
-pub use container::{Chunk, ChunkPlace, Chunks, MAX_RATIO};
-pub use encode::Encoder;
-#[doc(hidden)]
-pub use encode::Ending;
+pub use container::MAX_RATIO;
+pub use container::{Chunk, ChunkPlace, Chunks, Container};
+pub use encode::{Encoder, Ending};
 pub use header::Header;
-#[doc(hidden)]
-pub use metadata::MetadataHeader;
-pub use metadata::{Metadata, MetadataCodec, MetadataOptions, Room};
+pub use metadata::{Metadata, MetadataCodec, MetadataHeader, MetadataOptions, Room};
 pub use ndarray::ArrayMetadata;
-#[doc(hidden)]
 pub use offsets::Offsets;
 #[doc(hidden)]
 pub use undo::{Undo, UndoState};

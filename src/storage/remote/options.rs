@@ -11,7 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// How to read from an object store, and write to it.
 ///
 /// The URL names the store. The credentials are those of [`set`](Self::set), or of the environment where
-/// [`from_env`](Self::from_env) asks for it; nothing else here reads an environment variable.
+/// [`from_env`](Self::from_env) asks for it; nothing else here reads an environment variable. (For Google, a
+/// file of default credentials in the home folder is used if there is one.)
 #[derive(Clone)]
 #[must_use]
 pub struct RemoteOptions {

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use kiste::dataset::is_dataset;
 use kiste::format::dataset::SideFile;
+use kiste::format::dataset::shards::is_manifest;
 use kiste::text::escaped;
 use kiste::{ErrorKind, Remedy};
 
@@ -242,7 +243,8 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         },
         Remedy::MakeParts => "\"kiste convert --part\" makes them".to_owned(),
         Remedy::RemoveDir(dir) => {
-            format!("remove or rename it if it is not needed: rm -r {}", quoted(dir))
+            let removed = parts_removed(dir);
+            format!("remove or rename it if it is not needed: {removed}")
         }
         Remedy::Feature(feature) => format!("build it with --features {feature}"),
         Remedy::NameOutput(names) => format!(
@@ -275,10 +277,20 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         Remedy::Advice(advice) => (*advice).to_owned(),
         Remedy::NewParts(remedy, dir) => {
             let remedy = worded(remedy, path)?;
-            format!("{remedy}: make the parts again with it, after rm -r {}", quoted(dir))
+            format!("{remedy}: make the parts again with it, after {}", parts_removed(dir))
         }
         _ => return None,
     })
+}
+
+/// The command that removes a folder, and if it is of parts that have written elsewhere too, all of that.
+fn parts_removed(dir: &Path) -> String {
+    let output = dir.to_str().and_then(|dir| dir.strip_suffix(".parts"));
+    let elsewhere = |output: &&str| is_url(Path::new(output)) || is_manifest(output);
+    match output.filter(elsewhere) {
+        Some(output) => format!("kiste repair {} --undo", quoted(Path::new(output))),
+        None => format!("rm -r {}", quoted(dir)),
+    }
 }
 
 /// The hint how to save the whole samples of the dataset that a file belongs to.

@@ -2,7 +2,6 @@
 
 use super::conversion::Conversion;
 use super::format::Format;
-use super::options::Duplicates;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage;
 
@@ -23,8 +22,6 @@ struct Asked<'a> {
     is_dataset: bool,
     is_sharded: bool,
     is_url: bool,
-    /// Whether it is run in parts.
-    in_parts: bool,
 }
 
 impl Asked<'_> {
@@ -38,10 +35,9 @@ impl Asked<'_> {
 }
 
 const MANY_FILES: &str = "a dataset of many files";
-const PARTS_OF_MANY: &str = "parts of a dataset of many files";
 const ANOTHER_FORMAT: &str = "an output of another format";
 
-static REFUSED: [Refused; 7] = [
+static REFUSED: [Refused; 4] = [
     Refused {
         option: Some("split"),
         with: MANY_FILES,
@@ -64,34 +60,6 @@ static REFUSED: [Refused; 7] = [
         remedy: None,
     },
     Refused {
-        option: Some("append"),
-        with: "split, or parts of one file",
-        why: "a commit that is repeated could append twice",
-        is_asked: |asked| {
-            asked.appends() && !asked.is_sharded && (asked.splits() || asked.in_parts)
-        },
-        remedy: None,
-    },
-    Refused {
-        option: Some("on_duplicates"),
-        with: PARTS_OF_MANY,
-        why: "a part does not know the keys of the others",
-        is_asked: |asked| {
-            let skips = asked.conversion.options.duplicates == Duplicates::Skip;
-            asked.is_sharded && asked.in_parts && skips
-        },
-        remedy: None,
-    },
-    Refused {
-        option: Some("limit"),
-        with: PARTS_OF_MANY,
-        why: "a part does not know how many samples the others have",
-        is_asked: |asked| {
-            asked.is_sharded && asked.in_parts && asked.conversion.options.limit.is_some()
-        },
-        remedy: None,
-    },
-    Refused {
         option: None,
         with: "a URL",
         why: "only datasets are written to URLs",
@@ -101,14 +69,13 @@ static REFUSED: [Refused; 7] = [
 ];
 
 impl Conversion {
-    /// Fails for what cannot be combined, in parts or not.
-    pub(super) fn check_combined(&self, in_parts: bool) -> Result<()> {
+    /// Fails for what cannot be combined.
+    pub(super) fn check_combined(&self) -> Result<()> {
         let asked = Asked {
             conversion: self,
             is_dataset: self.output_format() == Format::Dataset,
             is_sharded: self.is_sharded(),
             is_url: storage::is_url(&self.output),
-            in_parts,
         };
         let Some(refused) = REFUSED.iter().find(|refused| (refused.is_asked)(&asked)) else {
             return Ok(());
@@ -139,8 +106,7 @@ mod tests {
     fn the_docs_list_what_is_refused() {
         let docs = include_str!("../../docs/convert-many.md");
         for Refused { option, with, why, .. } in &REFUSED {
-            let option = match *option {
-                Some("on_duplicates") => "`--skip-duplicates`".to_owned(),
+            let option = match option {
                 Some(option) => format!("`--{option}`"),
                 None => "another format".to_owned(),
             };

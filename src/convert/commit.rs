@@ -1,11 +1,7 @@
-//! Parts of a conversion, and how they are joined.
-//!
-//! A conversion that splits is one part that is joined immediately.
+//! How the parts of a conversion are joined.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-use serde_json::Value as Json;
 
 use super::bad_input::{BadInput, Tally};
 use super::commit_end::remove_all_but_output;
@@ -15,20 +11,17 @@ use super::export;
 use super::exporting::{Exporting, Peeked};
 use super::format::Format;
 use super::job::journal::name_of;
-use super::job::{Done, Made, at_once, no_units};
+use super::job::{Done, Made, at_once};
 use super::monitor::{Monitor, Notice, Phase, Progress, Total, check_cancelled, kept};
-use super::open::{Opened, Samples};
-use super::output_checks;
 use super::passing::Passing;
 use super::piece_home::Home;
-use super::pieces::unskipped;
-use super::plan::{Plan, difference};
+use super::plan::Plan;
 use super::quarantine::Quarantine;
 use super::report::{Report, WrittenOutput};
 use super::reshape::{Unseen, check_unseen};
 use super::same_keys::Origins;
+use super::shards::PublishedShards;
 use super::split::Assignment;
-use super::unfinished::remove_unfinished_shards;
 use super::writer::SplitWriter;
 use super::{DatasetInput, InOrder, Journal, Part, Place, Source};
 use crate::dataset::DatasetReader;
@@ -41,187 +34,6 @@ use crate::storage::{self, LocalStorage, Storage};
 
 /// Samples between two looks at the monitor.
 const FEW: u64 = 1024;
-
-impl Conversion {
-    /// Runs one part, in the directory `OUTPUT.parts`. A part that is finished is left as it is, and
-    /// one that was interrupted is resumed. When all parts are finished, [`commit`] joins them; the
-    /// bytes are the same as from one run.
-    ///
-    /// At a URL a part that runs again takes the place of its earlier run, which may be dead; if it is not, it
-    /// ends with [`Locked`](ErrorKind::Locked).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`run`](Self::run); [`Invalid`](ErrorKind::Invalid) if there are parts of another
-    /// [plan](Self::plan), or the source is a stream; [`Locked`](ErrorKind::Locked) if another
-    /// process runs this part.
-    pub fn run_part(&self, part: Part, monitor: &mut dyn Monitor) -> Result<Report> {
-        self.check()?;
-        self.check_combined(true)?;
-        if let Some(count) = self.options.shards.filter(|count| *count != part.of()) {
-            let message = format!("is {count}, but there are {} parts", part.of());
-            return Err(Error::new(ErrorKind::Invalid, message).with_option("shards"));
-        }
-        let mut opened = self.open()?;
-        opened.tell(monitor);
-        if let Samples::Stream(_) = opened.samples {
-            return Err(no_units());
-        }
-        if self.options.append {
-            self.check_older_keys(&opened)?;
-        }
-        let plan = self.plan_of(&opened, Some(part.of()))?;
-        let parts = self.parts(&plan)?;
-        // The parts of a result that is there are about to be removed, and must not be written again.
-        if parts.is_published()? {
-            return Ok(Report { was_complete: true, ..Report::default() });
-        }
-        let written = self.write_pieces(&parts, part, opened, monitor);
-        let written = written.map_err(|error| match self.is_sharded() {
-            // Its shards stay where they are: a part that continues finds them.
-            true => error,
-            false => kept(error, &self.output, "nothing was written"),
-        });
-        Ok(written?.told(monitor))
-    }
-
-    /// Runs a conversion whose samples are in pieces first: as one part, which is then joined. Several outputs
-    /// and other formats are resumed in this way, and in other formats keys that come twice are found.
-    pub(super) fn run_in_pieces(
-        &self,
-        opened: Opened,
-        monitor: &mut dyn Monitor,
-    ) -> Result<Report> {
-        let there = Journal::open(&self.output);
-        let was_begun = matches!(there, Ok(Some(_)));
-        if self.how.resume && matches!(opened.samples, Samples::Stream(_)) {
-            return Err(no_units().with_remedy(Remedy::ResumeFiles));
-        }
-        let is_dataset = self.output_format() == Format::Dataset;
-        if self.how.resume && is_dataset && !self.options.overwrite && there?.is_none() {
-            // Parts are removed last, so without them an earlier run may have come to its end.
-            let targets = self.targets();
-            if targets.iter().all(|path| super::run::is_dataset(path)) {
-                monitor.notice(Notice::Complete(self.output.clone()));
-                return self.report_present(&targets, opened.skipped_files);
-            }
-        }
-        let plan = self.plan_of(&opened, Some(1))?;
-        let parts = self.parts(&plan)?;
-        let made = match parts.is_published()? {
-            true => Ok(()),
-            false => self.write_pieces(&parts, Part::whole(), opened, monitor).map(drop),
-        };
-        let joined = made.and_then(|()| commit_with(&self.output, self.how.durable, true, monitor));
-        joined.map(|report| Report { resumed: was_begun, ..report }).inspect_err(|error| {
-            let keeps = self.how.resume
-                || (self.how.keep_cancelled && error.kind() == ErrorKind::Cancelled);
-            // What an earlier run has left stays, and what another one may have taken over.
-            let is_ours = parts.is_new() && parts.check_held(Part::whole()).is_ok();
-            let is_locked = error.kind() == ErrorKind::Locked;
-            if !keeps && !is_locked && is_ours && matches!(self.is_partly_there(&parts), Ok(false))
-            {
-                // The first error is the one to report.
-                let _ = remove_unfinished_shards(&self.output);
-            }
-        })
-    }
-
-    /// Whether a commit has published one of the outputs, or was about to: then a run that continues it makes the rest.
-    fn is_partly_there(&self, parts: &Journal) -> Result<bool> {
-        if !parts.are_objects() {
-            return Ok(!parts.made()?.is_empty());
-        }
-        let (home, writes) = (self.piece_home(parts)?, parts.writes()?);
-        for path in self.targets() {
-            let (_, path) = storage::of(&path)?;
-            if home.is_written(&path, writes.get(&name_of(&path)).map_or(&[][..], Vec::as_slice))? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The directory of the parts, created if it is not there.
-    pub(super) fn parts(&self, plan: &Plan) -> Result<Journal> {
-        let mut there = Journal::open(&self.output).ok().flatten();
-        // All but the sign that they were published was removed before.
-        let mut is_published = there.as_ref().map_or(Ok(false), Journal::is_published)?;
-        if is_published && there.as_ref().is_some_and(|there| there.plan().is_null()) {
-            if let Some(there) = there.take() {
-                drop(there.lock_all()?);
-                there.remove()?;
-            }
-            is_published = false;
-        }
-        // Once the commit has begun, what is in the place of the result may be its own.
-        // An earlier run may have come as far as the manifest: the commit sees whether it is its own.
-        let continues = self.is_sharded() && self.how.resume && there.is_some();
-        let begun = there.as_ref().map_or(Ok(false), Journal::commit_begun)?;
-        if !is_published && !begun && !continues {
-            self.check_places(plan)?;
-        }
-        let plan = plan.to_json()?;
-        // All of it is one part.
-        let is_stream =
-            |plan: &Json| plan.get("units").is_some_and(Json::is_null) && plan["parts"] == 1;
-        let is_begun = |there: &Journal| is_stream(there.plan()) && !there.are_objects();
-        if let Some(there) = there.filter(|there| is_begun(there) && is_stream(&plan)) {
-            // A stream that was read in part cannot be read again. In an object store its reader may be alive;
-            // here it is not if nothing is locked.
-            let _locks = (there.lock(Part::whole())?, there.lock_all()?);
-            // Parts of another plan than the one that is there are not given up.
-            there.done(Part::whole())?;
-            there.remove()?;
-        }
-        Journal::create(&self.output, &plan).map_err(|error| {
-            let there = Journal::open(&self.output).ok().flatten();
-            match there.filter(|_| error.kind() == ErrorKind::Invalid) {
-                Some(there) => {
-                    let message = format!(
-                        "there are parts of another plan: {}",
-                        difference(there.plan(), &plan)
-                    );
-                    let error = Error::new(ErrorKind::Invalid, message).at(there.dir());
-                    match self.is_sharded() {
-                        // It says which shards are theirs.
-                        true => error.advise("\"repair\" removes what they have left"),
-                        false => error.with_remedy(Remedy::RemoveDir(there.dir().to_path_buf())),
-                    }
-                }
-                None => error,
-            }
-        })
-    }
-
-    /// Fails if something is in the place of the result, before any work is done.
-    fn check_places(&self, plan: &Plan) -> Result<()> {
-        let format = self.output_format();
-        if format != Format::Dataset {
-            let overwrite = self.options.overwrite;
-            let targets = self.targets();
-            return targets
-                .iter()
-                .try_for_each(|path| export::check_place(format, path, overwrite));
-        }
-        if self.is_sharded() {
-            return match self.options.append || self.options.overwrite {
-                true => Ok(()),
-                false => self.check_no_manifest(),
-            };
-        }
-        for path in self.targets() {
-            output_checks::check_dataset(&path, self.options.overwrite)?;
-            self.plan_labels(&path, plan.labels.as_deref())?;
-        }
-        Ok(())
-    }
-
-    /// The outputs: of a split, each of its own.
-    pub(super) fn targets(&self) -> Vec<PathBuf> {
-        self.options.split.paths(&self.output)
-    }
-}
 
 /// Joins the parts of a conversion to this output, which were written by
 /// [`run_part`](Conversion::run_part), and removes them. If it is interrupted, it can be repeated.
@@ -269,10 +81,9 @@ pub(super) fn commit_with(
         return Ok(Report { was_complete: true, ..Report::default() });
     }
     let plan = Plan::from_json(parts.plan(), output)?;
-    let (dir, is_sharded) = (parts.dir().to_path_buf(), plan.conversion.is_sharded());
+    let dir = parts.dir().to_path_buf();
     // No option can be given any more, only to new parts.
     let in_new_parts = |error: Error| match error.remedy().cloned() {
-        Some(Remedy::SkipDuplicates) if !is_run && is_sharded => unskipped(error),
         Some(
             remedy @ (Remedy::SkipDuplicates
             | Remedy::SkipBad
@@ -423,7 +234,8 @@ impl<'a> Joining<'a> {
             };
             // Files there may be replaced: others were refused. In a store the files of this commit are
             // known by the numbers of its writes.
-            self.conversion.options.overwrite |= !self.home.is_object_store();
+            self.conversion.options.overwrite |=
+                !self.home.is_object_store() && !self.conversion.options.append;
         } else {
             self.conversion.check_places(&self.plan).map_err(|error| match error.kind() {
                 ErrorKind::AlreadyExists => {
@@ -438,7 +250,7 @@ impl<'a> Joining<'a> {
                     format => replaced.extend(export::files_of(format, path)?),
                 }
             }
-            self.parts.begin_commit(&replaced)?;
+            self.parts.begin_commit(&replaced, self.conversion.appends()?)?;
         }
         match format {
             _ if is_done => monitor.notice(Notice::Joined(output.clone())),
@@ -457,13 +269,17 @@ impl<'a> Joining<'a> {
 
     /// Writes the manifest: the shards are in their places.
     fn shards(&self, monitor: &mut dyn Monitor) -> Result<Report> {
-        monitor.begin(Phase::Finishing, Total::default());
-        let (output, was_complete) = self.conversion.publish_shards(self.parts, &self.made)?;
+        let keys = self.conversion.keys_of(self.plan.format());
+        let written = self.conversion.publish_shards(self.parts, &self.made, &keys, monitor)?;
+        let PublishedShards { output, was_complete, skipped, different } = written;
         if was_complete {
             monitor.notice(Notice::Joined(self.conversion.output.clone()));
         }
         let quarantine = self.quarantine()?;
-        Ok(Report { quarantine, was_complete, ..self.report(vec![output]) })
+        let mut report = Report { quarantine, was_complete, ..self.report(vec![output]) };
+        report.skipped_duplicates += skipped;
+        report.different_duplicates += different;
+        Ok(report)
     }
 
     /// The samples of all pieces in order, compared with what was noted of each.
@@ -505,12 +321,21 @@ impl<'a> Joining<'a> {
         for path in self.conversion.targets() {
             // A dataset that had all its files when it was interrupted is finished, not rewritten, and of
             // one that is finished the rest is removed.
-            let left = Repair::of(&path).leftover()?;
-            if matches!(left, Some(Leftover::Committed | Leftover::Nothing)) {
-                Repair::of(&path).finish()?;
+            match Repair::of(&path).leftover()? {
+                Some(Leftover::Committed | Leftover::Nothing) => {
+                    Repair::of(&path).finish()?;
+                }
+                Some(Leftover::Samples { base: Some(_), bytes, .. })
+                    if bytes == 0 || self.parts.has_begun(&staging::dir_of(&path), &path)? =>
+                {
+                    Repair::of(&path).undo()?;
+                }
+                _ => {}
             }
             match self.parts.place(&path)? {
                 Place::Made => {}
+                // What is in it is compared when it is appended to.
+                _ if self.conversion.options.append => all = false,
                 Place::Free | Place::Before | Place::Begun => all = false,
                 Place::Foreign => return Err(export::foreign(&path)),
             }
@@ -525,7 +350,11 @@ impl<'a> Joining<'a> {
         if self.home.is_object_store() {
             return writer.finish_whole().map_err(again);
         }
-        let staged = staged(path);
+        let staged = match self.conversion.options.append {
+            // The samples are in their place already.
+            true => path.to_path_buf(),
+            false => staged(path),
+        };
         let noted = writer.flush().and_then(|()| {
             self.parts.will_publish(&staged, path)?;
             // Something else may have come there meanwhile.
@@ -547,7 +376,13 @@ impl<'a> Joining<'a> {
     fn are_begun(&self, paths: &[PathBuf]) -> Result<()> {
         match self.home.is_object_store() {
             true => Ok(()),
-            false => self.parts.are_begun(paths.iter().map(|path| (staged(path), path))),
+            false => {
+                let begun = |path: &Path| match self.conversion.options.append {
+                    true => staging::dir_of(path),
+                    false => staged(path),
+                };
+                self.parts.are_begun(paths.iter().map(|path| (begun(path), path)))
+            }
         }
     }
 
@@ -587,7 +422,8 @@ impl<'a> Joining<'a> {
         }
         let mut outputs = Vec::with_capacity(paths.len());
         for ((path, (samples, bytes)), labels) in paths.iter().zip(written).zip(&labels) {
-            outputs.push(WrittenOutput::written(path, samples, bytes, labels.is_some()));
+            let output = WrittenOutput::written(path, samples, bytes, labels.is_some());
+            outputs.push(self.conversion.added(self.parts, path, output)?);
         }
         let mut report = self.report(outputs);
         report.quarantine = quarantine;
@@ -639,8 +475,8 @@ impl<'a> Joining<'a> {
         Ok(())
     }
 
-    /// The writers of these datasets. `None` for one that another run has published meanwhile: it stays, as that run
-    /// may have removed the parts by now.
+    /// The writers of these datasets. `None` for one that another run has published: it stays, as that run may have
+    /// removed the parts by now.
     fn writers(&self, paths: &[PathBuf]) -> Result<Vec<Option<Writer>>> {
         let mut writers: Vec<Option<Writer>> = Vec::with_capacity(paths.len());
         for path in paths {
@@ -658,6 +494,13 @@ impl<'a> Joining<'a> {
 
     fn writer(&self, path: &Path) -> Result<Option<Writer>> {
         let options = self.conversion.writer_options();
+        if self.conversion.options.append {
+            if self.parts.place(path)? == Place::Made {
+                // By a commit that was cut short.
+                return Ok(None);
+            }
+            return options.append(path).map(Some);
+        }
         let options = options.overwrite(self.conversion.options.overwrite);
         if !self.home.is_object_store() {
             return options.create(path).map(Some);
@@ -702,8 +545,10 @@ impl<'a> Joining<'a> {
         if writers.iter().all(Option::is_none) {
             return done(assignment, writers);
         }
+        let there = self.conversion.all_appended(self.parts, paths, &writers);
+        let is_more = matches!(&there, Ok(there) if there.iter().any(Option::is_some));
         let is_noted = self.pieces.iter().all(|piece| piece.crc32.is_some());
-        let is_whole = is_noted && self.samples <= self.conversion.limit_or_max();
+        let is_whole = is_noted && self.samples <= self.conversion.limit_or_max() && !is_more;
         if let ([path], true) = (paths, is_whole && !self.conversion.options.split.is_split()) {
             let copied = match writers.pop().flatten() {
                 Some(writer) => self.concatenate(writer, path, monitor)?,
@@ -715,31 +560,38 @@ impl<'a> Joining<'a> {
             }
             writers = self.writers(paths)?;
         }
-        let mut writer = SplitWriter { assignment, writers };
-        let noted = self.are_begun(paths);
-        let mut source = match noted.and_then(|()| self.source()) {
-            Ok(source) => source,
+        let noted = there.and_then(|there| self.are_begun(paths).map(|()| there));
+        let begun = noted.and_then(|there| Ok((there, self.source()?)));
+        let (there, mut source) = match begun {
+            Ok(begun) => begun,
             Err(error) => {
-                writer.abort();
-                return Err(error);
+                writers.into_iter().flatten().for_each(|writer| drop(writer.abort()));
+                return Err(self.conversion.in_new_parts(self.parts, error));
             }
         };
+        let mut writer = SplitWriter { assignment, writers, there };
         let duplicates = self.conversion.options.duplicates;
-        let origins = Origins::of_parts(self.conversion.keys_of(self.plan.format()));
+        let before = match paths {
+            [path] if self.conversion.options.append => {
+                self.parts.base(path)?.map_or(0, |(samples, _)| samples)
+            }
+            _ => 0,
+        };
+        let origins = Origins::of_parts(self.conversion.keys_of(self.plan.format()), before);
         let mut passing = Passing::new(monitor, BadInput::Stop, duplicates).origins(origins);
         passing.limit = self.conversion.limit_or_max();
-        let passed = passing.pass(&mut *source, &mut writer);
+        let passed = passing.pass(&mut *source, &mut writer).and_then(|()| writer.check_there());
         let skipped = passing.tally.skipped_duplicates;
         let different = passing.tally.different_duplicates;
         passing.monitor().begin(Phase::Finishing, Total::default());
         match passed {
             Ok(()) => {
-                let SplitWriter { assignment, writers } = writer;
+                let SplitWriter { assignment, writers, .. } = writer;
                 Ok(WrittenSplit { assignment, writers, skipped, different })
             }
             Err(error) => {
                 writer.abort();
-                Err(error)
+                Err(self.conversion.in_new_parts(self.parts, error))
             }
         }
     }
@@ -782,7 +634,8 @@ impl<'a> Joining<'a> {
         for path in self.conversion.targets() {
             let reader = DatasetReader::open(&path)?;
             let (samples, bytes) = (reader.len() as u64, reader.data_len());
-            outputs.push(WrittenOutput::dataset(path, samples, bytes));
+            let output = WrittenOutput::dataset(path.clone(), samples, bytes);
+            outputs.push(self.conversion.added(self.parts, &path, output)?);
         }
         Ok(Report { was_complete: true, quarantine, ..self.report(outputs) })
     }
@@ -809,7 +662,10 @@ impl<'a> Joining<'a> {
     /// A quarantine file with the bad input of all parts.
     fn begin_quarantine(&self) -> Result<Quarantine> {
         let (storage, path) = storage::of(Quarantine::path_of(&self.conversion.output))?;
-        let mut quarantine = Quarantine::begin_in(&storage, path, 0)?;
+        let mut quarantine = Quarantine::begin_in(&storage, path.clone(), 0)?;
+        if self.conversion.options.append {
+            quarantine.add_all(&path, self.parts.listed()?)?;
+        }
         for (part, bytes) in self.all.iter().zip(&self.quarantined) {
             quarantine.add_all(&self.parts.file(*part, "quarantine.jsonl"), *bytes)?;
         }

@@ -328,7 +328,7 @@ impl Conversion {
             Format::Dataset => super::output_checks::check_data_path(&self.output)?,
             format => self.check_export(format)?,
         }
-        self.check_combined(false)
+        self.check_combined()
     }
 
     /// Fails for a split that makes no sense, with its lists, and for outputs that would get in each other's way.

@@ -93,11 +93,14 @@ mod run;
 mod scattered;
 mod commit_end;
 mod commit;
+mod appended;
+mod part_runs;
 mod piece_cutter;
 mod piece_home;
 mod earlier_keys;
 mod pieces;
 mod shards;
+mod trimmed_shards;
 mod unfinished;
 mod parted_shuffle;
 

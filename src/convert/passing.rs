@@ -17,7 +17,7 @@ const TRICKLE: u64 = 16 << 10;
 
 /// How many samples that are skipped are compared with the one that stays: each takes a look into the
 /// file.
-const COMPARED: u64 = 1000;
+pub(super) const COMPARED: u64 = 1000;
 
 /// Whether an error is the fault of the input, so that the conversion can continue with what comes
 /// next. What the operating system refuses, or another writer, is not.
@@ -184,7 +184,8 @@ impl<'a> Passing<'a> {
                 };
                 let refused = writer.refuses(&error, &packed);
                 // Where the output cannot be written, nothing is wrong with the sample.
-                let locates = self.locates && error.kind() != ErrorKind::Io;
+                let of_output = matches!(error.kind(), ErrorKind::Io | ErrorKind::Foreign);
+                let locates = self.locates && !of_output;
                 let error = if locates { source.locate(item, error) } else { error };
                 match refused {
                     true => self.note_bad(error.with_raw(packed))?,

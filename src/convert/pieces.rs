@@ -31,11 +31,11 @@ use super::same_keys::Origins;
 use super::{InOrder, Input, Journal, Part, Source};
 use crate::dataset::names::ReadManifest;
 use crate::dataset::{DatasetReader, Stats, Writer};
-use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::{MAX_KEY, MAX_SHARDS};
 use crate::format::hex;
 use crate::note::required;
-use crate::storage::{self, Lock};
+use crate::storage::{self, FileId, Lock};
 
 /// Bytes of a shard, unless the conversion says otherwise.
 const SHARD_BYTES: u64 = 2 << 30;
@@ -48,6 +48,9 @@ pub(super) struct Progress {
     first: u64,
     /// The complete pieces.
     pub(super) shards: Vec<Made>,
+    /// The shards that each of them replaces, when parts are joined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) replaces: Vec<String>,
     /// The piece that is being written.
     #[serde(deserialize_with = "required")]
     pub(super) begun: Option<Begun>,
@@ -62,6 +65,11 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    /// The number of the next piece.
+    pub(super) fn next(&self) -> u64 {
+        self.first + self.shards.len() as u64
+    }
+
     /// Samples and bytes of the complete pieces.
     fn written(&self) -> (u64, u64) {
         let sum = |of: fn(&Made) -> u64| self.shards.iter().map(of).fold(0, u64::saturating_add);
@@ -125,10 +133,7 @@ impl Conversion {
             return Ok(report);
         }
         let home = self.piece_home(parts)?;
-        let progress = match parts.progress::<Progress>(part)? {
-            Some(progress) => progress,
-            None => Progress { first: self.first_number(&home)?, ..Progress::default() },
-        };
+        let progress = self.progress(parts, part, &home)?;
         let resumed = !progress.shards.is_empty();
         let labels = opened.samples.label_names().filter(|_| !home.is_own).map(<[String]>::to_vec);
         let keys = self.keys_of(opened.format);
@@ -176,6 +181,14 @@ impl Conversion {
         Ok(Report { skipped_files, duration: start.elapsed(), resumed, ..report })
     }
 
+    /// How far an earlier run has come with a part.
+    pub(super) fn progress(&self, parts: &Journal, part: Part, home: &Home) -> Result<Progress> {
+        match parts.progress(part)? {
+            Some(progress) => Ok(progress),
+            None => Ok(Progress { first: self.first_number(home)?, ..Progress::default() }),
+        }
+    }
+
     /// The keys of the shards that are complete, if samples are left out that have one of them, and the samples in
     /// those that were there before this conversion.
     fn distinct(&self, home: &Home, progress: &Progress) -> Result<(Option<Distinct>, u64)> {
@@ -193,7 +206,7 @@ impl Conversion {
     }
 
     /// Begins a piece, in the place of what an earlier run of this part has begun.
-    fn begin_piece(
+    pub(super) fn begin_piece(
         &self,
         home: &Home,
         parts: &Journal,
@@ -243,7 +256,6 @@ impl Conversion {
 
     /// Says of a conversion that was stopped which pieces are kept.
     fn stopped_pieces(&self, error: Error, part: Part, progress: &Progress) -> Error {
-        let error = if self.is_sharded() && part.of() > 1 { unskipped(error) } else { error };
         let keeps = part.of() > 1 || self.how.resume || self.how.keep_cancelled;
         let (samples, _) = progress.written();
         let kept_what = match self.is_sharded() {
@@ -320,6 +332,10 @@ impl Conversion {
 
     /// The name of a piece.
     pub(super) fn piece_name(&self, part: Part, number: u64) -> Result<String> {
+        if number >= MAX_SHARDS as u64 {
+            let message = format!("expected at most {MAX_SHARDS} shards: make them larger");
+            return Err(Error::new(ErrorKind::Limit, message).at(&self.output));
+        }
         match self.is_sharded() {
             true => self.shard_name(part, number),
             false => Ok(format!("part-{}-of-{}.{number:05}.msgpack", part.number(), part.of())),
@@ -344,40 +360,21 @@ struct PartRun<'a> {
 impl PartRun<'_> {
     /// Writes the next piece, and notes it.
     fn write_piece(&mut self) -> Result<()> {
-        let number = self.progress.first + self.progress.shards.len() as u64;
-        if number >= MAX_SHARDS as u64 {
-            let message = format!("expected at most {MAX_SHARDS} shards: make them larger");
-            return Err(Error::new(ErrorKind::Limit, message).at(&self.conversion.output));
-        }
-        let name = self.conversion.piece_name(self.part, number)?;
+        let name = self.conversion.piece_name(self.part, self.progress.next())?;
         let filled = self.fill(&name);
-        let Stats { samples, bytes, md5, .. } =
-            filled.map_err(|error| match self.parts.check_held(self.part) {
-                // If another run has taken the part, that is the cause of any error.
-                Err(lost) if lost.kind() == ErrorKind::Locked => lost,
-                _ => error,
-            })?;
-        let path = self.home.path(&name);
-        let keys = match self.home.is_own {
-            true => None,
-            false => range_of_keys(&self.home.open(&path)?)?,
-        };
-        let crc32 = self.passing.crc.take().map(crc32fast::Hasher::finalize);
-        let write = self.progress.begun.take().and_then(|begun| begun.writes.last().copied());
-        let id = match write {
-            Some(write) => of_write(write),
-            None => self.home.id_of(&path)?.unwrap_or_default(),
-        };
+        let stats = filled.map_err(|error| match self.parts.check_held(self.part) {
+            // If another run has taken the part, that is the cause of any error.
+            Err(lost) if lost.kind() == ErrorKind::Locked => lost,
+            _ => error,
+        })?;
+        let begun = self.progress.begun.take();
+        let mut made = whole_piece(&self.home, &name, begun, stats)?;
+        made.crc32 = self.passing.crc.take().map(crc32fast::Hasher::finalize);
         if let Some(distinct) = &mut self.distinct {
             distinct.add(&name)?;
         }
-        let md5 = md5.map(|md5| hex(&md5));
-        self.note(Made { name, samples, bytes, md5, keys, id, crc32 }).inspect_err(|error| {
-            if let (Some(write), ErrorKind::Locked) = (write, error.kind()) {
-                // No note knows it any more. The first error is the one to report.
-                let _ = self.home.remove(&path, &[write]);
-            }
-        })
+        let id = made.id;
+        self.note(made).map_err(|error| unnoted(&self.home, &name, id, error))
     }
 
     /// Writes the samples of a piece.
@@ -437,6 +434,37 @@ impl PartRun<'_> {
     }
 }
 
+/// The note of a piece that is complete now, and was begun like this.
+pub(super) fn whole_piece(
+    home: &Home,
+    name: &str,
+    begun: Option<Begun>,
+    stats: Stats,
+) -> Result<Made> {
+    let path = home.path(name);
+    let Stats { samples, bytes, md5, .. } = stats;
+    let keys = match home.is_own {
+        true => None,
+        false => range_of_keys(&home.open(&path)?)?,
+    };
+    let id = match begun.and_then(|begun| begun.writes.last().copied()) {
+        Some(write) => of_write(write),
+        None => home.id_of(&path)?.unwrap_or_default(),
+    };
+    let (name, md5) = (name.to_owned(), md5.map(|md5| hex(&md5)));
+    Ok(Made { name, samples, bytes, md5, keys, id, crc32: None })
+}
+
+/// A complete piece could not be noted: in an object store it goes if another run has taken the part, as no note
+/// knows it any more.
+pub(super) fn unnoted(home: &Home, name: &str, id: FileId, error: Error) -> Error {
+    if home.is_object_store() && error.kind() == ErrorKind::Locked {
+        // The first error is the one to report.
+        let _ = home.remove(&home.path(name), &[id.1]);
+    }
+    error
+}
+
 /// The least and the greatest key of a shard, unless one is long.
 fn range_of_keys(reader: &DatasetReader) -> Result<Option<(String, String)>> {
     let mut range: Option<(String, String)> = None;
@@ -450,12 +478,4 @@ fn range_of_keys(reader: &DatasetReader) -> Result<Option<(String, String)>> {
         }
     }
     Ok(range.filter(|(first, last)| first.len().max(last.len()) <= MAX_KEY))
-}
-
-/// Shards of parts that are complete stay, so a sample that two parts have cannot be skipped.
-pub(super) fn unskipped(error: Error) -> Error {
-    match error.remedy() {
-        Some(Remedy::SkipDuplicates) => error.advise("leave out one of the sources that have it"),
-        _ => error,
-    }
 }

@@ -1,7 +1,7 @@
 //! [`Quarantine`]: the list of bad input next to an output.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -140,19 +140,20 @@ impl Quarantine {
         }
     }
 
-    /// Adds all of another file, if it is there; from an object store, this many bytes of an object.
+    /// Adds this many bytes of another file, or of an object in an object store.
     pub(super) fn add_all(&mut self, from: &Path, bytes: u64) -> Result<()> {
-        if self.store.is_some() {
-            return if bytes == 0 { Ok(()) } else { self.add_object(from, bytes) };
+        if bytes == 0 {
+            return Ok(());
         }
-        let mut from = match open_regular(from) {
-            Ok(from) => from,
-            // Nothing in this part was bad.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(Error::io(from, error)),
-        };
-        let copied = io::copy(&mut from, &mut self.file);
-        copied.map(drop).map_err(|error| Error::io(&self.path, error))
+        if self.store.is_some() {
+            return self.add_object(from, bytes);
+        }
+        let file = open_regular(from).map_err(|error| Error::io(from, error))?;
+        let copied = io::copy(&mut file.take(bytes), &mut self.file);
+        match copied.map_err(|error| Error::io(&self.path, error))? {
+            found if found < bytes => Err(cut(from, bytes, found)),
+            _ => Ok(()),
+        }
     }
 
     /// Syncs what was added, before the log counts it: the log must never know more than the disk.

@@ -1,6 +1,7 @@
 //! Two samples with one key: why, and what can be done without losing one of them.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 
 use super::Source;
 use super::conversion::Conversion;
@@ -113,9 +114,9 @@ impl Origins {
         Origins { uncounted: before, ..Origins::new(keys, before) }
     }
 
-    /// Of samples that are read from the parts of a conversion.
-    pub(super) fn of_parts(keys: KeysOf) -> Origins {
-        Origins { keys, ..Origins::default() }
+    /// Of samples that are read from the parts of a conversion, behind those that are there.
+    pub(super) fn of_parts(keys: KeysOf, before: u64) -> Origins {
+        Origins { keys, before, ..Origins::default() }
     }
 
     /// The samples from this index on are from this file.
@@ -133,7 +134,7 @@ impl Origins {
 
     /// Whether a sample may be in several pieces, each with its key.
     pub(super) fn may_be_torn(&self) -> bool {
-        self.keys.archives
+        self.keys.may_be_torn()
     }
 
     fn of(&self, index: u64) -> Option<&str> {
@@ -187,7 +188,25 @@ pub(super) struct Earlier {
     pub(super) is_here: bool,
 }
 
+impl Earlier {
+    /// A sample of one of the shards, the first `old` of which were there before this run.
+    pub(super) fn in_shard((shard, index): (usize, usize), old: usize, path: &Path) -> Earlier {
+        Earlier {
+            index: index as u64,
+            place: format!("sample {index} of {}", path.display()),
+            is_before: shard < old,
+            is_apart: true,
+            is_here: shard >= old,
+        }
+    }
+}
+
 impl KeysOf {
+    /// Whether a sample may be in several pieces, each with its key.
+    pub(super) fn may_be_torn(&self) -> bool {
+        self.archives
+    }
+
     /// The error for a sample whose key this earlier one has.
     pub(super) fn told(
         &self,

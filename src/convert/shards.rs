@@ -2,17 +2,18 @@
 //! places, the manifest comes last.
 //!
 //! To commit is to compare the shards with what was noted, to look for keys that two of them have, and to write
-//! the manifest, unless another process has put one there: no sample is read or copied.
+//! the manifest, unless another process has put one there. No sample is read or copied, but where shards of several
+//! parts have [too many](super::trimmed_shards).
 
 use super::conversion::Conversion;
 use super::format::Format;
 use super::job::{Fate, Made, at_once, no_units};
-use super::monitor::{Monitor, Notice};
+use super::monitor::{Monitor, Notice, Phase, Total};
 use super::open::{Opened, Samples};
 use super::piece_home::{Home, of_write};
-use super::plan::Plan;
 use super::report::{Report, WrittenOutput};
-use super::same_keys::Earlier;
+use super::same_keys::{Earlier, KeysOf};
+use super::trimmed_shards::Trimmed;
 use super::unfinished::{remove_unfinished_shards, unfinished_shards};
 use super::{Journal, Part};
 use crate::dataset::DatasetReader;
@@ -183,41 +184,52 @@ impl Conversion {
         Ok(last.map_or(0, |last| last.saturating_add(1)))
     }
 
-    /// Writes the manifest of all shards that the parts have made. Says whether it was there before.
+    /// Writes the manifest of all shards that the parts have made.
     pub(super) fn publish_shards(
         &self,
         parts: &Journal,
         made: &[Made],
-    ) -> Result<(WrittenOutput, bool)> {
-        let ours: Vec<ShardEntry> = made.iter().map(Made::entry).collect::<Result<_>>()?;
+        keys: &KeysOf,
+        monitor: &mut dyn Monitor,
+    ) -> Result<PublishedShards> {
         let home = self.home()?;
         let there = match home.storage.stat(&home.manifest)? {
             Some(_) => Some(ReadManifest::open(&*home.storage, &home.manifest)?),
             None => None,
         };
+        let trimmed = self.trimmed(parts, &home, there.as_ref(), made, keys, monitor)?;
+        let Trimmed { made, mut gone, skipped, different } = trimmed;
+        monitor.begin(Phase::Finishing, Total::default());
+        let ours = entries_of(&made)?;
+        let published =
+            |output, was_complete| Ok(PublishedShards { output, was_complete, skipped, different });
         if let Some(there) = there.as_ref().filter(|there| self.is_published(there, &ours)) {
             // An earlier run has published it, and only had left to remove the parts.
             let all = there.manifest.shards().len();
             let old = if self.options.overwrite { 0 } else { all - ours.len() };
-            home.remove_replaced(&parts.replaced()?, made)?;
-            return Ok((self.written_shards(&home, &there.manifest, old), true));
+            home.remove_replaced(&parts.replaced()?, &made)?;
+            return published(self.written_shards(&home, &there.manifest, old), true);
         }
         let (mut entries, expected) = self.before_ours(there.as_ref())?;
         if let (Some(there), true) = (&there, self.options.overwrite) {
-            // Before the manifest: once it is replaced, nothing else says which shards to remove.
-            parts.will_replace(self.replaced(&there.manifest, &ours))?;
+            gone.extend(self.replaced(&there.manifest, &ours));
+        }
+        if !gone.is_empty() {
+            // Before the manifest: once it is there, nothing else says which shards to remove.
+            parts.will_replace(gone)?;
         }
         let old = entries.len();
         entries.extend(ours);
         let manifest =
             Manifest::new(entries).map_err(|error| Error::from(error).at(&self.output))?;
-        self.check_shards_of(&manifest, &home, parts, made, old)?;
+        let shards = self.checked_shards(&home, manifest.shards(), &made)?;
+        self.check_unique(&shards, old, keys)?;
         let text = self.rendered(&manifest)?;
         let before =
             there.as_ref().map(|there| there.file.read(0..there.file.len())).transpose()?;
         let id = self.put_manifest(&home, parts, &text, expected)?;
         let outcome = match parts.are_objects() {
-            true => shards_after(parts, &home, made)?,
+            true => shards_after(parts, &home, &made)?,
             false => Afterwards::There,
         };
         if outcome != Afterwards::There {
@@ -230,16 +242,16 @@ impl Conversion {
                 }
             }
             if outcome == Afterwards::GivenUp {
-                at_once(made, |made| home.remove(&home.path(&made.name), &[made.id.1]))?;
+                at_once(&made, |made| home.remove(&home.path(&made.name), &[made.id.1]))?;
             }
             return Err(parts.given_up());
         }
-        home.remove_replaced(&parts.replaced()?, made)?;
-        Ok((self.written_shards(&home, &manifest, old), false))
+        home.remove_replaced(&parts.replaced()?, &made)?;
+        published(self.written_shards(&home, &manifest, old), false)
     }
 
     /// Whether a manifest lists these shards as this conversion would.
-    fn is_published(&self, there: &ReadManifest, ours: &[ShardEntry]) -> bool {
+    pub(super) fn is_published(&self, there: &ReadManifest, ours: &[ShardEntry]) -> bool {
         let shards = there.manifest.shards();
         match self.options.overwrite {
             // Others may have added to it since.
@@ -249,7 +261,10 @@ impl Conversion {
     }
 
     /// The shards that come before those of this conversion, and what the manifest must be until it is replaced.
-    fn before_ours(&self, there: Option<&ReadManifest>) -> Result<(Vec<ShardEntry>, Expected)> {
+    pub(super) fn before_ours(
+        &self,
+        there: Option<&ReadManifest>,
+    ) -> Result<(Vec<ShardEntry>, Expected)> {
         match (there, self.options.append) {
             (Some(there), true) => {
                 self.check_known(&there.manifest)?;
@@ -267,23 +282,20 @@ impl Conversion {
         }
     }
 
-    /// Fails unless all shards are there, those of this conversion as it wrote them, and no two have a key in
-    /// common. The first ones were there before.
-    fn check_shards_of(
+    /// The shards of these entries, all of which are there, and those of this conversion as it wrote them.
+    pub(super) fn checked_shards(
         &self,
-        manifest: &Manifest,
         home: &Home,
-        parts: &Journal,
+        entries: &[ShardEntry],
         made: &[Made],
-        old: usize,
-    ) -> Result<()> {
+    ) -> Result<Shards> {
         let (storage, options) = (home.storage.clone(), DatasetReader::options());
-        let shards = Shards::of_entries(storage, &home.manifest, options, manifest.shards())?;
+        let shards = Shards::of_entries(storage, &home.manifest, options, entries)?;
         shards.check_all()?;
         if home.is_object_store() {
             at_once(made, |made| check_write(home, made))?;
         }
-        self.check_unique(parts, &shards, old)
+        Ok(shards)
     }
 
     /// The text of a manifest, which has a limit.
@@ -358,18 +370,11 @@ impl Conversion {
     }
 
     /// Fails if two shards have a key in common, and says why. The first ones were there before.
-    fn check_unique(&self, parts: &Journal, shards: &Shards, old: usize) -> Result<()> {
+    fn check_unique(&self, shards: &Shards, old: usize, keys: &KeysOf) -> Result<()> {
         let Some((first, second, key)) = shards.find_duplicate()? else { return Ok(()) };
         let ((path, one), (other_path, other)) =
             (shards.sample_of(first)?, shards.sample_of(second)?);
-        let keys = self.keys_of(Plan::from_json(parts.plan(), &self.output)?.format());
-        let earlier = Earlier {
-            index: first.1 as u64,
-            place: format!("sample {} of {}", first.1, path.display()),
-            is_before: first.0 < old,
-            is_apart: true,
-            is_here: first.0 >= old,
-        };
+        let earlier = Earlier::in_shard(first, old, path);
         let error = keys.told(&key, &earlier, Some(&one), &other).error;
         Err(error.at(other_path).with_index(second.1 as u64))
     }
@@ -382,6 +387,21 @@ impl Conversion {
         );
         Err(Error::new(ErrorKind::Unsupported, message).at(&self.output))
     }
+}
+
+/// The lines of shards in the manifest.
+pub(super) fn entries_of(made: &[Made]) -> Result<Vec<ShardEntry>> {
+    made.iter().map(Made::entry).collect()
+}
+
+/// A manifest that was written.
+pub(super) struct PublishedShards {
+    pub(super) output: WrittenOutput,
+    /// Whether it was there before.
+    pub(super) was_complete: bool,
+    /// Samples that were left out because of their keys, and those among them that differ from the one that stays.
+    pub(super) skipped: u64,
+    pub(super) different: u64,
 }
 
 /// The shards of a manifest that was just put.

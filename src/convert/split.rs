@@ -103,21 +103,26 @@ impl Split {
         !self.ratios.is_empty() || !self.lists.is_empty()
     }
 
-    /// The outputs, in the order of the targets of an [`Assignment`]: DST itself, if nothing is split.
-    pub(super) fn paths(&self, output: &Path) -> Vec<PathBuf> {
-        if !self.is_split() {
-            return vec![output.to_path_buf()];
-        }
-        let rest = if self.ratios.is_empty() { Some(REST) } else { None };
+    /// The names of the outputs, in the order of the targets of an [`Assignment`]: none, if nothing is split.
+    fn names(&self) -> Vec<&str> {
+        // Samples that no list names have to go somewhere, and are not dropped in silence.
+        let rest = (self.is_split() && self.ratios.is_empty()).then_some(REST);
         let listed = self.lists.iter().map(|(name, _)| &**name);
-        let names = listed.chain(self.ratios.iter().map(|(name, _)| &**name)).chain(rest);
-        let mut paths: Vec<PathBuf> = Vec::new();
-        for path in names.map(|name| part_path(output, name)) {
-            if !paths.contains(&path) {
-                paths.push(path);
+        let mut names = Vec::new();
+        for name in listed.chain(self.ratios.iter().map(|(name, _)| &**name)).chain(rest) {
+            if !names.contains(&name) {
+                names.push(name);
             }
         }
-        paths
+        names
+    }
+
+    /// The outputs, in the order of the targets of an [`Assignment`]: DST itself, if nothing is split.
+    pub(super) fn paths(&self, output: &Path) -> Vec<PathBuf> {
+        match self.is_split() {
+            true => self.names().into_iter().map(|name| part_path(output, name)).collect(),
+            false => vec![output.to_path_buf()],
+        }
     }
 
     /// The digests of the lists, for the plan: they must be the same at the end.
@@ -132,14 +137,12 @@ impl Split {
 
     /// Reads the lists.
     pub(super) fn assignment(&self) -> Result<Assignment> {
-        let mut assignment = Assignment {
-            names: Vec::new(),
-            listed: HashMap::new(),
-            others: Vec::new(),
-            by_key: None,
-        };
+        let names = self.names();
+        let target = |name: &str| names.iter().position(|known| *known == name).unwrap_or(0);
+        let mut assignment =
+            Assignment { listed: HashMap::new(), others: Vec::new(), by_key: None };
         for (name, path) in &self.lists {
-            let target = assignment.target(name);
+            let target = target(name);
             let text = regular::read_to_string(path).map_err(|error| Error::io(path, error))?;
             for key in text.lines().filter(|key| !key.is_empty()) {
                 let known = assignment.listed.insert(key.to_owned(), (target, false));
@@ -150,14 +153,13 @@ impl Split {
                 }
             }
         }
-        // Samples that no list names have to go somewhere, and are not dropped in silence.
         let rest = [(REST.to_owned(), 1.0)];
         let shares = match self.ratios.is_empty() && self.is_split() {
             true => &rest,
             false => &self.ratios[..],
         };
         for (name, _) in shares {
-            let target = assignment.target(name);
+            let target = target(name);
             if assignment.others.contains(&target) {
                 let message = format!("has {name} twice");
                 return Err(Error::new(ErrorKind::Invalid, message).with_option("split"));
@@ -174,23 +176,14 @@ impl Split {
 
 /// Which output gets which sample.
 pub(super) struct Assignment {
-    names: Vec<String>,
     /// Keys in lists: where they go, and whether they were seen.
     listed: HashMap<String, (usize, bool)>,
-    /// The targets of those that are in none.
+    /// Where samples of other keys go.
     others: Vec<usize>,
     by_key: Option<ByKey>,
 }
 
 impl Assignment {
-    /// The number of a name.
-    fn target(&mut self, name: &str) -> usize {
-        self.names.iter().position(|known| known == name).unwrap_or_else(|| {
-            self.names.push(name.to_owned());
-            self.names.len() - 1
-        })
-    }
-
     /// Whether there are several targets, or one with a name of its own.
     pub(super) fn is_split(&self) -> bool {
         self.by_key.is_some()

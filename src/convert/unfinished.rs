@@ -116,7 +116,7 @@ struct Found {
     unfinished: UnfinishedShards,
     /// The files to remove, and in an object store the writes that made them.
     ours: Vec<(PathBuf, Vec<u64>)>,
-    /// All pieces that are complete, those that the manifest lists included.
+    /// The complete pieces that are, or were to be, in the manifest.
     made: Vec<Made>,
     /// Which keep all parts from being written.
     locks: Vec<Lock>,
@@ -146,7 +146,7 @@ impl Found {
             }
             _ => BTreeSet::new(),
         };
-        let all = parts.all()?;
+        let all = parts.all_and_joint()?;
         let of_part = |part: &Part| {
             // No process writes it, and none has.
             if !parts.is_begun(*part)? {
@@ -160,6 +160,8 @@ impl Found {
         };
         let (mut unfinished, mut ours, mut made) =
             (UnfinishedShards::default(), Vec::new(), Vec::new());
+        // A commit may have put others in the places of some of them.
+        let joint = all.last().map(|joint| parts.done(*joint)).transpose()?.flatten();
         for (lock, noted, of_part) in at_once(&all, of_part)? {
             locks.extend(lock);
             made.extend(of_part);
@@ -174,6 +176,7 @@ impl Found {
                 }
             }
         }
+        let made = joint.and_then(|joint| joint.shards).unwrap_or(made);
         Ok(Found { home, unfinished, ours, made, locks })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::appended::Appended;
 use super::carried::ChangedValues;
 use super::split::Assignment;
 use crate::dataset::Writer;
@@ -129,9 +130,16 @@ pub(super) struct SplitWriter {
     pub(super) assignment: Assignment,
     /// `None` for a dataset that is complete already.
     pub(super) writers: Vec<Option<Writer>>,
+    /// In the same order, where something is.
+    pub(super) there: Vec<Option<Appended>>,
 }
 
 impl SplitWriter {
+    /// Fails if more is there than was written.
+    pub(super) fn check_there(&self) -> Result<()> {
+        self.there.iter().flatten().try_for_each(Appended::check_end)
+    }
+
     /// Removes what was written. The error that leads to this is the one to report.
     pub(super) fn abort(self) {
         self.writers.into_iter().flatten().for_each(|writer| drop(writer.abort()));
@@ -141,9 +149,12 @@ impl SplitWriter {
 impl SampleWriter for SplitWriter {
     fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         let key = msgpack::check_sample(packed)?;
-        match &mut self.writers[self.assignment.of(key)] {
-            Some(writer) => writer.write_packed(packed),
-            None => Ok(()),
+        let target = self.assignment.of(key);
+        let Some(writer) = &mut self.writers[target] else { return Ok(()) };
+        let there = self.there.get_mut(target).and_then(Option::as_mut);
+        match there.map_or(Ok(false), |there| there.has(packed, key, writer))? {
+            true => Ok(()),
+            false => writer.write_packed(packed),
         }
     }
 

@@ -1,4 +1,5 @@
 #[cfg(all(feature = "full", feature = "stat"))]
+mod appending;
 mod carried;
 #[cfg(feature = "stat")]
 mod conversion;

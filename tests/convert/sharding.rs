@@ -253,8 +253,6 @@ fn an_append_is_divided_into_parts() {
         assert!(before.iter().all(|(name, bytes)| after[name] == *bytes));
         assert_eq!(verify::verify(&many).unwrap().problems, []);
     }
-    let append = Conversion::new(&lines, &one).append(true).run_part(Part::whole(), &mut Silent);
-    assert_eq!(append.unwrap_err().option(), Some("append"));
     // Pieces of one file go with their folder, and the dataset that is there stays.
     let before = files(dir.path(), "one.msgpack");
     let again = Conversion::new(&lines, &one).overwrite(true);
@@ -331,12 +329,6 @@ fn what_makes_no_sense_is_refused() {
         let error = wrong.run(&mut Silent).unwrap_err();
         assert!(error.option().is_some(), "{error}");
     }
-    let in_parts = |conversion: Conversion| {
-        let error = conversion.run_part(Part::new(1, 3).unwrap(), &mut Silent).unwrap_err();
-        error.option()
-    };
-    assert_eq!(in_parts(conversion().limit(3)), Some("limit"));
-    assert_eq!(in_parts(conversion().on_duplicates(Duplicates::Skip)), Some("on_duplicates"));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), lines.len());
 }
 
@@ -429,6 +421,96 @@ fn keys_that_come_twice_are_skipped_in_all_shards_of_a_run() {
     let report = append.run(&mut Silent).unwrap();
     assert_eq!((report.outputs[0].added, report.skipped_duplicates), (240, 260));
     assert_eq!(verify::verify(&many).unwrap().problems, []);
+}
+
+/// Parts know nothing of each other: shards with keys that an earlier part has, or behind the limit, are written anew
+/// when they are joined, also by a commit that was stopped anywhere.
+#[test]
+fn parts_skip_keys_and_keep_to_a_limit_as_one_run_does() {
+    let (dir, lines) = with_lines();
+    let (many, one) = (dir.path().join("many.shards.json"), dir.path().join("one.msgpack"));
+    let changed = dir.path().join("changed.jsonl");
+    let text = fs::read_to_string(&lines[2]).unwrap();
+    fs::write(&changed, text.replacen("\"x\":\"", "\"x\":\"changed", 3)).unwrap();
+    let mut sources: Vec<PathBuf> = [2, 3, 1, 2, 5, 3, 4].map(|at: usize| lines[at].clone()).into();
+    sources.insert(3, changed);
+    let limits = [None, Some(300), Some(299), Some(131), Some(41), Some(40), Some(7)];
+    let mut seen = [0; 3];
+    for (number, limit) in limits.into_iter().enumerate() {
+        let with = |conversion: Conversion| {
+            let conversion = conversion.on_duplicates(Duplicates::Skip).durable(false);
+            limit.into_iter().fold(conversion, Conversion::limit)
+        };
+        let single =
+            with(Conversion::new(&sources, &one).overwrite(true)).run(&mut Silent).unwrap();
+        let size = [None, Some(900)][number % 2];
+        for count in [2, 3, 8, 11] {
+            let conversion = || {
+                let conversion = with(Conversion::new(&sources, &many));
+                size.into_iter().fold(conversion, Conversion::shard_size)
+            };
+            let run = || {
+                for part in Part::all(count) {
+                    conversion().run_part(part, &mut Silent).unwrap();
+                }
+            };
+            run();
+            for stop in 1..count {
+                match commit(&many, &mut Stops(Cell::new(stop))) {
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}"),
+                    Ok(_) => break,
+                }
+                seen[0] += 1;
+                assert!(!many.exists());
+                // One that is given up leaves nothing.
+                if stop % 3 == 2 {
+                    remove_unfinished_shards(&many).unwrap().unwrap();
+                    assert_eq!(files(dir.path(), "many"), BTreeMap::new());
+                    run();
+                }
+            }
+            if !many.exists() {
+                let report = commit(&many, &mut Silent).unwrap();
+                let (found, expected) = (report.skipped_duplicates, single.skipped_duplicates);
+                assert_eq!(found, expected, "limit {limit:?}, {count} parts");
+                assert_eq!(report.outputs[0].samples, single.outputs[0].samples);
+                seen[1] += report.skipped_duplicates;
+                seen[2] += report.different_duplicates;
+            }
+            assert_same_samples(&many, &one);
+            let is_data = |name: &String| name.ends_with(".msgpack");
+            let left: Vec<String> = files(dir.path(), "many").into_keys().filter(is_data).collect();
+            let text = fs::read_to_string(&many).unwrap();
+            assert_eq!(text.matches(".msgpack").count(), left.len(), "{left:?} {text}");
+            assert!(left.iter().all(|name| text.contains(name)), "{left:?} {text}");
+            remove(dir.path(), "many");
+        }
+    }
+    assert!(seen[0] > 10 && seen[1] > 500 && seen[2] > 10, "{seen:?}");
+}
+
+/// All of a part, or of all parts, may be there already.
+#[test]
+fn parts_that_are_appended_skip_keys_that_are_there() {
+    let (dir, lines) = with_lines();
+    let (many, one) = (dir.path().join("many.shards.json"), dir.path().join("one.msgpack"));
+    Conversion::new(&lines[..4], &many).shards(2).run(&mut Silent).unwrap();
+    Conversion::new(&lines, &one).run(&mut Silent).unwrap();
+    let append = |sources: &[PathBuf]| {
+        for part in Part::all(3) {
+            let append = Conversion::new(sources, &many).append(true);
+            append.on_duplicates(Duplicates::Skip).run_part(part, &mut Silent).unwrap();
+        }
+        commit(&many, &mut Silent).unwrap()
+    };
+    let twice = [&lines[1..5], &lines[4..], &lines[2..3]].concat();
+    let report = append(&twice);
+    assert_eq!((report.outputs[0].added, report.outputs[0].samples), (180, 300));
+    assert_eq!(report.skipped_duplicates, 120 + 80 + 40);
+    assert_same_samples(&many, &one);
+    let report = append(&twice);
+    assert_eq!((report.outputs[0].added, report.outputs[0].samples), (0, 300));
+    assert_same_samples(&many, &one);
 }
 
 /// What is bad is listed next to the manifest, as next to a dataset of one file, also after a kill.

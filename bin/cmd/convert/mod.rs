@@ -67,7 +67,7 @@ use crate::rearrange::Writing;
 ///
 /// DST may be a dataset of many files: NAME.shards.json, which lists its shards NAME-00000.msgpack and so on.
 /// The list is written last. Every command that reads a dataset takes its name. Parts write their shards next
-/// to it, so "kiste commit" only writes the list; --append adds shards. DST may be a URL of an object store:
+/// to it, and "kiste commit" writes the list; --append adds shards. DST may be a URL of an object store:
 /// then parts need no shared disk.
 #[derive(Debug, clap::Args)]
 #[command(aliases = ["import", "export"], after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]

@@ -226,6 +226,15 @@ impl Journal {
         }
     }
 
+    /// The same, and the one that is made when they are joined.
+    pub(in crate::convert) fn all_and_joint(&self) -> Result<Vec<Part>> {
+        let mut all = self.all()?;
+        if let Some(last) = all.last() {
+            all.push(Part::joint(last.of()));
+        }
+        Ok(all)
+    }
+
     /// The digest of the plan.
     pub(in crate::convert) fn digest(&self) -> &str {
         &self.digest
@@ -351,7 +360,10 @@ impl Journal {
         if self.are_objects() {
             return Ok(None);
         }
-        let message = format!("another process makes part {part}");
+        let message = match part.is_joint() {
+            true => "another process joins these parts".into(),
+            false => format!("another process makes part {part}"),
+        };
         let lock = self.lock_file(&self.file(part, "lock"), &message)?;
         // Another process may have removed these before they were locked, to begin its own.
         match self.is_there() {
@@ -440,6 +452,9 @@ impl Journal {
 
     fn lost(&self, part: Part) -> Error {
         let message = match part.of() {
+            _ if part.is_joint() => {
+                "another process joins or repairs these parts, so this one stopped".into()
+            }
             1 => "another process has continued or repaired this conversion, so this one stopped"
                 .into(),
             _ => format!(
@@ -543,7 +558,7 @@ impl Journal {
         // Else another process has removed this one, and a plan may be of the next conversion.
         if self.id.is_empty() || self.is_there()? {
             let sets_aside = self.plan["options"]["bad"] == "quarantine";
-            let notes = self.all()?.into_iter().flat_map(|part| {
+            let notes = self.all_and_joint()?.into_iter().flat_map(|part| {
                 let older = self.is_older.then(|| self.file(part, "shards"));
                 let bad = sets_aside.then(|| self.file(part, "quarantine.jsonl"));
                 older.into_iter().chain(bad).chain([self.note_of(part)])

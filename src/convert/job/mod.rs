@@ -9,6 +9,6 @@ pub(super) mod part_note;
 
 pub(super) use journal::{Fate, Journal};
 pub(super) use notes::at_once;
-pub(super) use outputs::Place;
+pub(super) use outputs::{Appends, Place};
 pub(super) use part::no_units;
 pub(super) use part_note::{Done, Made};

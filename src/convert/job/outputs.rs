@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use super::journal::{Fate, Journal, name_of};
 use super::notes::Lost;
 use super::part_note::{parse, render};
+use crate::convert::split::is_default;
 use crate::error::{Error, ErrorKind, Result};
 use crate::note;
 use crate::storage::{FileId, Stamp, random};
@@ -33,9 +34,24 @@ struct Commit {
     /// In an object store: the numbers of the writes of each dataset. The last one may still be running.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     writes: BTreeMap<String, Vec<u64>>,
-    /// Shards of the manifest that is replaced, which are removed once it is.
+    /// Shards that are removed once the new manifest is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     replaced: Vec<String>,
+    /// The datasets that it appends to: their samples and bytes before.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    bases: BTreeMap<String, (u64, u64)>,
+    /// Bytes of the list of bad input that it appends to.
+    #[serde(default, skip_serializing_if = "is_default")]
+    listed: u64,
+}
+
+/// What a commit appends to.
+#[derive(Debug, Default)]
+pub(in crate::convert) struct Appends {
+    /// Datasets, with their samples and bytes.
+    pub(in crate::convert) bases: Vec<(PathBuf, (u64, u64))>,
+    /// Bytes of the list of bad input.
+    pub(in crate::convert) listed: u64,
 }
 
 /// A stamp, also one of an earlier version.
@@ -87,11 +103,17 @@ pub(in crate::convert) enum Place {
 impl Journal {
     /// Notes that these files or folders are about to be made: from here on they may be there. What
     /// is there now may be replaced, and nothing that comes there later.
-    pub(in crate::convert) fn begin_commit(&self, targets: &[PathBuf]) -> Result<()> {
+    pub(in crate::convert) fn begin_commit(
+        &self,
+        targets: &[PathBuf],
+        appends: Appends,
+    ) -> Result<()> {
         let before = targets.iter().map(|path| Ok((name_of(path), self.stamp(path)?.map(Noted))));
         let before = before.collect::<Result<_>>()?;
         let plan = Some(self.digest().to_owned());
-        let commit = Commit { plan, before, ..Commit::default() };
+        let Appends { bases, listed } = appends;
+        let bases = bases.into_iter().map(|(path, base)| (name_of(&path), base)).collect();
+        let commit = Commit { plan, before, bases, listed, ..Commit::default() };
         match self.are_objects() {
             false => self.note_commit(&commit),
             // Another process may have begun, and noted its writes, which must not be lost.
@@ -106,6 +128,23 @@ impl Journal {
                 Ok(())
             }
         }
+    }
+
+    /// What a dataset that is appended to was before: its samples and bytes.
+    pub(in crate::convert) fn base(&self, target: &Path) -> Result<Option<(u64, u64)>> {
+        Ok(self.read_commit()?.bases.get(&name_of(target)).copied())
+    }
+
+    /// Bytes that were there before of the list of bad input that is appended to.
+    pub(in crate::convert) fn listed(&self) -> Result<u64> {
+        Ok(self.read_commit()?.listed)
+    }
+
+    /// Whether this file or folder is one in which a dataset of this name [is written](Self::are_begun).
+    pub(in crate::convert) fn has_begun(&self, staged: &Path, target: &Path) -> Result<bool> {
+        let Some(stamp) = self.stamp(staged)? else { return Ok(false) };
+        let begun = self.read_commit()?.begun.remove(&name_of(target)).unwrap_or_default();
+        Ok(begun.contains(&stamp.id()))
     }
 
     /// Notes in which files datasets are being written, each with the name that it will have.
@@ -254,7 +293,7 @@ mod tests {
         let parts = Journal::create(&dataset, &serde_json::json!({"a": 1})).unwrap();
         let target = std::slice::from_ref(&dataset);
         fs::write(&dataset, "old").unwrap();
-        parts.begin_commit(target).unwrap();
+        parts.begin_commit(target, Appends::default()).unwrap();
         assert_eq!(parts.place(&dataset).unwrap(), Place::Before);
         let staged = dir.path().join("staged");
         fs::write(&staged, "new").unwrap();

@@ -39,6 +39,16 @@ impl Part {
         (1..=of).map(move |number| Part { number, of })
     }
 
+    /// One more than all parts: what is made when they are joined.
+    pub(in crate::convert) fn joint(of: usize) -> Part {
+        Part { number: of + 1, of }
+    }
+
+    /// Whether it is [one more](Self::joint) than all parts.
+    pub(in crate::convert) fn is_joint(self) -> bool {
+        self.number > self.of
+    }
+
     /// Which one it is, counted from 1.
     pub fn number(self) -> usize {
         self.number

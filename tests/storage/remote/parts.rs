@@ -680,6 +680,57 @@ fn racing_commits_publish_once() {
     assert_as_local(&server, dir.path());
 }
 
+/// Shards that are written anew when parts are joined, by commits that are killed at any request, or race.
+#[test]
+fn parts_that_skip_keys_and_keep_to_a_limit_are_joined_once() {
+    let (dir, mut lines) = with_lines(3, 20, 50);
+    lines.extend_from_within(..2);
+    let options = ["--skip-duplicates", "--limit", "57"];
+    let out = dir.path().join("set.shards.json");
+    let out = out.to_str().unwrap();
+    let run_parts = |server: &Server, target: &str| {
+        for part in ["1/4", "2/4", "3/4", "4/4"] {
+            let options = [&options[..], &["--part", part]].concat();
+            succeeds(server, &args("convert", &lines, target, &options));
+        }
+    };
+    let server = Server::start();
+    run_parts(&server, out);
+    succeeds(&server, &["commit", out]);
+    let mut killed = 0;
+    for step in (0..).step_by(crate::support::one_in(7)) {
+        let server = Server::start();
+        run_parts(&server, URL);
+        let came = kill_at(&server, &["commit", URL], move |n, _| n == step);
+        killed += usize::from(came);
+        if step % 2 == 1 && server.object("/d/set.shards.json").is_none() {
+            succeeds(&server, &["repair", URL, "--undo"]);
+            assert_eq!(server.names(), [""; 0]);
+            assert_eq!(server.unfinished_uploads(), 0);
+            run_parts(&server, URL);
+        }
+        let again = run(&server, &["commit", URL]);
+        assert!(again.status.success() || !came, "{step}: {}", error_of(&again));
+        assert_as_local(&server, dir.path());
+        if !came {
+            break;
+        }
+    }
+    assert!(killed > 5, "{killed}");
+    let server = Server::start();
+    run_parts(&server, URL);
+    let racers: Vec<Child> = (0..4).map(|_| spawn(&server, &["commit", URL])).collect();
+    let ends: Vec<Output> =
+        racers.into_iter().map(|racer| racer.wait_with_output().unwrap()).collect();
+    let errors: Vec<String> = ends.iter().map(error_of).collect();
+    if !ends.iter().any(|end| end.status.success()) {
+        // Each may have taken it from the others.
+        assert!(errors.iter().all(|error| error.contains("another process joins")), "{errors:?}");
+        succeeds(&server, &["commit", URL]);
+    }
+    assert_as_local(&server, dir.path());
+}
+
 #[test]
 fn what_a_url_cannot_is_refused_before_any_work() {
     let (_dir, lines) = with_lines(2, 5, 50);

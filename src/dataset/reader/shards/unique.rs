@@ -21,10 +21,37 @@ type Place = (usize, usize);
 impl Shards {
     /// Two samples of different shards with the same key, and that key.
     pub(crate) fn find_duplicate(&self) -> Result<Option<(Place, Place, String)>> {
-        self.find_duplicate_in_parts((self.len() as u64).div_ceil(SORTED).max(1))
+        self.find_duplicate_in_parts(self.parts())
     }
 
     fn find_duplicate_in_parts(&self, parts: u64) -> Result<Option<(Place, Place, String)>> {
+        let mut found = None;
+        self.each_in_parts(parts, |first, second, key| {
+            found = Some((first, second, key));
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// Calls this for each sample whose key one before it has, in no particular order: with the first sample that
+    /// has the key, with this one, and with the key. Ends early once it returns false.
+    #[cfg(feature = "convert")]
+    pub(crate) fn each_duplicate(
+        &self,
+        found: impl FnMut(Place, Place, String) -> Result<bool>,
+    ) -> Result<()> {
+        self.each_in_parts(self.parts(), found)
+    }
+
+    fn parts(&self) -> u64 {
+        (self.len() as u64).div_ceil(SORTED).max(1)
+    }
+
+    fn each_in_parts(
+        &self,
+        parts: u64,
+        mut found: impl FnMut(Place, Place, String) -> Result<bool>,
+    ) -> Result<()> {
         // Nearly all shards have it, and then no key is read.
         let salt = Salt::of_try(0);
         let mut hashes: Vec<(u64, usize)> = Vec::new();
@@ -44,14 +71,17 @@ impl Shards {
                 for &(_, index) in same {
                     let (file, own) = self.at(index)?;
                     let key = file.key(own)?.into_owned();
-                    if let Some(&first) = firsts.get(&key) {
-                        return Ok(Some((self.shard_of(first)?, self.shard_of(index)?, key)));
+                    let Some(&first) = firsts.get(&key) else {
+                        firsts.insert(key, index);
+                        continue;
+                    };
+                    if !found(self.shard_of(first)?, self.shard_of(index)?, key)? {
+                        return Ok(());
                     }
-                    firsts.insert(key, index);
                 }
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// The path of a shard, and the sample of this index in it.
@@ -107,6 +137,16 @@ mod tests {
             let equal = shards(&[&["a", "b"], &[], &["c", "b"]]);
             let found = equal.find_duplicate_in_parts(parts).unwrap();
             assert_eq!(found, Some(((0, 1), (2, 1), "b".to_owned())));
+            let many = shards(&[&["a", "b"], &["b", "c"], &["c", "b", "d"]]);
+            let mut all = Vec::new();
+            let each = many.each_in_parts(parts, |first, second, key| {
+                all.push((second, first, key));
+                Ok(true)
+            });
+            each.unwrap();
+            all.sort_unstable();
+            let expected = [((1, 0), (0, 1), "b"), ((2, 0), (1, 1), "c"), ((2, 1), (0, 1), "b")];
+            assert_eq!(all, expected.map(|(second, first, key)| (second, first, key.to_owned())));
         }
         let error = shards(&[&["a"], &["a"]]).check_unique().unwrap_err();
         assert_eq!((error.kind(), error.key()), (ErrorKind::DuplicateKey, Some("a")));

@@ -1,0 +1,137 @@
+//! Appends of conversions in pieces: what a dataset was when its commit began, and what is behind that by now.
+
+use std::path::{Path, PathBuf};
+
+use super::Journal;
+use super::compared::sizes;
+use super::conversion::Conversion;
+use super::job::Appends;
+use super::quarantine::Quarantine;
+use super::report::WrittenOutput;
+use crate::dataset::repair::Repair;
+use crate::dataset::{DatasetReader, Writer, staging};
+use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::storage::{LocalStorage, Storage};
+
+/// Samples behind those that a dataset had before it was appended to: a repair may have finished what a commit had
+/// appended before it was killed.
+pub(super) struct Appended {
+    reader: DatasetReader,
+    /// The next one to compare.
+    next: usize,
+}
+
+impl Appended {
+    /// Whether this sample is there. Fails if another one is.
+    pub(super) fn has(&mut self, packed: &[u8], key: &str, writer: &mut Writer) -> Result<bool> {
+        if self.next == self.reader.len() {
+            return Ok(false);
+        }
+        if *self.reader.get_raw(self.next)? == *packed {
+            self.next += 1;
+            return Ok(true);
+        }
+        match writer.contains_key(key)? {
+            // The writer says so.
+            true => Ok(false),
+            false => Err(self.foreign()),
+        }
+    }
+
+    /// Fails if more is there than was written.
+    pub(super) fn check_end(&self) -> Result<()> {
+        match self.next < self.reader.len() {
+            true => Err(self.foreign()),
+            false => Ok(()),
+        }
+    }
+
+    fn foreign(&self) -> Error {
+        let message = "expected the sample that this commit appends, found another one";
+        Error::new(ErrorKind::Foreign, message).at(self.reader.path()).with_index(self.next as u64)
+    }
+}
+
+impl Conversion {
+    /// The samples and bytes of a dataset that is appended to.
+    pub(super) fn base_of(&self, path: &Path) -> Result<(u64, u64)> {
+        let reader = DatasetReader::open(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => error.with_remedy(Remedy::Create),
+            _ => error,
+        })?;
+        Ok((reader.len() as u64, reader.data_len()))
+    }
+
+    /// What a commit appends to.
+    pub(super) fn appends(&self) -> Result<Appends> {
+        if !self.options.append {
+            return Ok(Appends::default());
+        }
+        let base = |path: PathBuf| match Repair::of(&path).leftover()? {
+            Some(_) => Err(staging::unfinished_error(&LocalStorage::positioned(), &path)),
+            None => Ok((path.clone(), self.base_of(&path)?)),
+        };
+        let bases = self.targets().into_iter().map(base).collect::<Result<_>>()?;
+        let list = LocalStorage::mapped().stat(&Quarantine::path_of(&self.output))?;
+        Ok(Appends { bases, listed: list.map_or(0, |list| list.len) })
+    }
+
+    /// The samples that a dataset has by now which is appended to, behind those that it had when the commit began.
+    fn appended(parts: &Journal, path: &Path, writer: &Writer) -> Result<Option<Appended>> {
+        let (found, base) = ((writer.len(), writer.bytes()), parts.base(path)?);
+        let Some(base) = base.filter(|base| *base != found) else { return Ok(None) };
+        let reader = DatasetReader::open(path)?;
+        let next = usize::try_from(base.0).unwrap_or(usize::MAX);
+        let is_longer = next < reader.len() && reader.byte_range(next)?.start == base.1;
+        if !is_longer {
+            let (base, found) = (sizes(base), sizes(found));
+            let message =
+                format!("expected {base}, as when this commit began to append, found {found}");
+            return Err(Error::new(ErrorKind::Foreign, message).at(path));
+        }
+        Ok(Some(Appended { reader, next }))
+    }
+
+    /// The same of all, each with its writer.
+    pub(super) fn all_appended(
+        &self,
+        parts: &Journal,
+        paths: &[PathBuf],
+        writers: &[Option<Writer>],
+    ) -> Result<Vec<Option<Appended>>> {
+        if !self.options.append {
+            return Ok(Vec::new());
+        }
+        let appended = |(path, writer): (&PathBuf, &Option<Writer>)| match writer {
+            Some(writer) => Conversion::appended(parts, path, writer),
+            None => Ok(None),
+        };
+        paths.iter().zip(writers).map(appended).collect()
+    }
+
+    /// Another program has changed what this commit appends to: keys tell which samples it has by now.
+    pub(super) fn in_new_parts(&self, parts: &Journal, error: Error) -> Error {
+        match (error.kind(), self.options.append) {
+            (ErrorKind::Foreign, true) => {
+                let (remedy, dir) = (Remedy::SkipDuplicates, parts.dir().to_path_buf());
+                error.with_remedy(Remedy::NewParts(Box::new(remedy), dir))
+            }
+            _ => error,
+        }
+    }
+
+    /// The same dataset, without what was there before in the counts of what is new.
+    pub(super) fn added(
+        &self,
+        parts: &Journal,
+        path: &Path,
+        output: WrittenOutput,
+    ) -> Result<WrittenOutput> {
+        if !self.options.append {
+            return Ok(output);
+        }
+        let (samples, bytes) = parts.base(path)?.unwrap_or_default();
+        let added = output.added.saturating_sub(samples);
+        Ok(WrittenOutput { added, added_bytes: output.added_bytes.saturating_sub(bytes), ..output })
+    }
+}

@@ -10,8 +10,9 @@ use crate::output::Output;
 /// their order, so the result has the same bytes as one run, however many parts there are. Duplicate
 /// keys, shuffling and splitting follow the options of the parts. DST.parts is removed at the end.
 ///
-/// For a dataset of many files, NAME.shards.json on a disk or at a URL, only the manifest is written: the parts
-/// have written their shards already.
+/// For a dataset of many files, NAME.shards.json on a disk or at a URL, the parts have written their shards
+/// already, and the manifest is written. With --skip-duplicates or --limit, shards with samples that are too many
+/// are written once more without them.
 ///
 /// If it is killed, run it again.
 #[derive(Debug, clap::Args)]

@@ -8,10 +8,10 @@ use super::conversion::Conversion;
 use super::job::Appends;
 use super::quarantine::Quarantine;
 use super::report::WrittenOutput;
-use crate::dataset::repair::Repair;
+use crate::dataset::repair::{Leftover, Repair};
 use crate::dataset::{DatasetReader, Writer, staging};
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::storage::{LocalStorage, Storage};
+use crate::storage::{self, LocalStorage};
 
 /// Samples behind those that a dataset had before it was appended to: a repair may have finished what a commit had
 /// appended before it was killed.
@@ -53,12 +53,56 @@ impl Appended {
 }
 
 impl Conversion {
+    /// Undoes what a commit has appended to a dataset that was cut short; fails if that is of another program.
+    pub(super) fn undo_append(
+        &self,
+        parts: &Journal,
+        path: &Path,
+        left: Option<Leftover>,
+    ) -> Result<()> {
+        match left {
+            None => Ok(()),
+            // Without a sample nothing is lost.
+            Some(Leftover::Samples { base: Some(_), bytes, .. })
+                if bytes == 0 || parts.appends(&journal_of(path)?, path)? =>
+            {
+                Repair::of(path).undo()
+            }
+            Some(_) => Err(staging::unfinished_error(&LocalStorage::positioned(), path)),
+        }
+    }
+
+    /// Notes which writes append to these datasets.
+    pub(super) fn will_append(&self, parts: &Journal, paths: &[PathBuf]) -> Result<()> {
+        let journal = |path: &PathBuf| Ok((journal_of(path)?, path.clone()));
+        parts.will_append(&paths.iter().map(journal).collect::<Result<Vec<_>>>()?)
+    }
+
+    /// The samples of a dataset before a commit appended to it: none of another one.
+    pub(super) fn samples_before(&self, parts: &Journal, path: &Path) -> Result<u64> {
+        match self.options.append {
+            true => Ok(parts.base(path)?.map_or(0, |(samples, _)| samples)),
+            false => Ok(0),
+        }
+    }
+
+    /// Whether a commit has appended to one of the outputs.
+    pub(super) fn has_appended(&self, parts: &Journal) -> Result<bool> {
+        for path in self.targets() {
+            if parts.base(&path)?.is_some_and(|base| self.base_of(&path).ok() != Some(base)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The samples and bytes of a dataset that is appended to.
     pub(super) fn base_of(&self, path: &Path) -> Result<(u64, u64)> {
         let reader = DatasetReader::open(path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => error.with_remedy(Remedy::Create),
             _ => error,
         })?;
+        self.writer_options().check_append(path)?;
         Ok((reader.len() as u64, reader.data_len()))
     }
 
@@ -72,8 +116,13 @@ impl Conversion {
             None => Ok((path.clone(), self.base_of(&path)?)),
         };
         let bases = self.targets().into_iter().map(base).collect::<Result<_>>()?;
-        let list = LocalStorage::mapped().stat(&Quarantine::path_of(&self.output))?;
-        Ok(Appends { bases, listed: list.map_or(0, |list| list.len) })
+        Ok(Appends { bases, listed: self.listed()? })
+    }
+
+    /// Bytes of the list of bad input that is there.
+    pub(super) fn listed(&self) -> Result<u64> {
+        let (storage, path) = storage::of(Quarantine::path_of(&self.output))?;
+        Ok(storage.stat(&path)?.map_or(0, |list| list.len))
     }
 
     /// The samples that a dataset has by now which is appended to, behind those that it had when the commit began.
@@ -112,6 +161,10 @@ impl Conversion {
     /// Another program has changed what this commit appends to: keys tell which samples it has by now.
     pub(super) fn in_new_parts(&self, parts: &Journal, error: Error) -> Error {
         match (error.kind(), self.options.append) {
+            (ErrorKind::Foreign, true) if self.options.limit.is_some() => error.advise(
+                "restore it as it was before, then join the parts again: new parts would count towards the limit \
+                 anew",
+            ),
             (ErrorKind::Foreign, true) => {
                 let (remedy, dir) = (Remedy::SkipDuplicates, parts.dir().to_path_buf());
                 error.with_remedy(Remedy::NewParts(Box::new(remedy), dir))
@@ -134,4 +187,9 @@ impl Conversion {
         let added = output.added.saturating_sub(samples);
         Ok(WrittenOutput { added, added_bytes: output.added_bytes.saturating_sub(bytes), ..output })
     }
+}
+
+/// The journal of the write of a dataset, which may be next to what a link leads to.
+fn journal_of(path: &Path) -> Result<PathBuf> {
+    Ok(staging::dir_of(&staging::home(&LocalStorage::positioned(), path)?).join("journal"))
 }

@@ -11,7 +11,7 @@ use super::export;
 use super::exporting::{Exporting, Peeked};
 use super::format::Format;
 use super::job::journal::name_of;
-use super::job::{Done, Made, at_once};
+use super::job::{Appends, Done, Made, at_once};
 use super::monitor::{Monitor, Notice, Phase, Progress, Total, check_cancelled, kept};
 use super::passing::Passing;
 use super::piece_home::Home;
@@ -269,6 +269,12 @@ impl<'a> Joining<'a> {
 
     /// Writes the manifest: the shards are in their places.
     fn shards(&self, monitor: &mut dyn Monitor) -> Result<Report> {
+        let (conversion, bad) = (&self.conversion, self.conversion.options.bad);
+        let is_listed = conversion.options.append && bad == BadInput::Quarantine;
+        if is_listed && !self.parts.commit_begun()? {
+            let appends = Appends { listed: conversion.listed()?, ..Appends::default() };
+            self.parts.begin_commit(&[], appends)?;
+        }
         let keys = self.conversion.keys_of(self.plan.format());
         let written = self.conversion.publish_shards(self.parts, &self.made, &keys, monitor)?;
         let PublishedShards { output, was_complete, skipped, different } = written;
@@ -321,21 +327,19 @@ impl<'a> Joining<'a> {
         for path in self.conversion.targets() {
             // A dataset that had all its files when it was interrupted is finished, not rewritten, and of
             // one that is finished the rest is removed.
-            match Repair::of(&path).leftover()? {
-                Some(Leftover::Committed | Leftover::Nothing) => {
-                    Repair::of(&path).finish()?;
-                }
-                Some(Leftover::Samples { base: Some(_), bytes, .. })
-                    if bytes == 0 || self.parts.has_begun(&staging::dir_of(&path), &path)? =>
-                {
-                    Repair::of(&path).undo()?;
-                }
-                _ => {}
+            let left = Repair::of(&path).leftover()?;
+            if matches!(left, Some(Leftover::Committed | Leftover::Nothing)) {
+                Repair::of(&path).finish()?;
+            } else if self.conversion.options.append {
+                self.conversion.undo_append(self.parts, &path, left)?;
+            }
+            if self.conversion.options.append {
+                // What is in it is compared when it is appended to.
+                all = false;
+                continue;
             }
             match self.parts.place(&path)? {
                 Place::Made => {}
-                // What is in it is compared when it is appended to.
-                _ if self.conversion.options.append => all = false,
                 Place::Free | Place::Before | Place::Begun => all = false,
                 Place::Foreign => return Err(export::foreign(&path)),
             }
@@ -347,14 +351,10 @@ impl<'a> Joining<'a> {
     fn publish(&self, mut writer: Writer, path: &Path) -> Result<Stats> {
         let again =
             |error: Error| error.advise("all parts are kept: the same command joins them again");
-        if self.home.is_object_store() {
+        if self.home.is_object_store() || self.conversion.options.append {
             return writer.finish_whole().map_err(again);
         }
-        let staged = match self.conversion.options.append {
-            // The samples are in their place already.
-            true => path.to_path_buf(),
-            false => staged(path),
-        };
+        let staged = staged(path);
         let noted = writer.flush().and_then(|()| {
             self.parts.will_publish(&staged, path)?;
             // Something else may have come there meanwhile.
@@ -376,13 +376,10 @@ impl<'a> Joining<'a> {
     fn are_begun(&self, paths: &[PathBuf]) -> Result<()> {
         match self.home.is_object_store() {
             true => Ok(()),
-            false => {
-                let begun = |path: &Path| match self.conversion.options.append {
-                    true => staging::dir_of(path),
-                    false => staged(path),
-                };
-                self.parts.are_begun(paths.iter().map(|path| (begun(path), path)))
+            false if self.conversion.options.append => {
+                self.conversion.will_append(self.parts, paths)
             }
+            false => self.parts.are_begun(paths.iter().map(|path| (staged(path), path))),
         }
     }
 
@@ -413,6 +410,10 @@ impl<'a> Joining<'a> {
                 continue;
             };
             self.conversion.set_labels(&mut writer, labels.as_deref())?;
+            if labels.is_some() {
+                // That has changed the journal of an append.
+                self.are_begun(std::slice::from_ref(path))?;
+            }
             let Stats { samples, bytes, .. } = self.publish(writer, path)?;
             written.push((samples, bytes));
         }
@@ -495,10 +496,6 @@ impl<'a> Joining<'a> {
     fn writer(&self, path: &Path) -> Result<Option<Writer>> {
         let options = self.conversion.writer_options();
         if self.conversion.options.append {
-            if self.parts.place(path)? == Place::Made {
-                // By a commit that was cut short.
-                return Ok(None);
-            }
             return options.append(path).map(Some);
         }
         let options = options.overwrite(self.conversion.options.overwrite);
@@ -546,7 +543,7 @@ impl<'a> Joining<'a> {
             return done(assignment, writers);
         }
         let there = self.conversion.all_appended(self.parts, paths, &writers);
-        let is_more = matches!(&there, Ok(there) if there.iter().any(Option::is_some));
+        let is_more = !matches!(&there, Ok(there) if there.iter().all(Option::is_none));
         let is_noted = self.pieces.iter().all(|piece| piece.crc32.is_some());
         let is_whole = is_noted && self.samples <= self.conversion.limit_or_max() && !is_more;
         if let ([path], true) = (paths, is_whole && !self.conversion.options.split.is_split()) {
@@ -569,15 +566,11 @@ impl<'a> Joining<'a> {
                 return Err(self.conversion.in_new_parts(self.parts, error));
             }
         };
-        let mut writer = SplitWriter { assignment, writers, there };
+        let bases = paths.iter().map(|path| self.conversion.samples_before(self.parts, path));
+        let bases = bases.collect::<Result<_>>()?;
+        let mut writer = SplitWriter { assignment, writers, there, bases };
         let duplicates = self.conversion.options.duplicates;
-        let before = match paths {
-            [path] if self.conversion.options.append => {
-                self.parts.base(path)?.map_or(0, |(samples, _)| samples)
-            }
-            _ => 0,
-        };
-        let origins = Origins::of_parts(self.conversion.keys_of(self.plan.format()), before);
+        let origins = Origins::of_parts(self.conversion.keys_of(self.plan.format()));
         let mut passing = Passing::new(monitor, BadInput::Stop, duplicates).origins(origins);
         passing.limit = self.conversion.limit_or_max();
         let passed = passing.pass(&mut *source, &mut writer).and_then(|()| writer.check_there());

@@ -19,8 +19,8 @@ use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::rearrange::check_free;
 use crate::storage::{LocalStorage, Storage};
 
-/// Describes a conversion: from raw data, other formats or datasets, to a dataset, several datasets, or another
-/// format.
+/// Describes a conversion: from raw data, other formats or datasets, to a dataset or another format, in one output
+/// or several.
 ///
 /// A conversion is a description. Nothing is opened until [`run`](Conversion::run),
 /// [`run_part`](Conversion::run_part), [`dry_run`](Conversion::dry_run) or

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// The new size of images. Parsed from `640x480`, `short:256`, `max:1024`, or `1024` for the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
 pub enum Resize {
     /// Exactly this width and height, regardless of the shape and size of the image.
     Exact(u32, u32),

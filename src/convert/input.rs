@@ -19,7 +19,7 @@ pub type Emit<'a> = dyn FnMut(Result<Vec<u8>>) -> Result<()> + 'a;
 /// of a data set is unit by unit. [`InOrder`](super::InOrder) makes a [`Source`](super::Source) of
 /// it.
 ///
-/// The files of an [`ImageFolderReader`](super::ImageFolderReader) in short runs are such units, or
+/// The files of a folder of images in short runs are such units, or
 /// ranges of a file of lines; lines that come through a pipe cannot be divided.
 pub trait Input: Send + Sync {
     /// How many units there are.

@@ -156,7 +156,6 @@ pub use formats::webdataset::{WebDatasetReader, WebDatasetWriter};
 pub use image_choices::{ChromaSubsampling, Resize, StoredAs};
 #[cfg(feature = "images")]
 pub use images::{ImageOptions, Images};
-#[doc(hidden)]
 pub use in_order::InOrder;
 pub use input::{Emit, Input};
 pub use job::part::Part;

@@ -109,7 +109,10 @@ impl Conversion {
     /// Whether a commit has published one of the outputs, or was about to: then a run that continues it makes the rest.
     fn is_partly_there(&self, parts: &Journal) -> Result<bool> {
         if !parts.are_objects() {
-            return Ok(!parts.made()?.is_empty());
+            return match self.options.append {
+                true => self.has_appended(parts),
+                false => Ok(!parts.made()?.is_empty()),
+            };
         }
         let (home, writes) = (self.piece_home(parts)?, parts.writes()?);
         for path in self.targets() {

@@ -150,6 +150,10 @@ impl Conversion {
             .origins(Origins::behind(keys, there))
             .starts(&before);
         (passing.limit, passing.written) = (self.limit_or_max(), progress.written());
+        if self.options.append && home.is_own && self.options.duplicates == Duplicates::Skip {
+            // Some of them are in the dataset that is appended to, and count only when they are joined.
+            passing.limit = u64::MAX;
+        }
         let quarantine = parts.file(part, "quarantine.jsonl");
         let quarantined = progress.tally.as_ref().map_or(0, |tally| tally.quarantined);
         let mut settled = None;
@@ -189,14 +193,14 @@ impl Conversion {
         }
     }
 
-    /// The keys of the shards that are complete, if samples are left out that have one of them, and the samples in
-    /// those that were there before this conversion.
+    /// The keys of the pieces that are complete, if samples are left out that have one of them, and the samples in
+    /// shards that were there before this conversion. So a limit counts no sample that is left out later.
     fn distinct(&self, home: &Home, progress: &Progress) -> Result<(Option<Distinct>, u64)> {
-        if home.is_own || self.options.duplicates == Duplicates::Refuse {
+        if self.options.duplicates == Duplicates::Refuse {
             return Ok((None, 0));
         }
         let mut distinct = Distinct::new(home.clone());
-        if self.options.append {
+        if self.options.append && !home.is_own {
             let there = ReadManifest::open(&*home.storage, &home.manifest)?.manifest;
             there.shards().iter().try_for_each(|entry| distinct.add(&entry.name))?;
         }

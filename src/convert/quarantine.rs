@@ -286,6 +286,10 @@ fn remove_file(path: &Path) -> Result<()> {
 /// Settles the quarantine of a dataset after a [repair](crate::repair): if the write was finished, or
 /// its samples kept, the quarantine gets its name; if it was undone, the quarantine is removed.
 pub fn settle_quarantine(dataset: &Path, is_undone: bool) -> Result<()> {
+    if super::Journal::open(dataset).is_ok_and(|parts| parts.is_some()) {
+        // It is of a commit that was cut short, which makes it anew.
+        return Ok(());
+    }
     let path = Quarantine::path_of(dataset);
     match beside(&path).symlink_metadata() {
         Ok(found) if found.is_file() && is_undone => remove_file(&beside(&path)),

@@ -20,7 +20,7 @@ const TOLD: usize = 20;
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
-    /// The outputs: one, or several datasets of a split. A part that is not yet joined
+    /// The outputs: one, or those that a split makes. A part that is not yet joined
     /// has the file of the part.
     pub outputs: Vec<WrittenOutput>,
     /// Whether all of it was there before, so that nothing had to be done.

@@ -67,25 +67,36 @@ impl Conversion {
         if changed.is_empty() {
             return Ok(());
         }
-        let there = match DatasetReader::open(&self.output) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            opened => opened?,
-        };
-        for (old, new) in changed {
-            for digits in DIGITS {
-                let key = format!("{old}/{:0digits$}", 0);
-                if there.find(&key)?.is_some() {
-                    let message = format!(
-                        "has the key {key:?}, as earlier versions made of the names of files, but keys \
-                         that are appended would begin with \"{new}/\""
-                    );
-                    let error = Error::new(ErrorKind::Invalid, message).at(&self.output);
-                    return Err(error.with_remedy(Remedy::NewKeys));
-                }
+        for path in self.targets() {
+            match DatasetReader::open(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                opened => check_older_keys_of(&opened?, &path, &changed)?,
             }
         }
         Ok(())
     }
+}
+
+/// Fails if a dataset has keys that begin like the first of each pair.
+fn check_older_keys_of(
+    there: &DatasetReader,
+    path: &Path,
+    changed: &BTreeMap<String, String>,
+) -> Result<()> {
+    for (old, new) in changed {
+        for digits in DIGITS {
+            let key = format!("{old}/{:0digits$}", 0);
+            if there.find(&key)?.is_some() {
+                let message = format!(
+                    "has the key {key:?}, as earlier versions made of the names of files, but keys \
+                     that are appended would begin with \"{new}/\""
+                );
+                let error = Error::new(ErrorKind::Invalid, message).at(path);
+                return Err(error.with_remedy(Remedy::NewKeys));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Which samples of this run are from which file.
@@ -114,9 +125,9 @@ impl Origins {
         Origins { uncounted: before, ..Origins::new(keys, before) }
     }
 
-    /// Of samples that are read from the parts of a conversion, behind those that are there.
-    pub(super) fn of_parts(keys: KeysOf, before: u64) -> Origins {
-        Origins { keys, before, ..Origins::default() }
+    /// Of samples that are read from the parts of a conversion.
+    pub(super) fn of_parts(keys: KeysOf) -> Origins {
+        Origins { keys, ..Origins::default() }
     }
 
     /// The samples from this index on are from this file.
@@ -156,6 +167,7 @@ impl Origins {
             return Ok(Twin { error, is_same: false, is_torn: false });
         };
         let at = self.offset.saturating_add(index);
+        let is_before = at < self.before || index < writer.before(key);
         let (here, there) = (source.shard(), self.of(at));
         let elsewhere = there.filter(|there| here.is_some_and(|here| here != *there));
         let earlier = Earlier {
@@ -164,11 +176,11 @@ impl Origins {
                 Some(file) => format!("sample {index}, from {file},"),
                 None => format!("sample {index}"),
             },
-            is_before: at < self.before,
+            is_before,
             is_apart: elsewhere.is_some()
                 || self.runs.is_none()
                 || (here.is_some() && there.is_none()),
-            is_here: elsewhere.is_none() && at >= self.before,
+            is_here: elsewhere.is_none() && !is_before,
         };
         Ok(self.keys.told(key, &earlier, bytes.as_deref(), packed))
     }

@@ -278,7 +278,12 @@ impl Conversion {
             (Some(there), false) if self.options.overwrite => {
                 Ok((Vec::new(), Expected::Version(there.id())))
             }
-            (_, false) => Ok((Vec::new(), Expected::Absent)),
+            (Some(_), false) => {
+                let error = Error::new(ErrorKind::AlreadyExists, "the dataset exists already");
+                let error = error.at(&self.output);
+                Err(error.advise("another conversion has published it: write to another name"))
+            }
+            (None, false) => Ok((Vec::new(), Expected::Absent)),
         }
     }
 

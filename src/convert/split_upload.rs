@@ -25,7 +25,7 @@ impl Conversion {
         let assignment = self.options.split.assignment()?;
         let urls = self.options.split.paths(&self.output);
         let writers = self.take_places(&urls)?.into_iter().map(Some).collect();
-        let mut writer = SplitWriter { writers, assignment, there: Vec::new() };
+        let mut writer = SplitWriter { writers, assignment, there: Vec::new(), bases: Vec::new() };
         match self.write_split_to_urls(opened, &mut writer, &urls, monitor) {
             Ok(report) => Ok(report),
             Err(error) => {

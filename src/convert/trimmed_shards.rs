@@ -2,13 +2,14 @@
 //! before them has, and those behind the limit. When the parts are joined, shards with such samples are written
 //! anew, as the pieces of one more part: a commit that was cut short continues, and a repair finds all of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use super::bad_input::Tally;
 use super::compared::not_noted;
 use super::conversion::Conversion;
 use super::job::{Done, Made};
-use super::monitor::{Monitor, Phase, Progress as Far, Total, check_cancelled};
+use super::monitor::{Monitor, Phase, Progress as Far, Total, check_cancelled, counted};
 use super::options::Duplicates;
 use super::passing::COMPARED;
 use super::piece_home::Home;
@@ -18,9 +19,10 @@ use super::shards::entries_of;
 use super::{DatasetInput, InOrder, Journal, Part, Source};
 use crate::dataset::names::ReadManifest;
 use crate::dataset::reader::shards::Shards;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::hex;
 use crate::format::md5::Md5;
+use crate::format::msgpack::check_sample;
 
 /// The shards of all parts, for the manifest.
 pub(super) struct Trimmed {
@@ -37,13 +39,17 @@ impl Trimmed {
         Trimmed { made: made.to_vec(), gone: Vec::new(), skipped: 0, different: 0 }
     }
 
-    /// As a commit has noted them.
-    fn noted(made: &[Made], done: Done) -> Trimmed {
-        let kept = done.shards.unwrap_or_default();
-        let gone = made.iter().map(|made| &made.name);
-        let gone = gone.filter(|name| !kept.iter().any(|kept| kept.name == **name)).cloned();
+    /// As a commit has noted them, which has written these.
+    fn noted(note: &Path, made: &[Made], written: &[Made], done: Done) -> Result<Trimmed> {
+        let Some(kept) = done.shards else {
+            let message = "expected the shards of all parts in this note, found none";
+            return Err(Error::new(ErrorKind::Damaged, message).at(note));
+        };
+        let names: BTreeSet<&str> = kept.iter().map(|kept| &*kept.name).collect();
+        let gone = made.iter().chain(written).filter(|made| !names.contains(&*made.name));
+        let gone: Vec<String> = gone.map(|made| made.name.clone()).collect();
         let Tally { skipped_duplicates: skipped, different_duplicates: different, .. } = done.tally;
-        Trimmed { gone: gone.collect(), made: kept, skipped, different }
+        Ok(Trimmed { gone, made: kept, skipped, different })
     }
 }
 
@@ -73,13 +79,11 @@ impl Kept {
     }
 }
 
-/// Samples whose key one before them has: in each shard that has some, their indices.
-#[derive(Default)]
-struct Later {
-    of_shards: BTreeMap<usize, Vec<u64>>,
-    /// How many of the first differ from the sample that stays.
-    different: u64,
-}
+/// A sample: the number of its shard, and its index there.
+type Place = (usize, usize);
+/// Samples whose key one before them has, by the numbers of their shards: their indices, and the first samples that
+/// have the keys.
+type Later = BTreeMap<usize, BTreeMap<u64, Place>>;
 
 impl Conversion {
     /// The shards of all parts without samples that are too many; those that had some are written anew. `there` is
@@ -99,35 +103,38 @@ impl Conversion {
         if part.of() == 1 || !(skips || self.options.limit.is_some()) {
             return Ok(Trimmed::unchanged(made));
         }
+        let note = parts.note_of(part);
         if let Some(done) = parts.done(part)? {
-            return Ok(Trimmed::noted(made, done));
+            let written = self.progress(parts, part, home)?.shards;
+            return Trimmed::noted(&note, made, &written, done);
         }
         let ours = entries_of(made)?;
         if there.is_some_and(|there| self.is_published(there, &ours)) {
             return Ok(Trimmed::unchanged(made));
         }
-        let mut later = Later::default();
-        if skips {
-            let (mut entries, _) = self.before_ours(there)?;
-            let old = entries.len();
-            entries.extend(ours);
-            later = later_of(&self.checked_shards(home, &entries, made)?, old, keys)?;
-        }
-        let kept = self.kept(made, later.of_shards);
+        let (mut entries, _) = self.before_ours(there)?;
+        let old = entries.len();
+        entries.extend(ours);
+        // Those that are copied are what was noted.
+        let shards = self.checked_shards(home, &entries, made)?;
+        let later = if skips { later_of(&shards, old)? } else { Later::default() };
+        let kept = self.kept(made, &later);
         if kept.iter().zip(made).all(|(kept, made)| kept.samples() == made.samples) {
             return Ok(Trimmed::unchanged(made));
         }
+        let different = compared(&shards, old, &kept, &later, keys)?;
         let _lock = parts.take(part)?;
         // Another process may have joined or removed the parts meanwhile.
         parts.check_current(part)?;
-        if let Some(done) = parts.done(part)? {
-            return Ok(Trimmed::noted(made, done));
-        }
         let progress = self.progress(parts, part, home)?;
+        if let Some(done) = parts.done(part)? {
+            return Trimmed::noted(&note, made, &progress.shards, done);
+        }
         let samples = kept.iter().map(Kept::samples).sum();
         monitor.begin(Phase::Joining, Total { samples: Some(samples), ..Total::default() });
-        let mut run =
-            Rewriting { conversion: self, parts, part, home, progress, far: Far::default() };
+        let earlier = progress.replaces.iter().cloned().zip(progress.shards.clone()).collect();
+        let far = Far::default();
+        let mut run = Rewriting { conversion: self, parts, part, home, progress, earlier, far };
         let is_empty = samples == 0;
         let (mut all, mut skipped) = (Vec::new(), 0);
         for (number, (kept, made)) in kept.iter().zip(made).enumerate() {
@@ -142,19 +149,20 @@ impl Conversion {
         let sum = |of: fn(&Made) -> u64| all.iter().map(of).fold(0, u64::saturating_add);
         let tally = Tally {
             skipped_duplicates: skipped,
-            different_duplicates: later.different,
+            different_duplicates: different,
             ..Tally::default()
         };
         let (samples, bytes) = (sum(|made| made.samples), sum(|made| made.bytes));
         let done = Done { samples, bytes, tally, crc32: None, shards: Some(all) };
         parts.finish(part, &done)?;
-        Ok(Trimmed::noted(made, done))
+        Trimmed::noted(&note, made, &run.progress.shards, done)
     }
 
-    fn kept(&self, made: &[Made], mut without: BTreeMap<usize, Vec<u64>>) -> Vec<Kept> {
+    fn kept(&self, made: &[Made], later: &Later) -> Vec<Kept> {
         let mut left = self.limit_or_max();
         let kept = |(number, made): (usize, &Made)| {
-            let kept = Kept::of(made.samples, without.remove(&number).unwrap_or_default(), left);
+            let without = later.get(&number).into_iter().flat_map(BTreeMap::keys).copied();
+            let kept = Kept::of(made.samples, without.collect(), left);
             left -= kept.samples();
             kept
         };
@@ -162,26 +170,44 @@ impl Conversion {
     }
 }
 
-/// Finds samples whose key one before them has.
-fn later_of(shards: &Shards, old: usize, keys: &KeysOf) -> Result<Later> {
-    let (mut later, mut count) = (Later::default(), 0);
-    shards.each_duplicate(|first, second, key| {
+/// Finds samples whose key one before them has. The first `old` shards were there before, and are not counted.
+fn later_of(shards: &Shards, old: usize) -> Result<Later> {
+    let mut later = Later::default();
+    shards.each_duplicate(|first, (shard, index), _| {
         // Two that were there before are not ours to leave out.
-        let Some(shard) = second.0.checked_sub(old) else { return Ok(true) };
-        count += 1;
-        if count <= COMPARED || keys.may_be_torn() {
-            let ((path, one), (_, other)) = (shards.sample_of(first)?, shards.sample_of(second)?);
-            let twin = keys.told(&key, &Earlier::in_shard(first, old, path), Some(&one), &other);
-            // A piece of a sample is no duplicate.
-            if twin.is_torn {
-                return Err(twin.error);
-            }
-            later.different += u64::from(!twin.is_same);
+        if let Some(shard) = shard.checked_sub(old) {
+            later.entry(shard).or_default().insert(index as u64, first);
         }
-        later.of_shards.entry(shard).or_default().push(second.1 as u64);
         Ok(true)
     })?;
     Ok(later)
+}
+
+/// Compares samples that are left out with those that stay, the first ones: how many differ.
+fn compared(
+    shards: &Shards,
+    old: usize,
+    kept: &[Kept],
+    later: &Later,
+    keys: &KeysOf,
+) -> Result<u64> {
+    let most = if keys.may_be_torn() { usize::MAX } else { COMPARED as usize };
+    let pairs = later.iter().flat_map(|(shard, of_shard)| {
+        let end = kept[*shard].end;
+        of_shard.range(..end).map(move |(index, first)| (*first, (old + shard, *index as usize)))
+    });
+    let mut different = 0;
+    for (first, second) in pairs.take(most) {
+        let ((path, one), (_, other)) = (shards.sample_of(first)?, shards.sample_of(second)?);
+        let key = check_sample(&other)?;
+        let twin = keys.told(key, &Earlier::in_shard(first, old, path), Some(&one), &other);
+        // A piece of a sample is no duplicate.
+        if twin.is_torn {
+            return Err(twin.error);
+        }
+        different += u64::from(!twin.is_same);
+    }
+    Ok(different)
 }
 
 /// A run of the part that is made when all are joined.
@@ -191,22 +217,35 @@ struct Rewriting<'a> {
     part: Part,
     home: &'a Home,
     progress: Progress,
+    /// What earlier runs have written, by the names of the shards that it replaces.
+    earlier: BTreeMap<String, Made>,
     far: Far,
 }
 
 impl Rewriting<'_> {
-    /// Writes the samples of a shard that stay to a new one, unless an earlier run has done so.
+    /// The shard with the samples that stay, which an earlier run may have written.
     fn rewrite(&mut self, made: &Made, kept: &Kept, monitor: &mut dyn Monitor) -> Result<Made> {
-        if let Some(at) = self.progress.replaces.iter().position(|name| *name == made.name) {
-            let there = &self.progress.shards[at];
-            return match there.samples == kept.samples() {
-                true => Ok(there.clone()),
-                false => {
-                    let path = self.home.path(&there.name);
-                    let expected = format!("{} samples", kept.samples());
-                    Err(not_noted(&path, expected, format!("{}", there.samples)))
-                }
-            };
+        let written = self.write(made, kept, monitor);
+        written.map_err(|error| match self.parts.check_held(self.part) {
+            // If another commit, or a repair, has taken it, that is the cause of any error.
+            Err(lost) if lost.kind() == ErrorKind::Locked => lost,
+            _ => error,
+        })
+    }
+
+    fn write(&mut self, made: &Made, kept: &Kept, monitor: &mut dyn Monitor) -> Result<Made> {
+        if let Some(there) = self.earlier.remove(&made.name) {
+            if there.samples == kept.samples() {
+                return Ok(there);
+            }
+            let message = format!(
+                "expected {}, as an earlier commit has written them, found {} that stay",
+                counted(there.samples, "sample"),
+                kept.samples()
+            );
+            let remedy = Remedy::RemoveDir(self.parts.dir().to_path_buf());
+            let error = Error::new(ErrorKind::Replaced, message).at(self.home.path(&there.name));
+            return Err(error.with_remedy(remedy));
         }
         let name = self.conversion.piece_name(self.part, self.progress.next())?;
         let (conversion, home) = (self.conversion, self.home);

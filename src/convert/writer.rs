@@ -51,6 +51,13 @@ pub trait SampleWriter: Send {
         Ok(None)
     }
 
+    /// How many samples were there before of the output that a sample with this key goes to.
+    #[doc(hidden)]
+    fn before(&mut self, key: &str) -> u64 {
+        let _ = key;
+        0
+    }
+
     /// Values that became something else so far, because the format has no exact form for them.
     fn changes(&self) -> Vec<ChangedValues> {
         Vec::new()
@@ -132,6 +139,8 @@ pub(super) struct SplitWriter {
     pub(super) writers: Vec<Option<Writer>>,
     /// In the same order, where something is.
     pub(super) there: Vec<Option<Appended>>,
+    /// The samples of each before it was appended to.
+    pub(super) bases: Vec<u64>,
 }
 
 impl SplitWriter {
@@ -163,6 +172,10 @@ impl SampleWriter for SplitWriter {
             Some(writer) => writer.earlier(key),
             None => Ok(None),
         }
+    }
+
+    fn before(&mut self, key: &str) -> u64 {
+        self.bases.get(self.assignment.of(key)).copied().unwrap_or(0)
     }
 
     fn refuses(&self, error: &Error, packed: &[u8]) -> bool {

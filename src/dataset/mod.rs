@@ -8,7 +8,7 @@
 //! | check all files against each other | [`verify`] |
 //! | finish or undo an interrupted write, save whole samples | [`repair`] |
 //!
-//! [`DatasetFile`] names the files. A publication replaces all of them in one step: readers see
+//! A publication replaces all files of a dataset in one step: readers see
 //! the old dataset or the new one, and after a crash the old one is still there or the new one is
 //! finished.
 //!

@@ -5,8 +5,7 @@
 //! [`LocalStorage`] is the file system; [`MemoryStorage`] keeps all in memory, logs what is read
 //! and can lose power, so that laziness and crash safety can be asserted by tests; `RemoteStorage`
 //! (feature `remote`) reads from object stores and over HTTP, and writes to object stores. [`of`] finds the one that a name leads
-//! to. [`ReplaceFile`] and [`ReplaceDir`] let a finished file or directory take the place of an older
-//! one.
+//! to.
 //!
 //! Absent on purpose: buffering, formats, and any idea of which files belong together.
 
@@ -67,7 +66,7 @@ pub use owned::expect_ours_if_linked;
 pub(crate) use owned::{expect_ours, expect_owned, make_ours};
 pub(crate) use parallel::in_parallel;
 #[cfg(feature = "remote")]
-#[doc(hidden)]
+#[cfg_attr(docsrs, doc(cfg(feature = "remote")))]
 pub use remote::cache_trouble;
 #[cfg(feature = "remote")]
 #[cfg_attr(docsrs, doc(cfg(feature = "remote")))]

@@ -106,6 +106,12 @@ impl Stamp {
         self.len == noted.len && (same_file || self.sample == noted.sample)
     }
 
+    /// Whether both were written by the same write, maybe on another disk by now.
+    #[cfg(feature = "convert")]
+    pub(crate) fn is_of_write(&self, noted: &Stamp) -> bool {
+        self.has_content_of(noted) && self.modified == noted.modified
+    }
+
     pub(crate) fn len(&self) -> u64 {
         self.len
     }

@@ -59,6 +59,7 @@ fn keys_that_come_twice_are_found_across_parts() {
         fs::write(&path, text + "{\"key\":\"8-3\",\"n\":-1,\"x\":\"early\"}\n").unwrap();
     }
     same_in_parts(&dir, 4, &["--skip-duplicates"]);
+    same_in_parts(&dir, 2, &["--skip-duplicates", "--limit", "198"]);
     part(&dir, 1, 1, &[]).fails(2, "key \"8-3\": line 50: ");
     fs::remove_dir_all(dir.path().join("parts.msgpack.parts")).unwrap();
     // Where they are in different parts, no part has it twice.

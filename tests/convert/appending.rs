@@ -192,6 +192,98 @@ fn samples_that_a_repair_has_finished_are_not_appended_again() {
     }
 }
 
+/// A link leads to the dataset that is appended to; a file with two names is refused before any work.
+#[cfg(unix)]
+#[test]
+fn links_are_followed() {
+    let (dir, lines) = with_lines();
+    let (real, link) = (dir.path().join("real/out.msgpack"), dir.path().join("out.msgpack"));
+    fs::create_dir(dir.path().join("real")).unwrap();
+    Conversion::new(&lines[..2], &real).run(&mut Silent).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let append = Conversion::new(&lines[3..], &link).append(true);
+    run_parts(&append, 2);
+    commit(&link, &mut Stops(Cell::new(1))).unwrap_err();
+    assert_eq!(commit(&link, &mut Silent).unwrap().outputs[0].added, 80);
+    assert_eq!(DatasetReader::open(&real).unwrap().len(), 160);
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    fs::hard_link(&real, dir.path().join("second.msgpack")).unwrap();
+    let append = Conversion::new(&lines[2..3], &real).append(true).on_bad_input(BadInput::Skip);
+    let error = append.run_part(Part::whole(), &mut Silent).unwrap_err();
+    assert!(error.to_string().contains("hard links"), "{error}");
+}
+
+/// With a split, the outputs that are there already count no sample twice towards the limit.
+#[test]
+fn one_output_of_a_split_may_be_there_already() {
+    let (dir, lines) = with_lines();
+    let more = [&lines[1..], &lines[3..4]].concat();
+    let convert = |name: &str, sources: &[PathBuf]| {
+        let split = Split::new().ratio("a", 1.0).ratio("b", 1.0);
+        Conversion::new(sources, dir.path().join(name)).split(split).durable(false)
+    };
+    for name in ["one.msgpack", "many.msgpack"] {
+        convert(name, &lines[..2]).run(&mut Silent).unwrap();
+    }
+    let append = |name: &str| {
+        let append = convert(name, &more).append(true).limit(90).on_bad_input(BadInput::Skip);
+        append.on_duplicates(Duplicates::Skip)
+    };
+    let single = append("one.msgpack").run(&mut Silent).unwrap();
+    run_parts(&append("many.msgpack"), 3);
+    commit(append("many.msgpack").output(), &mut Stops(Cell::new(1))).unwrap_err();
+    // As a commit leaves it that was killed between the two.
+    let there = DatasetReader::open(dir.path().join("many-a.msgpack")).unwrap().len();
+    let ours = DatasetReader::open(dir.path().join("one-a.msgpack")).unwrap();
+    let mut writer = Writer::append(dir.path().join("many-a.msgpack")).unwrap();
+    for index in there..ours.len() {
+        writer.write_packed(&ours.get_raw(index).unwrap()).unwrap();
+    }
+    writer.finish().unwrap();
+    let report = commit(append("many.msgpack").output(), &mut Silent).unwrap();
+    assert_eq!(report.different_duplicates, 0);
+    for (found, expected) in report.outputs.iter().zip(&single.outputs) {
+        assert_eq!((found.added, found.samples), (expected.added, expected.samples));
+    }
+    for part in ["a", "b"] {
+        let read =
+            |name: &str| fs::read(dir.path().join(format!("{name}-{part}.msgpack"))).unwrap();
+        assert!(read("one") == read("many"), "{part}");
+    }
+}
+
+/// The list of bad input is extended once, also for a dataset of many files.
+#[test]
+fn the_list_of_bad_input_is_appended_to() {
+    let (dir, lines) = with_lines();
+    for name in ["out.msgpack", "out.shards.json"] {
+        let out = dir.path().join(name);
+        let convert = |sources: &[PathBuf]| {
+            Conversion::new(sources, &out).on_bad_input(BadInput::Quarantine).durable(false)
+        };
+        let listed = || {
+            let list = fs::read_to_string(dir.path().join(format!("{name}.quarantine.jsonl")));
+            list.unwrap().lines().count()
+        };
+        convert(&lines[2..3]).run(&mut Silent).unwrap();
+        assert_eq!(listed(), 1);
+        let bad = dir.path().join("bad.jsonl");
+        fs::write(&bad, "worse\n{\"key\":\"b\"}\n").unwrap();
+        let mut total = 1;
+        for (sources, count) in
+            [(&lines[..2], 0), (std::slice::from_ref(&bad), 1), (&lines[4..], 0)]
+        {
+            run_parts(&convert(sources).append(true), 2);
+            let _ = commit(&out, &mut Stops(Cell::new(1)));
+            if dir.path().join(format!("{name}.parts")).exists() {
+                commit(&out, &mut Silent).unwrap();
+            }
+            total += count;
+            assert_eq!(listed(), total, "{name}");
+        }
+    }
+}
+
 /// What another program has begun is not taken for our own.
 #[test]
 fn an_append_of_another_program_stays() {

@@ -40,6 +40,9 @@ struct Commit {
     /// The datasets that it appends to: their samples and bytes before.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     bases: BTreeMap<String, (u64, u64)>,
+    /// The journals of the writes that append to them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    journals: BTreeMap<String, Noted>,
     /// Bytes of the list of bad input that it appends to.
     #[serde(default, skip_serializing_if = "is_default")]
     listed: u64,
@@ -140,11 +143,23 @@ impl Journal {
         Ok(self.read_commit()?.listed)
     }
 
-    /// Whether this file or folder is one in which a dataset of this name [is written](Self::are_begun).
-    pub(in crate::convert) fn has_begun(&self, staged: &Path, target: &Path) -> Result<bool> {
-        let Some(stamp) = self.stamp(staged)? else { return Ok(false) };
-        let begun = self.read_commit()?.begun.remove(&name_of(target)).unwrap_or_default();
-        Ok(begun.contains(&stamp.id()))
+    /// Notes the journals of writes that append to datasets.
+    pub(in crate::convert) fn will_append(&self, journals: &[(PathBuf, PathBuf)]) -> Result<()> {
+        let mut commit = self.read_commit()?;
+        for (journal, target) in journals {
+            if let Some(stamp) = self.stamp(journal)? {
+                commit.journals.insert(name_of(target), Noted(stamp));
+            }
+        }
+        self.note_commit(&commit)
+    }
+
+    /// Whether this is the journal of the write that [appends](Self::will_append) to a dataset.
+    pub(in crate::convert) fn appends(&self, journal: &Path, target: &Path) -> Result<bool> {
+        let commit = self.read_commit()?;
+        let noted = commit.journals.get(&name_of(target));
+        let (Some(noted), Some(found)) = (noted, self.stamp(journal)?) else { return Ok(false) };
+        Ok(found.is_of_write(&noted.0))
     }
 
     /// Notes in which files datasets are being written, each with the name that it will have.
@@ -185,7 +200,15 @@ impl Journal {
     /// Notes which shards go when the manifest that lists them is replaced.
     pub(in crate::convert) fn will_replace(&self, shards: Vec<String>) -> Result<()> {
         let plan = Some(self.digest().to_owned());
-        self.note_commit(&Commit { plan, replaced: shards, ..Commit::default() })
+        self.note_commit(&Commit { plan, replaced: shards, ..self.read_commit()? })?;
+        match self.fate()? {
+            Fate::Removed => {
+                // Nobody else would find this note.
+                self.notes().remove(&[self.commit_note()])?;
+                Err(self.joined())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The shards that [go](Self::will_replace).

@@ -288,6 +288,12 @@ impl WriterOptions {
         Ok(real)
     }
 
+    /// Fails for a dataset that [`append`](Self::append) would refuse for what its name is.
+    #[cfg(feature = "convert")]
+    pub(crate) fn check_append(&self, path: &Path) -> Result<()> {
+        self.refuse_hard_links(&self.follow(path)?)
+    }
+
     fn refuse_hard_links(&self, path: &Path) -> Result<()> {
         let stat = self.storage.stat(path)?;
         match stat.map_or(1, |stat| stat.links) {

@@ -253,8 +253,9 @@ impl Upload {
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(path));
         }
         remove_of_writes(&**storage, path, supersedes)?;
-        // Another writer may have finished before this one had the place.
-        refuse_existing(&**storage, path, overwrite, &[])?;
+        // Another writer may have finished before this one had the place. What one of those writes puts there even
+        // now is removed at the end.
+        refuse_existing(&**storage, path, overwrite, supersedes)?;
         Ok(upload)
     }
 

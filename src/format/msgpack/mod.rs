@@ -42,7 +42,6 @@ pub use encode::{EncodeError, encode, pack, to_vec};
 #[doc(hidden)]
 pub use encode::{write_bin, write_map, write_text};
 pub use rmpv::Value;
-#[doc(hidden)]
 pub use row_ref::RowRef;
 pub use sample::{check_sample, field, key};
 

@@ -11,8 +11,8 @@ use crate::output::Output;
 /// keys, shuffling and splitting follow the options of the parts. DST.parts is removed at the end.
 ///
 /// For a dataset of many files, NAME.shards.json on a disk or at a URL, the parts have written their shards
-/// already, and the manifest is written. With --skip-duplicates or --limit, shards with samples that are too many
-/// are written once more without them.
+/// already, and the manifest is written. With --skip-duplicates or --limit, shards that hold too many samples are
+/// rewritten without them.
 ///
 /// If it is killed, run it again.
 #[derive(Debug, clap::Args)]

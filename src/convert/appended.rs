@@ -8,49 +8,11 @@ use super::conversion::Conversion;
 use super::job::Appends;
 use super::quarantine::Quarantine;
 use super::report::WrittenOutput;
+use super::writer::Appended;
 use crate::dataset::repair::{Leftover, Repair};
 use crate::dataset::{DatasetReader, Writer, staging};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage::{self, LocalStorage};
-
-/// Samples behind those that a dataset had before it was appended to: a repair may have finished what a commit had
-/// appended before it was killed.
-pub(super) struct Appended {
-    reader: DatasetReader,
-    /// The next one to compare.
-    next: usize,
-}
-
-impl Appended {
-    /// Whether this sample is there. Fails if another one is.
-    pub(super) fn has(&mut self, packed: &[u8], key: &str, writer: &mut Writer) -> Result<bool> {
-        if self.next == self.reader.len() {
-            return Ok(false);
-        }
-        if *self.reader.get_raw(self.next)? == *packed {
-            self.next += 1;
-            return Ok(true);
-        }
-        match writer.contains_key(key)? {
-            // The writer says so.
-            true => Ok(false),
-            false => Err(self.foreign()),
-        }
-    }
-
-    /// Fails if more is there than was written.
-    pub(super) fn check_end(&self) -> Result<()> {
-        match self.next < self.reader.len() {
-            true => Err(self.foreign()),
-            false => Ok(()),
-        }
-    }
-
-    fn foreign(&self) -> Error {
-        let message = "expected the sample that this commit appends, found another one";
-        Error::new(ErrorKind::Foreign, message).at(self.reader.path()).with_index(self.next as u64)
-    }
-}
 
 impl Conversion {
     /// Undoes what a commit has appended to a dataset that was cut short; fails if that is of another program.
@@ -138,7 +100,7 @@ impl Conversion {
                 format!("expected {base}, as when this commit began to append, found {found}");
             return Err(Error::new(ErrorKind::Foreign, message).at(path));
         }
-        Ok(Some(Appended { reader, next }))
+        Ok(Some(Appended::new(reader, next)))
     }
 
     /// The same of all, each with its writer.
@@ -163,7 +125,7 @@ impl Conversion {
         match (error.kind(), self.options.append) {
             (ErrorKind::Foreign, true) if self.options.limit.is_some() => error.advise(
                 "restore it as it was before, then join the parts again: new parts would count towards the limit \
-                 anew",
+                 from 0",
             ),
             (ErrorKind::Foreign, true) => {
                 let (remedy, dir) = (Remedy::SkipDuplicates, parts.dir().to_path_buf());

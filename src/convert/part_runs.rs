@@ -23,7 +23,7 @@ use crate::storage;
 
 impl Conversion {
     /// Runs one part, in the directory `OUTPUT.parts`. A part that is finished is left as it is, and
-    /// one that was interrupted is resumed. When all parts are finished, [`commit`] joins them; the
+    /// one that was interrupted is resumed. When all parts are finished, [`commit`](super::commit()) joins them; the
     /// bytes are the same as from one run.
     ///
     /// At a URL a part that runs again takes the place of its earlier run, which may be dead; if it is not, it

@@ -287,7 +287,7 @@ fn remove_file(path: &Path) -> Result<()> {
 /// its samples kept, the quarantine gets its name; if it was undone, the quarantine is removed.
 pub fn settle_quarantine(dataset: &Path, is_undone: bool) -> Result<()> {
     if super::Journal::open(dataset).is_ok_and(|parts| parts.is_some()) {
-        // It is of a commit that was cut short, which makes it anew.
+        // It is of a commit that was cut short, which makes it again.
         return Ok(());
     }
     let path = Quarantine::path_of(dataset);

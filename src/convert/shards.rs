@@ -200,7 +200,7 @@ impl Conversion {
         let trimmed = self.trimmed(parts, &home, there.as_ref(), made, keys, monitor)?;
         let Trimmed { made, mut gone, skipped, different } = trimmed;
         monitor.begin(Phase::Finishing, Total::default());
-        let ours = entries_of(&made)?;
+        let ours: Vec<ShardEntry> = made.iter().map(Made::entry).collect::<Result<_>>()?;
         let published =
             |output, was_complete| Ok(PublishedShards { output, was_complete, skipped, different });
         if let Some(there) = there.as_ref().filter(|there| self.is_published(there, &ours)) {
@@ -392,11 +392,6 @@ impl Conversion {
         );
         Err(Error::new(ErrorKind::Unsupported, message).at(&self.output))
     }
-}
-
-/// The lines of shards in the manifest.
-pub(super) fn entries_of(made: &[Made]) -> Result<Vec<ShardEntry>> {
-    made.iter().map(Made::entry).collect()
 }
 
 /// A manifest that was written.

@@ -1,6 +1,6 @@
 //! Shards of several parts, without the samples that no part alone can tell to be too many: those whose key a sample
-//! before them has, and those behind the limit. When the parts are joined, shards with such samples are written
-//! anew, as the pieces of one more part: a commit that was cut short continues, and a repair finds all of them.
+//! before them has, and those behind the limit. When the parts are joined, shards with such samples are
+//! rewritten, as the pieces of one more part: a commit that was cut short continues, and a repair finds all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,11 +15,11 @@ use super::passing::COMPARED;
 use super::piece_home::Home;
 use super::pieces::{Progress, unnoted, whole_piece};
 use super::same_keys::{Earlier, KeysOf};
-use super::shards::entries_of;
 use super::{DatasetInput, InOrder, Journal, Part, Source};
 use crate::dataset::names::ReadManifest;
 use crate::dataset::reader::shards::Shards;
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::format::dataset::shards::ShardEntry;
 use crate::format::hex;
 use crate::format::md5::Md5;
 use crate::format::msgpack::check_sample;
@@ -62,7 +62,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// At most so many of its samples, without some.
+    /// At most this many of its samples, without some.
     fn of(samples: u64, mut without: Vec<u64>, most: u64) -> Kept {
         without.sort_unstable();
         let mut end = most;
@@ -86,7 +86,7 @@ type Place = (usize, usize);
 type Later = BTreeMap<usize, BTreeMap<u64, Place>>;
 
 impl Conversion {
-    /// The shards of all parts without samples that are too many; those that had some are written anew. `there` is
+    /// The shards of all parts without samples that are too many; those that had some are rewritten. `there` is
     /// the manifest that is there now.
     pub(super) fn trimmed(
         &self,
@@ -108,7 +108,7 @@ impl Conversion {
             let written = self.progress(parts, part, home)?.shards;
             return Trimmed::noted(&note, made, &written, done);
         }
-        let ours = entries_of(made)?;
+        let ours: Vec<ShardEntry> = made.iter().map(Made::entry).collect::<Result<_>>()?;
         if there.is_some_and(|there| self.is_published(there, &ours)) {
             return Ok(Trimmed::unchanged(made));
         }

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::appended::Appended;
 use super::carried::ChangedValues;
 use super::split::Assignment;
-use crate::dataset::Writer;
+use crate::dataset::{DatasetReader, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack;
 
@@ -141,6 +140,50 @@ pub(super) struct SplitWriter {
     pub(super) there: Vec<Option<Appended>>,
     /// The samples of each before it was appended to.
     pub(super) bases: Vec<u64>,
+}
+
+/// Samples behind those that a dataset had before it was appended to: a repair may have finished what a commit had
+/// appended before it was killed.
+pub(super) struct Appended {
+    reader: DatasetReader,
+    /// The next one to compare.
+    next: usize,
+}
+
+impl Appended {
+    /// Those of this dataset from an index on.
+    pub(super) fn new(reader: DatasetReader, next: usize) -> Appended {
+        Appended { reader, next }
+    }
+
+    /// Whether this sample is there. Fails if another one is.
+    fn has(&mut self, packed: &[u8], key: &str, writer: &mut Writer) -> Result<bool> {
+        if self.next == self.reader.len() {
+            return Ok(false);
+        }
+        if *self.reader.get_raw(self.next)? == *packed {
+            self.next += 1;
+            return Ok(true);
+        }
+        match writer.contains_key(key)? {
+            // The writer says so.
+            true => Ok(false),
+            false => Err(self.foreign()),
+        }
+    }
+
+    /// Fails if more is there than was written.
+    fn check_end(&self) -> Result<()> {
+        match self.next < self.reader.len() {
+            true => Err(self.foreign()),
+            false => Ok(()),
+        }
+    }
+
+    fn foreign(&self) -> Error {
+        let message = "expected the sample that this commit appends, found another one";
+        Error::new(ErrorKind::Foreign, message).at(self.reader.path()).with_index(self.next as u64)
+    }
 }
 
 impl SplitWriter {

@@ -9,7 +9,7 @@
 //! | `part-I-of-N.json` | how far a part is, and what it has made once it is finished |
 //! | `part-I-of-N.msgpack` … | the samples of a part, a dataset like any other, without digests; shards are next to their manifest instead |
 //! | `part-I-of-N.lock` | on a disk: locked by the process that writes the part |
-//! | `part-(N+1)-of-N.json` and `.lock` | the same of shards that are written anew when the parts are joined |
+//! | `part-(N+1)-of-N.json` and `.lock` | the same of shards that are rewritten when the parts are joined |
 //! | `lock` | on a disk: locked by the process that joins the parts |
 //! | `commit` | the parts are being joined, and the output may be there already: what was in its place before, and what is put there |
 //! | `published` | the output is there: the rest can be removed; or the conversion was given up, and a repair is removing it |

@@ -157,12 +157,19 @@ fn what_comes_next_of_a_large_file_is_on_its_way() {
         let local = dir.path().join(&name);
         fs::write(&local, &bytes).unwrap();
         let expected = convert(local.to_str().unwrap(), "local.msgpack");
-        server.requests();
-        server.most_at_once();
-        server.fail(|_, _| Some(Fault::Late(20)));
-        assert_eq!(convert(&url, "remote.msgpack"), expected, "{name}");
-        server.fail(|_, _| None);
-        let most = server.most_at_once();
+        let mut most = 0;
+        // A busy machine may take longer to ask than answers are late.
+        for late in [20, 200, 2000] {
+            server.requests();
+            server.most_at_once();
+            server.fail(move |_, _| Some(Fault::Late(late)));
+            assert_eq!(convert(&url, "remote.msgpack"), expected, "{name}");
+            server.fail(|_, _| None);
+            most = server.most_at_once();
+            if most >= 4 {
+                break;
+            }
+        }
         assert!(most >= 4, "{name}: {most} at once");
         // Each byte once, but for what opening looks at.
         let sent = server.sent();

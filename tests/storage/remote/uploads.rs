@@ -130,14 +130,21 @@ fn a_server_that_is_down_is_an_error_and_leaves_nothing() {
 
 #[test]
 fn memory_is_bounded_however_slow_the_server_is() {
-    let server = Server::start();
-    let (storage, path) = RemoteStorage::open("s3://d/x", s3(&server).connections(2)).unwrap();
-    server.fail(|_, request| is_part(request).then_some(Fault::Late(60)));
-    write(&storage, &path, &bytes(100 << 20)).unwrap();
-    assert_eq!(server.object("/d/x").unwrap().len(), 100 << 20);
-    let most = server.most_in_flight();
-    assert!((9 << 20..=16 << 20).contains(&most), "{most}");
-    assert_eq!(storage.traffic().sent / (100 << 20), 1);
+    // A busy machine may take longer to send a part than an answer is late.
+    for late in [60, 600, 6000] {
+        let server = Server::start();
+        let (storage, path) = RemoteStorage::open("s3://d/x", s3(&server).connections(2)).unwrap();
+        server.fail(move |_, request| is_part(request).then_some(Fault::Late(late)));
+        write(&storage, &path, &bytes(100 << 20)).unwrap();
+        assert_eq!(server.object("/d/x").unwrap().len(), 100 << 20);
+        assert_eq!(storage.traffic().sent / (100 << 20), 1);
+        let most = server.most_in_flight();
+        assert!(most <= 16 << 20, "{most}");
+        if most >= 9 << 20 {
+            return;
+        }
+    }
+    panic!("no two parts were on their way together");
 }
 
 #[test]

@@ -183,8 +183,6 @@ fn options_of_shards_need_a_manifest() {
     let dir = with_files();
     run(&dir, ["convert", FILES, "x.msgpack", "--shards", "3"])
         .fails(2, "--shards is for a dataset");
-    let skips = ["convert", FILES, "x.shards.json", "--skip-duplicates", "--part", "1/2"];
-    run(&dir, skips).fails(2, "--skip-duplicates cannot be combined with parts");
     run(&dir, ["select", "one.msgpack", "x.shards.json", "--range", "1..2"]).exits(2);
     assert!(names(dir.path()).iter().all(|name| !name.starts_with('x')));
 }

@@ -366,11 +366,7 @@ impl PartRun<'_> {
     fn write_piece(&mut self) -> Result<()> {
         let name = self.conversion.piece_name(self.part, self.progress.next())?;
         let filled = self.fill(&name);
-        let stats = filled.map_err(|error| match self.parts.check_held(self.part) {
-            // If another run has taken the part, that is the cause of any error.
-            Err(lost) if lost.kind() == ErrorKind::Locked => lost,
-            _ => error,
-        })?;
+        let stats = filled.map_err(|error| self.parts.cause(self.part, error))?;
         let begun = self.progress.begun.take();
         let mut made = whole_piece(&self.home, &name, begun, stats)?;
         made.crc32 = self.passing.crc.take().map(crc32fast::Hasher::finalize);

@@ -201,7 +201,7 @@ pub(super) struct Earlier {
 }
 
 impl Earlier {
-    /// A sample of one of the shards, the first `old` of which were there before this run.
+    /// A sample of a shard; the first `old` shards were there before this run.
     pub(super) fn in_shard((shard, index): (usize, usize), old: usize, path: &Path) -> Earlier {
         Earlier {
             index: index as u64,

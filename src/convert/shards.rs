@@ -287,7 +287,7 @@ impl Conversion {
         }
     }
 
-    /// The shards of these entries, all of which are there, and those of this conversion as it wrote them.
+    /// The shards of these entries. Fails unless all are there, and this conversion's own are as it wrote them.
     pub(super) fn checked_shards(
         &self,
         home: &Home,

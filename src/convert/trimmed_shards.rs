@@ -226,11 +226,7 @@ impl Rewriting<'_> {
     /// The shard with the samples that stay, which an earlier run may have written.
     fn rewrite(&mut self, made: &Made, kept: &Kept, monitor: &mut dyn Monitor) -> Result<Made> {
         let written = self.write(made, kept, monitor);
-        written.map_err(|error| match self.parts.check_held(self.part) {
-            // If another commit, or a repair, has taken it, that is the cause of any error.
-            Err(lost) if lost.kind() == ErrorKind::Locked => lost,
-            _ => error,
-        })
+        written.map_err(|error| self.parts.cause(self.part, error))
     }
 
     fn write(&mut self, made: &Made, kept: &Kept, monitor: &mut dyn Monitor) -> Result<Made> {

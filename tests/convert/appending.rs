@@ -1,4 +1,4 @@
-//! Parts of an append to one file, or to those of a split: as one run appends, once, however often a commit is
+//! Parts of an append to one file, or to the outputs of a split: as one run appends, once, however often a commit is
 //! repeated.
 
 use std::cell::Cell;

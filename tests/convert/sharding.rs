@@ -423,7 +423,7 @@ fn keys_that_come_twice_are_skipped_in_all_shards_of_a_run() {
     assert_eq!(verify::verify(&many).unwrap().problems, []);
 }
 
-/// Parts know nothing of each other: shards with keys that an earlier part has, or behind the limit, are written anew
+/// Parts know nothing of each other: shards with keys that an earlier part has, or behind the limit, are rewritten
 /// when they are joined, also by a commit that was stopped anywhere.
 #[test]
 fn parts_skip_keys_and_keep_to_a_limit_as_one_run_does() {

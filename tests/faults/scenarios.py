@@ -186,7 +186,7 @@ SCENARIOS = [
     Scenario("commit-shards-force", "commit x.shards.json", "many", ("x.shards.json",),
              (SOURCE, A, "convert a.msgpack x.shards.json --shards 3", "convert in.jsonl x.shards.json --part 1/2 --force",
               "convert in.jsonl x.shards.json --part 2/2 --force")),
-    # Keys that come twice, and a limit: shards are written anew when the parts are joined.
+    # Keys that come twice, and a limit: shards are rewritten when the parts are joined.
     Scenario("commit-shards-trim", "commit x.shards.json", "many", ("x.shards.json",),
              (SOURCE, put("again.jsonl", jsonl(26)), A, "convert a.msgpack x.shards.json --shards 3",
               "convert in.jsonl again.jsonl x.shards.json --part 1/3 --force --skip-duplicates --limit 24",

@@ -445,6 +445,14 @@ impl Journal {
         }
     }
 
+    /// Why a run of a part failed: if another run has taken the part, that is the cause of any error.
+    pub(in crate::convert) fn cause(&self, part: Part, error: Error) -> Error {
+        match self.check_held(part) {
+            Err(lost) if lost.kind() == ErrorKind::Locked => lost,
+            _ => error,
+        }
+    }
+
     /// The error of a commit whose shards a repair has removed.
     pub(in crate::convert) fn given_up(&self) -> Error {
         let message = "a repair has removed this conversion, so nothing was published";

@@ -203,7 +203,7 @@ impl Journal {
         self.note_commit(&Commit { plan, replaced: shards, ..self.read_commit()? })?;
         match self.fate()? {
             Fate::Removed => {
-                // Nobody else would find this note.
+                // No other process would find this note.
                 self.notes().remove(&[self.commit_note()])?;
                 Err(self.joined())
             }

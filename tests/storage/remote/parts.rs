@@ -680,7 +680,7 @@ fn racing_commits_publish_once() {
     assert_as_local(&server, dir.path());
 }
 
-/// Shards that are written anew when parts are joined, by commits that are killed at any request, or race.
+/// Shards that are rewritten when parts are joined, by commits that are killed at any request, or race.
 #[test]
 fn parts_that_skip_keys_and_keep_to_a_limit_are_joined_once() {
     let (dir, mut lines) = with_lines(3, 20, 50);

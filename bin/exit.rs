@@ -4,7 +4,7 @@ use kiste::storage::Shown;
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use kiste::dataset::is_dataset;
@@ -36,8 +36,8 @@ impl From<Exit> for ExitCode {
 /// Why a command could not do what was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// To be told, in one line and perhaps another one with a hint.
-    Told { exit: Exit, message: String, hint: Option<String> },
+    /// To be told, in one line and perhaps another one with a hint, and commands that do what it says.
+    Told { exit: Exit, message: String, hint: Option<String>, commands: Vec<String> },
     /// The reader of standard output has seen enough (`kiste ls F | head`). That is no error, so the
     /// command stops without a message.
     ClosedPipe,
@@ -47,14 +47,18 @@ pub(crate) enum Failure {
 pub(crate) type Outcome<T = Exit> = Result<T, Failure>;
 
 impl Failure {
+    fn told(exit: Exit, message: String, hint: Option<String>) -> Failure {
+        Failure::Told { exit, message, hint, commands: Vec::new() }
+    }
+
     /// The answer is no.
     pub(crate) fn no(message: impl fmt::Display) -> Failure {
-        Failure::Told { exit: Exit::No, message: message.to_string(), hint: None }
+        Failure::told(Exit::No, message.to_string(), None)
     }
 
     /// A question that cannot be answered.
     pub(crate) fn trouble(message: impl fmt::Display) -> Failure {
-        Failure::Told { exit: Exit::Trouble, message: message.to_string(), hint: None }
+        Failure::told(Exit::Trouble, message.to_string(), None)
     }
 
     /// An error of the operating system at a file.
@@ -102,13 +106,17 @@ impl From<kiste::Error> for Failure {
             let message = plain(&error);
             let is_said = message.contains("starts over");
             let message = if is_said { message } else { format!("{message}; {go_on}") };
-            return Failure::Told { exit, message, hint: None };
+            return Failure::told(exit, message, None);
         }
         let message = match error.option() {
             Some(option) => format!("{} {}", flag(option), error.message()),
             None => plain(&error),
         };
-        Failure::Told { exit, message, hint }
+        let commands = match error.remedy() {
+            Some(Remedy::ChooseSplit { output, splits }) => choose_split(output, splits),
+            _ => Vec::new(),
+        };
+        Failure::Told { exit, message, hint, commands }
     }
 }
 
@@ -210,6 +218,9 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
             "--allow-outside reads it, if you trust those who made the files".to_owned()
         }
         Remedy::ResumeFiles => "--resume is for files".to_owned(),
+        Remedy::ChooseSplit { .. } => {
+            "one of them, each of them, or all with a field \"split\":".to_owned()
+        }
         Remedy::NameInput(names) => format!("name its format with --from {}", one_of(names)),
         Remedy::ReadAs(name) => {
             format!("--from {name} reads it anyway, and reports where it is damaged")
@@ -281,6 +292,44 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// This command for one split, for each of them, and for all.
+fn choose_split(output: &Path, splits: &[String]) -> Vec<String> {
+    let mut args: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    while let Some(at) = args.iter().position(|arg| arg == Path::new("--splits")) {
+        args.drain(at..args.len().min(at + 2));
+    }
+    args.retain(|arg| !arg.to_string_lossy().starts_with("--splits="));
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    let each = match name.split_once('.') {
+        Some((stem, ending)) if !stem.is_empty() => format!("{stem}-{{split}}.{ending}"),
+        _ => format!("{name}-{{split}}"),
+    };
+    let line = |args: &[PathBuf], more: &[&str]| {
+        let args = args.iter().map(|arg| option_or_path(arg));
+        let words = args.chain(more.iter().map(|word| (*word).to_owned()));
+        words.fold("kiste".to_owned(), |line, word| format!("{line} {word}"))
+    };
+    let mut each_args = args.clone();
+    if let Some(last) = each_args.iter_mut().rev().find(|arg| *arg == output) {
+        *last = output.with_file_name(each);
+    }
+    let first = quoted(Path::new(splits.first().map_or("", String::as_str)));
+    vec![
+        line(&args, &["--splits", &first]),
+        line(&each_args, &[]),
+        line(&args, &["--merge-splits"]),
+    ]
+}
+
+/// An argument as it can be pasted into a shell.
+fn option_or_path(arg: &Path) -> String {
+    let name = arg.to_str().filter(|name| name.starts_with('-'));
+    match name.and_then(|name| name.split_once('=')) {
+        Some((option, value)) => format!("{option}={}", quoted(Path::new(value))),
+        None => name.map_or_else(|| quoted(arg), str::to_owned),
+    }
 }
 
 /// The command that removes a folder, and if it is of parts that have written elsewhere too, all of that.

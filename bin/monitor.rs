@@ -99,7 +99,7 @@ impl convert::Monitor for Monitor<'_> {
 /// The hint for something that was left out, or read differently than intended.
 fn hint_for(kind: LeftOut) -> Option<&'static str> {
     Some(match kind {
-        LeftOut::SplitLabel => "each of the folders can be converted alone",
+        LeftOut::MixedSplits => "the files of each split can be converted alone",
         LeftOut::NumberLabel => "in a list, --guess-types keeps labels that are numbers",
         LeftOut::TextAfterQuote | LeftOut::LinesInQuotes => {
             "--quote none reads quotes as ordinary characters"

@@ -113,11 +113,12 @@ impl Output {
 
     /// Tells of a failure and how to exit.
     pub(crate) fn fail(&self, failure: Failure) -> Exit {
-        let Failure::Told { exit, message, hint } = failure else { return Exit::Yes };
+        let Failure::Told { exit, message, hint, commands } = failure else { return Exit::Yes };
         self.say(format_args!("{}: {message}", paint(self.colour_err, Paint::Red, "kiste")));
         if let Some(hint) = hint {
             self.say(format_args!("{}: {hint}", paint(self.colour_err, Paint::Cyan, "hint")));
         }
+        commands.iter().for_each(|command| self.say(format_args!("  {command}")));
         exit
     }
 

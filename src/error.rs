@@ -96,6 +96,13 @@ pub enum Remedy {
     ResumeFiles,
     /// Allow names in data to lead out of the folder of these data.
     AllowOutside,
+    /// Read one of these splits, each of them to an output of its own, or all of them merged.
+    ChooseSplit {
+        /// The output.
+        output: PathBuf,
+        /// The names of the splits.
+        splits: Vec<String>,
+    },
     /// Say what the input is: one of these formats.
     NameInput(Vec<&'static str>),
     /// Read it as this format nevertheless; the reader says where it is damaged.

@@ -1,5 +1,7 @@
 //! The commands, and the help that lists them.
 
+use std::sync::LazyLock;
+
 use clap::builder::styling::{AnsiColor, Style, Styles};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -158,9 +160,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Make",
         &[
-            "demo",
             "convert",
-            "commit",
             #[cfg(feature = "datasets")]
             "write",
             #[cfg(feature = "datasets")]
@@ -168,26 +168,23 @@ const GROUPS: &[(&str, &[&str])] = &[
             "index",
         ],
     ),
-    ("Look", &["cat", "head", "tail", "ls", "get", "info", "stat"]),
-    (
-        "Rearrange",
-        &[
-            "order", "shuffle", "split", "merge", "sample", "select", "filter", "sort", "diff",
-            "bench",
-        ],
-    ),
+    ("Look", &["info", "cat", "ls", "get", "stat", "order", "diff", "bench"]),
+    ("Change", &["filter", "select", "sample", "sort", "shuffle", "split", "merge"]),
+    ("Check", &["verify", "repair"]),
     ("Arrays", &["array", "blpk"]),
     (
-        "Check",
+        "More",
         &[
-            "verify",
-            "repair",
+            "demo",
             #[cfg(feature = "remote")]
             "cache",
         ],
     ),
-    ("Shell", &["completions", "man"]),
 ];
+
+/// Commands that work and are not listed: shells know the first two, and others name the rest.
+#[cfg(test)]
+const UNLISTED: &[&str] = &["completions", "man", "commit", "head", "tail"];
 
 /// The command line as clap knows it, with commands grouped in the help. Global options are in the help
 /// of `kiste` alone.
@@ -205,6 +202,7 @@ pub(crate) fn command_line_with_globals() -> clap::Command {
         command.help_template(template).subcommand_required(true)
     };
     let command = Args::command().mut_subcommand("array", array);
+    let command = command.mut_subcommand("convert", convert::with_short_help);
     let template = grouped(&command, GROUPS, "Global options");
     let after = format!(
         "FILE is the data file of a dataset, the manifest of a dataset of many files, or a URL. Side files \
@@ -213,8 +211,27 @@ pub(crate) fn command_line_with_globals() -> clap::Command {
          Exit codes: 0 yes or done, 1 the answer is no (damage found, key missing), 2 wrong usage \
          or I/O error, 130 stopped by Ctrl-C, SIGTERM or SIGHUP."
     );
-    command.help_template(template).after_help(after).subcommand_required(true)
+    let command = command.help_template(template).after_help(after).subcommand_required(true);
+    command.long_version(LONG_VERSION.as_str())
 }
+
+/// The version, the commit if the build was told it, and the features.
+static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
+    let features = [
+        ("c-blosc", cfg!(feature = "c-blosc")),
+        ("datasets", cfg!(feature = "datasets")),
+        ("download", cfg!(feature = "download")),
+        ("images", cfg!(feature = "images")),
+        ("parquet", cfg!(feature = "parquet")),
+        ("remote", cfg!(feature = "remote")),
+        ("turbo", cfg!(feature = "turbo")),
+    ];
+    let built = features.iter().filter(|(_, built)| *built).map(|(name, _)| *name);
+    let built = built.collect::<Vec<_>>().join(" ");
+    let built = if built.is_empty() { "none besides the default" } else { &built };
+    let commit = option_env!("KISTE_COMMIT").map_or(String::new(), |id| format!("\ncommit: {id}"));
+    format!("{}{commit}\nfeatures: {built}", env!("CARGO_PKG_VERSION"))
+});
 
 /// Gives all commands below one hidden copies of the global options, where clap would add visible ones,
 /// and a line that names them.
@@ -223,8 +240,10 @@ fn hide_globals(command: clap::Command, globals: &[clap::Arg]) -> clap::Command 
     let line = format!("Global options (see \"kiste --help\"): --{}", names.join(", --"));
     command.mut_subcommands(|below| {
         let after = below.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let long = below.get_after_long_help().map(|long| format!("{line}\n\n{long}"));
         let hidden = globals.iter().map(|arg| arg.clone().hide(true));
-        hide_globals(below.args(hidden).after_help(format!("{line}\n\n{after}")), globals)
+        let below = below.args(hidden).after_help(format!("{line}\n\n{after}"));
+        hide_globals(given(below, long, clap::Command::after_long_help), globals)
     })
 }
 
@@ -305,7 +324,7 @@ mod tests {
         let array = command_line.find_subcommand("array").unwrap();
         for (command, groups) in [(&command_line, GROUPS), (array, array::GROUPS)] {
             let names = command.get_subcommands().map(|c| c.get_name()).filter(|n| *n != "help");
-            let mut names: Vec<&str> = names.collect();
+            let mut names: Vec<&str> = names.filter(|name| !UNLISTED.contains(name)).collect();
             let mut grouped: Vec<&str> = groups.iter().flat_map(|g| g.1).copied().collect();
             names.sort_unstable();
             grouped.sort_unstable();

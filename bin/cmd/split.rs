@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use kiste::rearrange::{DatasetPart, PartsBy, check_part_paths, part_path};
+use kiste::text::units;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
@@ -97,7 +98,9 @@ impl Args {
             [] => parts.iter().map(|part| part_path(&self.input, &part.name)).collect(),
             names if names.len() == parts.len() => names.to_vec(),
             names => {
-                let message = format!("{} names for {} parts", names.len(), parts.len());
+                let named = units::counted(names.len() as u64, "name");
+                let parts = units::counted(parts.len() as u64, "part");
+                let message = format!("{named} for {parts}");
                 return Err(Failure::trouble(message));
             }
         };

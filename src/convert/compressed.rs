@@ -115,13 +115,19 @@ pub(super) fn open_at(path: &Path, position: u64) -> Result<Box<dyn Read + Send>
 
 /// Whether this is a regular file that is not compressed.
 pub(super) fn is_plain(path: &Path) -> Result<bool> {
+    Ok(plain_head(path, 0)?.is_some())
+}
+
+/// Up to `len` bytes from the start of a regular file that is not compressed, and no fewer than show that. `None` for
+/// others.
+pub(super) fn plain_head(path: &Path, len: u64) -> Result<Option<Vec<u8>>> {
     let at = |error| Error::io(path, error);
     if size_of(path).map_err(at)?.is_none() {
-        return Ok(false);
+        return Ok(None);
     }
     let mut head = Vec::new();
-    open_regular(path).map_err(at)?.take(HEAD).read_to_end(&mut head).map_err(at)?;
-    Ok(Compression::of(&head).is_none())
+    open_regular(path).map_err(at)?.take(HEAD.max(len)).read_to_end(&mut head).map_err(at)?;
+    Ok(Compression::of(&head).is_none().then_some(head))
 }
 
 /// The error of reading from an opened file: bytes that do not decompress are damage to the file.

@@ -318,6 +318,7 @@ impl Conversion {
                 "expected the name of an output, found -, which stands for a pipe",
             ));
         }
+        self.check_is_one()?;
         super::reshape::check(&self.options)?;
         if self.options.to.is_none() {
             format::check_output_name(&self.output)?;

@@ -23,6 +23,50 @@ pub(super) const IMAGES: &[&str] = &[
     "avif", "bmp", "gif", "jpeg", "jpg", "jp2", "jxl", "png", "ppm", "pgm", "tif", "tiff", "webp",
 ];
 
+/// What a file holds by its name: the field that becomes of it is called so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Media {
+    Image,
+    Audio,
+    Video,
+    Text,
+}
+
+impl Media {
+    /// In the order in which a folder is searched for them.
+    pub(super) const ALL: [Media; 4] = [Media::Image, Media::Audio, Media::Video, Media::Text];
+
+    /// The media of a file of this name.
+    pub(super) fn of(name: &str) -> Option<Media> {
+        let last = name.rsplit('/').next().unwrap_or_default();
+        let (_, extension) = last.rsplit_once('.')?;
+        let has = |media: &Media| media.endings().iter().any(|e| extension.eq_ignore_ascii_case(e));
+        Media::ALL.into_iter().find(has)
+    }
+
+    /// The extensions of its files.
+    pub(super) fn endings(self) -> &'static [&'static str] {
+        match self {
+            Media::Image => IMAGES,
+            Media::Audio => {
+                &["aac", "aif", "aiff", "flac", "m4a", "mp3", "oga", "ogg", "opus", "wav", "wma"]
+            }
+            Media::Video => &["avi", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "webm"],
+            Media::Text => &["txt"],
+        }
+    }
+
+    /// The name of the field.
+    pub(super) fn field(self) -> &'static str {
+        match self {
+            Media::Image => "image",
+            Media::Audio => "audio",
+            Media::Video => "video",
+            Media::Text => "text",
+        }
+    }
+}
+
 /// Whether a file of this name is an image.
 pub(super) fn is_image(name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or_default();

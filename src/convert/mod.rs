@@ -47,7 +47,7 @@ pub(crate) mod archive;
 mod input;
 mod in_order;
 mod chained;
-mod path_values;
+mod split_names;
 pub(crate) mod formats;
 mod image_choices;
 #[cfg(feature = "images")]
@@ -70,6 +70,8 @@ mod options;
 mod conversion;
 mod output_checks;
 mod source_patterns;
+mod layout;
+mod splits;
 mod planned_labels;
 mod open;
 mod monitor;

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::carried::LeftOut;
 use super::conversion::{Conversion, OwnInput};
-use super::format::{self, Format, Keys};
+use super::format::{Format, Keys};
 use super::formats::def::Opening;
-use super::path_values::PathValues;
+use super::layout::{Layout, Placed};
 use super::read_options::{ReadOptions, misplaced};
 pub(super) use super::samples::Samples;
 use super::{BadInput, Monitor, Notice, output_checks, source_file, source_patterns};
@@ -49,13 +48,13 @@ impl Conversion {
         let paths =
             source_patterns::expand(&self.sources, self.options.from, options.asks_for_images())?;
         source_file::forget_versions(&paths);
-        let format = match self.options.from {
-            Some(format) => format,
+        let from = match self.options.from {
             None if options.root.is_some() && paths.iter().all(|path| is_file_or_url(path)) => {
-                Format::List
+                Some(Format::List)
             }
-            None => format::detect_all(&paths)?,
+            from => from,
         };
+        let Layout { format, groups, mut remarks } = Layout::of(&paths, from)?;
         if format != Format::Jsonl && paths.iter().any(|path| path == Path::new("-")) {
             let message = "standard input is read as JSON lines only";
             let message = format!("{message}, but this is read as {format}");
@@ -67,14 +66,32 @@ impl Conversion {
         format.check_available()?;
         check_images(options)?;
         let keeps = |name: &str| self.keeps_field(name);
-        let mut opening = self.opening(&paths, &keeps);
-        let mut notices = (format.def().notices)(&opening)?;
-        if format.def().keys == Keys::Own && opening.replaces_key {
+        let splits = self.splits_of(format, groups, &keeps)?;
+        let chosen = self.chosen(&splits)?;
+        let labels = self.labels_of(format, &splits, &keeps)?;
+        let (mut all, mut skipped_files, mut notices) = (Vec::new(), 0, Vec::new());
+        for group in &chosen {
+            let mut opening = self.opening(&group.paths, &keeps);
+            opening.split = group.split.as_deref().filter(|_| splits.are_inside);
+            opening.labels = labels.as_deref();
+            notices.append(&mut (format.def().notices)(&opening)?);
+            let samples = (format.def().open)(&mut opening)?;
+            skipped_files += opening.skipped_files;
+            let split = group.split.as_deref().filter(|_| options.merge_splits);
+            all.push(match samples {
+                Samples::Units(input) => {
+                    let remarks = std::mem::take(&mut remarks);
+                    let files = if format.is_in_folders() { &group.paths[..] } else { &[] };
+                    let prefix = group.prefix.as_deref();
+                    Samples::Units(Placed::input(input, files, split, prefix, remarks))
+                }
+                samples => samples,
+            });
+        }
+        if format.def().keys == Keys::Own && self.options.replaces_key() {
             notices.push(Notice::KeysReplaced);
         }
-        let samples = (format.def().open)(&mut opening)?;
-        let skipped_files = opening.skipped_files;
-        let samples = with_remarks(samples, format, &paths);
+        let samples = Samples::chained(all)?;
         if format == Format::Dataset {
             output_checks::check_is_other(&self.sources, &self.output)?;
         }
@@ -83,8 +100,14 @@ impl Conversion {
     }
 
     /// The options that the format gets.
-    fn opening<'a>(&'a self, paths: &'a [PathBuf], keeps: &'a dyn Fn(&str) -> bool) -> Opening<'a> {
+    pub(super) fn opening<'a>(
+        &'a self,
+        paths: &'a [PathBuf],
+        keeps: &'a dyn Fn(&str) -> bool,
+    ) -> Opening<'a> {
         Opening {
+            split: None,
+            labels: None,
             paths,
             read: &self.options.read,
             key: self.own_key(),
@@ -113,6 +136,7 @@ impl ReadOptions {
         let table = matches!(format, Format::Csv | Format::Tsv | Format::List);
         let (option, formats) = match () {
             () if !self.texts.is_empty() && format != Format::Tfrecord => ("texts", "tfrecord"),
+            () if !self.lists.is_empty() && format != Format::Tfrecord => ("lists", "tfrecord"),
             () if self.max_bytes.is_some() && format == Format::Dataset => {
                 ("max_bytes", "what other programs wrote")
             }
@@ -215,18 +239,6 @@ fn image_options(options: &ReadOptions) -> Result<()> {
             .with_option(option)
             .with_remedy(crate::error::Remedy::Feature("images"))),
         None => Ok(()),
-    }
-}
-
-/// The same samples, with a remark about values in the names of folders, where they are left out.
-fn with_remarks(samples: Samples, format: Format, paths: &[PathBuf]) -> Samples {
-    match samples {
-        Samples::Units(input)
-            if format.leaves_out().iter().any(|(kind, _)| *kind == LeftOut::PathValue) =>
-        {
-            Samples::Units(PathValues::noted(input, paths))
-        }
-        samples => samples,
     }
 }
 

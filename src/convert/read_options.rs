@@ -13,6 +13,9 @@ macro_rules! read_options {
             ReadOptions, options.read,
             /// The features of TFRecord that are strings. Default: none; byte strings stay bytes.
             texts: names,
+            /// The features of TFRecord that stay lists and arrays even if they have one value, as those of varying
+            /// length should. Default: none; one value is that value.
+            lists: names,
             /// Whether columns of CSV, TSV and lists that hold numbers become numbers, for which tables are
             /// read twice. Default: no; they are strings.
             guess_types: flag,
@@ -27,6 +30,12 @@ macro_rules! read_options {
             /// decompressed. Default: 1 GiB; 4 GiB for shards of MDS and files of MNIST, 16 GiB for all
             /// arrays of an npz together.
             max_bytes: value(bytes: u64),
+            /// Only these splits, where folders, names of files or arrays divide the sources into such as `train` and
+            /// `test`. Default: all, of which there must be one, unless they are [merged](Self::merge_splits).
+            splits: names,
+            /// Whether several splits become one dataset: samples get a field `split`, and its name in front of their
+            /// keys. Default: no; they are an error that names them.
+            merge_splits: flag,
             /// The files below a directory, or in a zip archive, that are images: patterns such as
             /// `train/{LABEL}/**`. Default: `{LABEL}/**`.
             pattern: names,

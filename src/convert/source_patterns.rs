@@ -69,11 +69,13 @@ fn files_of(pattern: &str, from: Option<Format>, images: bool) -> Result<Option<
 
 /// Fails for files with labels that are certainly not images, even if they are named like images.
 fn labelled(pattern: &str, files: &[String]) -> Result<()> {
-    match format::detect_all(files) {
-        Ok(found) => {
+    let formats = files.iter().map(|file| format::detect(file.as_ref()));
+    let formats = formats.collect::<Result<Vec<_>>>().unwrap_or_default();
+    match formats.split_first() {
+        Some((found, rest)) if rest.iter().all(|other| other == found) => {
             let message = format!("{pattern} is a pattern of images, but matches {found}");
             Err(Error::new(ErrorKind::Invalid, message))
         }
-        Err(_) => Ok(()),
+        _ => Ok(()),
     }
 }

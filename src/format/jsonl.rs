@@ -28,6 +28,7 @@
 //!
 //! [`write_short`] is for display and cannot be read back.
 
+pub(crate) mod array;
 mod read;
 mod short;
 mod write;

@@ -235,7 +235,7 @@ impl FieldSummary {
             _ => dtype.to_string(),
         };
         let packed = if container.is_some() { ", packed" } else { "" };
-        self.count(&format!("array {name} of {} dimensions{packed}", shape.len()));
+        self.count(&format!("array {name}, {}-d{packed}", shape.len()));
         let arrays = self.arrays.get_or_insert_default();
         add_counts(&mut arrays.dtypes, BTreeMap::from([(name, 1)]));
         add_counts(&mut arrays.shapes, BTreeMap::from([(shape, 1)]));

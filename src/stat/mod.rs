@@ -312,7 +312,7 @@ mod tests {
             (Value::Array(vec![]), "list"),
             (map(&[]), "map"),
             (Value::Ext(5, vec![1]), "ext"),
-            (Special::Array(array).to_value(), "array <f4 of 2 dimensions"),
+            (Special::Array(array).to_value(), "array <f4, 2-d"),
             (scalar, "scalar <i2"),
         ] {
             assert_eq!(type_name(&to_vec(&value).unwrap()).unwrap(), expected);

@@ -104,7 +104,7 @@ fn cat_and_info_show_what_is_in_containers() {
     assert_eq!(line("small.msgpack"), format!("{plain}\n").replace("8]>", "8] packed>"));
 
     let info = run(&dir, ["info", "small.msgpack"]).quietly().out;
-    assert!(info.contains("table  array <i4 of 2 dimensions, packed\n"), "{info}");
+    assert!(info.contains("table  array <i4, 2-d, packed\n"), "{info}");
     assert!(info.contains("arrays   few    |u1 [3], 20 plain\n"), "{info}");
     assert!(info.contains("table  <i4 [100 to 119, 8], 20 packed "), "{info}");
     let arrays = &run(&dir, ["info", "small.msgpack", "--json"]).quietly().json()["arrays"];

@@ -81,11 +81,13 @@ fn lines_of_objects_are_json_lines_by_any_of_their_names() {
     fs::write(dir.path().join("captions.json"), CAPTIONS).unwrap();
     run(&dir, ["convert", "captions.json", "c.msgpack", "--key-field", "id"]).exits(0);
     assert_eq!(keys(&dir, "c.msgpack"), "7\n9\n");
-    for content in ["[{\"id\": 7}]\n", "{\n  \"id\": 7\n}\n", ""] {
+    for content in ["{\n  \"id\": 7\n}\n", ""] {
         fs::write(dir.path().join("captions.json"), content).unwrap();
-        let failed = run(&dir, ["convert", "captions.json", "x.msgpack"])
-            .fails(2, "captions.json: named like JSON, but its first line is no object");
-        assert!(failed.err.contains("hint: JSON is read as lines of one object"), "{failed:?}");
+        let failed = run(&dir, ["convert", "captions.json", "x.msgpack"]).fails(
+            2,
+            "captions.json: named like JSON, but it is no array, and its first line is no object",
+        );
+        assert!(failed.err.contains("hint: JSON is read as an array of objects"), "{failed:?}");
     }
 }
 

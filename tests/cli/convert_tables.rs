@@ -27,9 +27,10 @@ fn tables_there_and_back() {
     assert!(!dir.path().join("t.parquet").exists());
     fs::create_dir(dir.path().join("shards")).unwrap();
     run(&dir, ["convert", "in.msgpack", "shards/t-1.parquet"]).exits(0);
-    run(&dir, ["convert", "shards", "new.msgpack"]).fails(2, "holds shards such as");
-    run(&dir, ["convert", "shards", "new.msgpack", "--from", "parquet"]).exits(0);
-    assert_eq!(bytes("in.msgpack"), bytes("new.msgpack"));
+    for from in [&["--from", "parquet"][..], &[]] {
+        run(&dir, [&["convert", "shards", "new.msgpack", "--force"], from].concat()).exits(0);
+        assert_eq!(bytes("in.msgpack"), bytes("new.msgpack"));
+    }
     run(&dir, ["convert", "in.msgpack", "shards/t-1.parquet"]).fails(2, "exists already");
     let odd = "{\"key\":\"a\",\"x\":[1,\"a\"]}";
     let failed = run_with(&dir, ["convert", "-", "odd.parquet"], odd.as_bytes());

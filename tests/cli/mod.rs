@@ -18,6 +18,7 @@ mod catalogue;
 #[cfg(feature = "datasets")]
 mod catalogue_conversions;
 mod convert_folders;
+mod layouts;
 #[cfg(feature = "images")]
 mod convert_images;
 mod convert_parts;

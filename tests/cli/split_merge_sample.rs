@@ -31,7 +31,7 @@ fn a_split_at_positions_has_every_sample_once() {
     }
     run(&dir, ["split", "n.msgpack"]).exits(2);
     let few = ["split", "n.msgpack", "3", "-o", "a.msgpack"];
-    run(&dir, few).fails(2, "1 names for 2 parts");
+    run(&dir, few).fails(2, "1 name for 2 parts");
     let same = ["split", "n.msgpack", "3", "-o", "a.msgpack", "n.msgpack", "--force"];
     run(&dir, same).fails(2, "is both read and written");
     let twice = ["split", "n.msgpack", "3", "-o", "a.msgpack", "a.msgpack"];

@@ -33,13 +33,13 @@ fn numbers_have_extremes_mean_and_a_histogram() {
     };
     dataset(&dir, "n.msgpack", (0..1000).map(sample).collect());
     let text = run(&dir, ["stat", "n.msgpack"]).quietly().out;
-    let score = section(&text, "numbers of score");
+    let score = section(&text, "field score: numbers");
     assert_eq!(score[0], "  min 0, mean 0.4995, max 0.999");
     assert_eq!(score.len(), 11, "{score:?}");
     assert!(score[1].starts_with("    from 0  10"), "{score:?}");
-    assert!(section(&text, "numbers of width")[0].starts_with("  min 1,120, mean "), "{text}");
+    assert!(section(&text, "field width: numbers")[0].starts_with("  min 1,120, mean "), "{text}");
     // Not a bar for each.
-    assert!(section(&text, "numbers of id").len() < 20);
+    assert!(section(&text, "field id: numbers").len() < 20);
     assert!(!text.contains("classes of"), "{text}");
 
     let found = run(&dir, ["stat", "n.msgpack", "--json"]).quietly().json();
@@ -60,10 +60,10 @@ fn few_values_are_listed_and_many_are_counted() {
     };
     dataset(&dir, "t.msgpack", (0..300).map(sample).collect());
     let text = run(&dir, ["stat", "t.msgpack"]).quietly().out;
-    let split = section(&text, "classes of split");
+    let split = section(&text, "field split: classes");
     assert_eq!(split[0], "  2 values: the largest has 270, the smallest 30, on average 150");
     assert!(split[1].starts_with("  train  270  ███"), "{split:?}");
-    assert_eq!(section(&text, "values of caption"), ["  all different"]);
+    assert_eq!(section(&text, "field caption: values"), ["  all different"]);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn labels_have_names_also_those_without_samples() {
     let names = ["cat", "dog", "newt", "owl", "pig"];
     fs::write(kiste::dataset::labels_path(&path), names.join("\n") + "\n").unwrap();
     let text = run(&dir, ["stat", "l.msgpack"]).quietly().out;
-    let label = section(&text, "classes of label");
+    let label = section(&text, "field label: classes");
     assert_eq!(label[0], "  3 values, each of 3 samples");
     assert!(label[1].starts_with("  0 cat   3  ███"), "{label:?}");
     assert_eq!(label[4], "  no samples of 2 labels: 3 owl, 4 pig");
@@ -91,7 +91,7 @@ fn equal_classes_have_no_bars() {
     let sample = |n: u32| vec![("label", Value::from(n % 1000))];
     dataset(&dir, "c.msgpack", (0..2000).map(sample).collect());
     let text = run(&dir, ["stat", "c.msgpack"]).quietly().out;
-    let label = section(&text, "classes of label");
+    let label = section(&text, "field label: classes");
     assert_eq!(label, ["  1,000 values, each of 2 samples", "  select this field to see all"]);
     run(&dir, ["stat", "c.msgpack", "--html", "page.html"]).quietly();
     let page = fs::read_to_string(dir.path().join("page.html")).unwrap();

@@ -1,18 +1,22 @@
 //! The names of formats on the command line.
 
-use clap::builder::TypedValueParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use kiste::convert::Format;
-
-use crate::cmd::named;
 
 /// The values of `--from`.
 pub(super) fn readable() -> impl TypedValueParser<Value = Format> {
-    named(Format::readable().map(Format::name))
+    known(Format::readable())
 }
 
 /// The values of `--to`.
 pub(in crate::cmd) fn writable() -> impl TypedValueParser<Value = Format> {
-    named(Format::writable().map(Format::name))
+    known(Format::writable())
+}
+
+/// Their names, which completions list, and others that people type.
+fn known(formats: impl Iterator<Item = Format>) -> impl TypedValueParser<Value = Format> {
+    let value = |format: Format| PossibleValue::new(format.name()).aliases(format.aliases());
+    PossibleValuesParser::new(formats.map(value)).try_map(|name| name.parse::<Format>())
 }
 
 #[cfg(test)]

@@ -70,12 +70,15 @@ use crate::rearrange::Writing;
 /// to it, and "kiste commit" writes the list; --append adds shards. DST may be a URL of an object store:
 /// then parts need no shared disk.
 #[derive(Debug, clap::Args)]
-#[command(aliases = ["import", "export"], after_help = EXAMPLES, override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
+#[command(aliases = ["import", "export"], override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {
     /// SRC: folders or files to read, whose names may have braces such as {000..123} or be patterns
     /// such as 'train-*.tar', or - for JSON lines from standard input. DST, the last one: the output
     #[arg(required = true, num_args = 1.., value_name = "SRC> <DST")]
     files: Vec<PathBuf>,
+    /// DST, in place of the last name
+    #[arg(long, short, value_name = "DST")]
+    output: Option<PathBuf>,
     /// The format of DST: dataset, jsonl, webdataset, tfrecord, mds, npz, images, csv, parquet or arrow
     /// [default: from its name, else dataset]
     #[arg(long, value_name = "FORMAT", value_parser = format::writable(), hide_possible_values = true)]
@@ -207,6 +210,38 @@ struct Splitting {
     shards: Option<usize>,
 }
 
+/// The options that most people need, which the short help lists.
+const BRIEF: [&str; 11] = [
+    "files",
+    "to",
+    "from",
+    "fields",
+    "key_field",
+    "splits",
+    "limit",
+    "bad",
+    "resume",
+    "force",
+    "dry_run",
+];
+
+const FEW_EXAMPLES: &str = "\
+Examples:
+  kiste convert photos/ photos.msgpack
+  kiste convert 'shards-{000..123}.tar' photos.msgpack
+  kiste convert captions.jsonl captions.msgpack --key-field id
+  kiste convert photos.msgpack photos.tar
+
+\"kiste convert --help\" lists all options: for images, tables, keys, splits, shards and parts.";
+
+/// The command with a short help of one screen.
+pub(in crate::cmd) fn with_short_help(command: clap::Command) -> clap::Command {
+    let is_brief = |arg: &clap::Arg| BRIEF.contains(&arg.get_id().as_str());
+    let command =
+        command.mut_args(|arg| if is_brief(&arg) { arg } else { arg.hide_short_help(true) });
+    command.after_help(FEW_EXAMPLES).after_long_help(EXAMPLES)
+}
+
 const EXAMPLES: &str = "\
 Examples:
   kiste convert photos/ photos.msgpack
@@ -242,18 +277,36 @@ impl Args {
             output.json(&conversion.plan()?)?;
             return Ok(Exit::Yes);
         }
-        if running.dry_run || running.part.is_some() {
+        if running.dry_run {
             return running.run_less(&conversion, json, &mut monitor, output)?;
         }
-        let report = conversion.run(&mut monitor)?;
+        let each = conversion.each_split()?;
+        if running.part.is_some() {
+            let mut worst = Exit::Yes;
+            for one in &each {
+                worst = worst.max(running.run_less(one, json, &mut monitor, output)??);
+            }
+            return Ok(worst);
+        }
+        if each.len() > 1 {
+            // Before any of them is written.
+            each.iter().try_for_each(Conversion::check_output)?;
+        }
+        let reports = each.iter().map(|conversion| conversion.run(&mut monitor));
+        let reports = reports.collect::<kiste::Result<Vec<_>>>()?;
         drop(monitor);
-        print::report(&report, json, output)
+        print::reports(&reports, json, output)
     }
 
     /// The conversion that the arguments describe.
     fn conversion(self) -> Outcome<Conversion> {
-        let names = self.files.split_last().filter(|(_, sources)| !sources.is_empty());
-        let (dst, sources) = names.ok_or_else(|| Failure::trouble("expected SRC and DST"))?;
+        let (dst, sources) = match &self.output {
+            Some(dst) => (dst, &self.files[..]),
+            None => {
+                let names = self.files.split_last().filter(|(_, sources)| !sources.is_empty());
+                names.ok_or_else(|| Failure::trouble("expected SRC and DST"))?
+            }
+        };
         file::check_is_name(dst).map_err(|failure| {
             failure.hint("\"kiste cat --jsonl\" prints the samples of a dataset as JSON lines")
         })?;

@@ -19,6 +19,9 @@ pub(super) struct Reading {
     /// TFRecord: the features that are strings; other byte strings stay bytes
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
     texts: Vec<String>,
+    /// TFRecord: the features that are lists also where they have one value, as VarLenFeature reads them
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
+    lists: Vec<String>,
     /// CSV, TSV and lists: turn columns of numbers into numbers, labels of a list too; reads tables twice
     #[arg(long)]
     guess_types: bool,
@@ -38,6 +41,13 @@ pub(super) struct Reading {
     /// an npz together 16G]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "max-file")]
     max_bytes: Option<usize>,
+    /// Only these splits, of a SRC that folders, names of files or arrays divide into such as train and test. "{split}"
+    /// in DST stands for the name: each has its own output then
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    splits: Vec<String>,
+    /// Make one dataset of several splits: samples get a field "split", and its name in front of their keys
+    #[arg(long)]
+    merge_splits: bool,
     #[command(flatten)]
     files: Files,
     #[command(flatten)]
@@ -139,19 +149,25 @@ impl Reading {
         let Reading {
             from,
             texts,
+            lists,
             guess_types,
             delimiter,
             quote,
             plain_json,
             max_bytes,
+            splits,
+            merge_splits,
             files,
             images,
         } = self;
         let conversion = conversion
             .texts(texts)
+            .lists(lists)
             .allow_outside(file::allows_outside())
             .guess_types(guess_types)
             .plain_json(plain_json)
+            .splits(splits)
+            .merge_splits(merge_splits)
             .pattern(files.pattern)
             .include(files.include)
             .exclude(files.exclude)

@@ -82,16 +82,16 @@ pub enum LeftOut {
     ReservedName,
     /// Numbers that no type of 64 bits holds.
     LargeNumber,
-    /// Values in the names of the folders of files, such as `label=cat`.
-    PathValue,
+    /// Splits whose files were named together.
+    MixedSplits,
+    /// Files of a folder that are of no format that is read from it.
+    OtherFile,
     /// Images without a byte: files that are named like images, and values in columns of images.
     EmptyFile,
     /// Files and values that should be images, but begin as none.
     NoImage,
     /// Images whose end is missing.
     CutImage,
-    /// Folders called `train`, `val` and the like.
-    SplitLabel,
     /// Folders of a label that has no images.
     EmptyLabel,
     /// Labels that are numbers themselves.
@@ -192,18 +192,14 @@ impl LeftOut {
             L::LargeNumber => {
                 ["number beyond 64 bits", "numbers beyond the range of 64 bits", "refused"]
             }
-            L::PathValue => [
-                "value in the name of a folder, as in `label=cat/`",
-                "values in names of folders, as in `label=cat/`",
-                "left out",
-            ],
+            L::MixedSplits => ["split", "splits named together", "read as one dataset"],
+            L::OtherFile => ["file of another kind", "files of other kinds", "left out"],
             L::TextAfterQuote
             | L::LinesInQuotes
             | L::JoinedRows
             | L::EmptyFile
             | L::NoImage
             | L::CutImage
-            | L::SplitLabel
             | L::EmptyLabel
             | L::NumberLabel
             | L::AlikeLabel
@@ -241,11 +237,6 @@ impl LeftOut {
                 ["image that does not begin as one", "images that do not begin as such", "kept"]
             }
             L::CutImage => ["image that is cut off", "images that are cut off", "kept"],
-            L::SplitLabel => [
-                "folder that is named like a split",
-                "folders that are named like splits",
-                "read as labels",
-            ],
             L::EmptyLabel => ["folder without images", "folders without images", "read as labels"],
             L::NumberLabel => [
                 "label that is another number",
@@ -255,7 +246,7 @@ impl LeftOut {
             L::AlikeLabel => [
                 "label that looks like another one",
                 "labels that differ from others only in how accents are spelled",
-                "kept as labels of their own",
+                "read as the same label",
             ],
             _ => [
                 "name with backslashes in an archive",
@@ -426,6 +417,11 @@ impl RemarkLog {
             let mut units = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             units.entry(unit).or_default().note(kind, field, count, place);
         }
+    }
+
+    /// Whether nothing is noted that was not taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Takes what was noted of a unit since it was last asked.

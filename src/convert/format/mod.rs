@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use self::detect::detect_all;
+pub(super) use self::detect::{detect, in_folder, of_index};
 pub use self::outputs::check_dataset_name;
 pub(super) use self::outputs::{check_output_name, has_other_ending};
 use super::carried::{Carried, Handling, LeftOut, ValueKind, ValuePlace};
@@ -104,9 +104,19 @@ impl Format {
         Format::readable().filter(|format| format.output() != Output::None)
     }
 
+    /// Whether folders hold files of it that are found by their names.
+    pub(super) fn is_in_folders(self) -> bool {
+        self.def().in_folder.is_some()
+    }
+
     /// Its name, such as `jsonl`.
     pub fn name(self) -> &'static str {
         self.def().name
+    }
+
+    /// Other names by which it is parsed, such as `wds` for `webdataset`.
+    pub fn aliases(self) -> &'static [&'static str] {
+        self.def().aliases
     }
 
     /// A description in a few words.
@@ -205,7 +215,7 @@ impl Format {
     ///
     /// [`Invalid`](ErrorKind::Invalid) if it is ambiguous or unknown.
     pub fn of_input(path: impl AsRef<Path>) -> Result<Format> {
-        detect::detect(path.as_ref())
+        detect(path.as_ref())
     }
 
     /// The format of a file that is named like a dataset but is none; `None` for a dataset, and if it is not
@@ -215,7 +225,7 @@ impl Format {
         if !path.is_file() || has_side_file(path) {
             return None;
         }
-        detect::detect(path).ok().filter(|format| *format != Format::Dataset)
+        detect(path).ok().filter(|format| *format != Format::Dataset)
     }
 }
 
@@ -270,7 +280,7 @@ impl FromStr for Format {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Format> {
-        find(|def| def.name == name).ok_or_else(|| {
+        find(|def| def.name == name || def.aliases.contains(&name)).ok_or_else(|| {
             let names: Vec<&str> = all().map(|def| def.name).collect();
             let message = format!("expected a format ({}), found {name:?}", names.join(", "));
             Error::new(ErrorKind::Invalid, message)
@@ -288,6 +298,9 @@ mod tests {
             let FormatDef { name, endings, output, .. } = def;
             assert_eq!(format.name(), *name);
             assert_eq!(name.parse::<Format>().unwrap(), format);
+            for alias in format.aliases() {
+                assert_eq!(alias.parse::<Format>().unwrap(), format, "{alias}");
+            }
             assert_eq!(serde_json::to_value(format).unwrap(), *name);
             for ending in *endings {
                 assert!(*output != Output::None, "{name}");

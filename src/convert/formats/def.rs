@@ -16,6 +16,8 @@ use crate::storage::Storage;
 /// and leaves the rest to [`READ`]. It is there also where this build has no reader and writer of the format.
 pub(in crate::convert) struct FormatDef {
     pub(in crate::convert) name: &'static str,
+    /// Other names that people type for it.
+    pub(in crate::convert) aliases: &'static [&'static str],
     /// A description in a few words.
     pub(in crate::convert) title: &'static str,
     /// The feature of the crate that it needs.
@@ -36,8 +38,10 @@ pub(in crate::convert) struct FormatDef {
     pub(in crate::convert) resembled: fn(&Glance<'_>) -> Option<Hint>,
     /// How names of its files end, with the dot, that are never empty: one without bytes was cut short.
     pub(in crate::convert) never_empty: &'static [&'static str],
-    /// The ending of its files in a folder, which is no folder of images then.
-    pub(in crate::convert) shard: Option<&'static str>,
+    /// Whether a file in a folder is of this format by its name. `None` for formats that are not found so.
+    pub(in crate::convert) in_folder: Option<fn(&Glance<'_>) -> bool>,
+    /// The splits that a source has inside it.
+    pub(in crate::convert) splits: fn(&Opening<'_>) -> Result<Vec<String>>,
 
     /// Where the keys of samples come from that are read.
     pub(in crate::convert) keys: Keys,
@@ -74,6 +78,7 @@ pub(in crate::convert) type Create = fn(&Path, Option<&[String]>) -> Result<Box<
 /// A format that is only read and has nothing special: what a definition starts from.
 pub(super) const READ: FormatDef = FormatDef {
     name: "",
+    aliases: &[],
     title: "",
     feature: None,
     is_called: |_| false,
@@ -83,7 +88,8 @@ pub(super) const READ: FormatDef = FormatDef {
     misnamed: |_| None,
     resembled: |_| None,
     never_empty: &[],
-    shard: None,
+    in_folder: None,
+    splits: |_| Ok(Vec::new()),
     keys: Keys::Made,
     leaves_out: &[],
     notices: |_| Ok(Vec::new()),
@@ -165,6 +171,10 @@ pub(in crate::convert) struct Opening<'a> {
     pub(in crate::convert) stops: bool,
     /// Bytes of a unit, where that matters.
     pub(in crate::convert) unit_bytes: Option<u64>,
+    /// The only one of its splits that is read.
+    pub(in crate::convert) split: Option<&'a str>,
+    /// The names of the labels of all splits.
+    pub(in crate::convert) labels: Option<&'a [String]>,
     /// Whether a field is part of the samples in the end.
     pub(in crate::convert) keeps: &'a dyn Fn(&str) -> bool,
     /// Where datasets are read from that are not behind a URL.

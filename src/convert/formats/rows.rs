@@ -61,6 +61,15 @@ pub(super) fn row<'a>(array: &'a NdArray<'_>, index: usize) -> Result<Field<'a>>
     })
 }
 
+/// Some rows of an array in C order, as an array.
+pub(super) fn stretch<'a>(array: &'a NdArray<'_>, rows: Range<usize>) -> Result<Field<'a>> {
+    let inner = array.shape().get(1..).unwrap_or_default();
+    let size = inner.iter().product::<usize>() * array.dtype().item_size();
+    let bytes = array.bytes().get(rows.start * size..rows.end * size).unwrap_or_default();
+    let shape: Vec<usize> = [&[rows.len()], inner].concat();
+    Ok(Field::Array(NdArray::new(array.dtype().clone(), shape, bytes)?))
+}
+
 /// A plain value of an array without axes, if it is an integer or a boolean.
 pub(super) fn integer(array: &NdArray<'_>) -> Option<Value> {
     let bytes = array.bytes();

@@ -176,7 +176,7 @@ fn histogram(numbers: &Histogram, form: fn(u64) -> String) -> String {
     let at = |percent| form(numbers.percentile(percent).unwrap_or_default());
     let mean = form(numbers.mean().unwrap_or_default().round() as u64);
     let line = format!(
-        "<p>min {}, 5 % {}, half {}, 95 % {}, max {}; mean {mean}</p>\n",
+        "<p>min {}, 5 % {}, median {}, 95 % {}, max {}; mean {mean}</p>\n",
         form(min),
         at(5),
         at(50),
@@ -237,7 +237,7 @@ fn cards(found: &StatReport, field: &FieldSummary) -> Vec<Card> {
     let name = escape(&field.name);
     let mut cards = Vec::new();
     let mut add = |what: &str, html: String| {
-        let title = format!("{what} of {name}");
+        let title = format!("field {name}: {what}");
         cards.push(Card { field: field.name.clone(), title, html });
     };
     if let Some(rows) = found.classes(field) {

@@ -30,17 +30,17 @@ pub(super) fn sections(found: &StatReport) -> Vec<StatSection> {
         if let Some(rows) = found.classes(field) {
             let most = if found.asked { usize::MAX } else { ROWS };
             let text = classes(&rows, most) + &unused(&found.unused_labels(field));
-            section(&format!("classes of {}", field.name), text);
+            section(&format!("field {}: classes", field.name), text);
         } else if let Some(numbers) = &field.numbers {
-            section(&format!("numbers of {}", field.name), self::numbers(numbers));
+            section(&format!("field {}: numbers", field.name), self::numbers(numbers));
         } else if let Some(text) = different(field) {
-            section(&format!("values of {}", field.name), text);
+            section(&format!("field {}: values", field.name), text);
         }
         if let Some(images) = &field.images {
-            section(&format!("images of {}", field.name), self::images(images));
+            section(&format!("field {}: images", field.name), self::images(images));
         }
         if let Some(arrays) = &field.arrays {
-            section(&format!("arrays of {}", field.name), self::arrays(arrays));
+            section(&format!("field {}: arrays", field.name), self::arrays(arrays));
         }
     }
     sections
@@ -57,7 +57,7 @@ fn histogram(numbers: &Histogram, form: fn(u64) -> String) -> String {
     let mean = form(numbers.mean().unwrap_or_default().round() as u64);
     _ = writeln!(
         text,
-        "min {}, 5 % {}, 25 % {}, half {}, 75 % {}, 95 % {}, max {}; mean {mean}",
+        "min {}, 5 % {}, 25 % {}, median {}, 75 % {}, 95 % {}, max {}; mean {mean}",
         form(min),
         at(5),
         at(25),

@@ -9,7 +9,7 @@ use super::{Input, file, run};
 
 pub(super) fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
     match kind {
-        LeftOut::PathValue => in_folder(format, dir),
+        LeftOut::MixedSplits | LeftOut::OtherFile => in_folder(format, kind, dir),
         _ => match format {
             Format::Csv | Format::Tsv => table(format, kind, dir),
             Format::List => list(kind, dir).or_else(|| image(format, kind, dir)),
@@ -20,22 +20,39 @@ pub(super) fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> 
     }
 }
 
-/// A file of this format in a folder whose name has a value.
-fn in_folder(format: Format, dir: &Path) -> Option<Input> {
-    let lines = file(dir, "in.jsonl", br#"{"key": "a", "x": 1}"#);
-    let (name, written) = match format {
-        Format::Jsonl => ("a.jsonl", "a.jsonl"),
-        Format::Csv | Format::Tsv => ("a.csv", "a.csv"),
-        Format::Parquet => ("a.parquet", "a.parquet"),
-        Format::Arrow => ("a.arrow", "a.arrow"),
-        Format::Tfrecord => ("a.tfrecord", "a.tfrecord"),
-        Format::Webdataset => ("a.tar", "a-000000.tar"),
-        _ => return None,
+/// Files of this format that are named like splits, or a folder that has another file too.
+fn in_folder(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
+    let folder = dir.join("folder");
+    if format == Format::Images {
+        file(dir, "folder/cat/1.png", PNG);
+        file(dir, "folder/boxes.csv", b"a,b\n1,2\n");
+        return (kind == LeftOut::OtherFile).then(|| Input::new([folder]));
+    }
+    let made = |split: &str| {
+        let path = folder.join(split);
+        std::fs::create_dir_all(&path).unwrap();
+        if format == Format::Tsv {
+            return file(&path, "a.tsv", b"a\tb\n1\t2\n");
+        }
+        let key = format!(r#"{{"key": "{split}", "x": 1}}"#);
+        let lines = file(dir, "in.jsonl", key.as_bytes());
+        let (name, written) = match format.extension() {
+            Some("tar") => ("a.tar".to_owned(), "a-000000.tar".to_owned()),
+            Some(ending) => (format!("a.{ending}"), format!("a.{ending}")),
+            None => ("a".to_owned(), "a".to_owned()),
+        };
+        let conversion = Conversion::new([lines], path.join(name)).to(format);
+        conversion.run(&mut kiste::convert::Silent).unwrap();
+        path.join(written)
     };
-    let folder = dir.join("label=cat");
-    std::fs::create_dir_all(&folder).unwrap();
-    Conversion::new([lines], folder.join(name)).run(&mut kiste::convert::Silent).unwrap();
-    Some(Input::new([folder.join(written)]))
+    Some(match kind {
+        LeftOut::MixedSplits => Input::new([made("train"), made("val")]),
+        _ => {
+            made("shards");
+            file(&folder, "notes.txt", b"x");
+            Input::new([folder])
+        }
+    })
 }
 
 fn table(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
@@ -132,7 +149,6 @@ fn folder(kind: LeftOut, dir: &Path) -> Option<Input> {
         [dir.join("photos")]
     };
     Some(match kind {
-        LeftOut::SplitLabel => Input::new(folder(&["train/cat/1.png", "val/cat/1.png"])),
         LeftOut::EmptyLabel => Input::new(folder(&["cat/1.png", "docs/readme.txt"])),
         LeftOut::NumberLabel => Input::new(folder(&["1/1.png", "2/1.png"])),
         LeftOut::AlikeLabel => Input::new(folder(&["caf\u{e9}/1.png", "cafe\u{301}/2.png"])),

@@ -1,5 +1,6 @@
 //! Which files of a folder are a table.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{ErrorKind as IoErrorKind, Read};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::is_leftover;
 use crate::convert::carried::{LeftOut, RemarkLog};
 use crate::error::{Error, ErrorKind, Result};
 use crate::natural::natural_order;
@@ -75,10 +77,8 @@ impl State {
     }
 }
 
-/// Whether `datasets` names files so that are no data: what `map` and `shuffle` computed.
-fn is_leftover(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name == "indices.arrow" || (name.starts_with("cache-") && name.ends_with(".arrow"))
+fn name_of(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
 }
 
 /// Replaces each folder by its files with this ending, in natural order. What a folder does not name as
@@ -99,7 +99,7 @@ pub(super) fn expand_folders(
     for path in paths {
         if path.is_dir() {
             files.append(&mut files_of(&path, ending, outside, &leave_out)?);
-        } else if is_saved(&path, &mut saved)? && several && is_leftover(&path) {
+        } else if is_saved(&path, &mut saved)? && several && is_leftover(&name_of(&path)) {
             left_out.push(path);
         } else {
             files.push(path);
@@ -148,7 +148,7 @@ fn files_of(
     };
     let is_data = |path: &PathBuf| match &listed {
         Some(listed) => listed.contains(path),
-        None => !is_leftover(path),
+        None => !is_leftover(&name_of(path)),
     };
     let (data, others): (Vec<PathBuf>, Vec<PathBuf>) = found.into_iter().partition(is_data);
     let data = listed.unwrap_or(data);

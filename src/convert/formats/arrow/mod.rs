@@ -65,7 +65,7 @@ pub(in crate::convert) static PARQUET: FormatDef = FormatDef {
     title: "Parquet",
     begins: |file| file.head.starts_with(b"PAR1"),
     never_empty: &[".parquet"],
-    shard: Some("parquet"),
+    in_folder: Some(|file| file.ends(".parquet") || file.ends(".pq")),
     leaves_out: TABLES,
     #[cfg(feature = "parquet")]
     open: |sources| {
@@ -83,6 +83,7 @@ pub(in crate::convert) static PARQUET: FormatDef = FormatDef {
 
 pub(in crate::convert) static ARROW: FormatDef = FormatDef {
     name: "arrow",
+    aliases: &["feather"],
     title: "Arrow IPC",
     // A stream has no magic: it starts with a continuation marker and the length of its schema.
     begins: |file| {
@@ -90,7 +91,9 @@ pub(in crate::convert) static ARROW: FormatDef = FormatDef {
         file.head.starts_with(b"ARROW1") || is_stream()
     },
     never_empty: &[".arrow", ".feather"],
-    shard: Some("arrow"),
+    in_folder: Some(|file| {
+        (file.ends(".arrow") && !is_leftover(file.name)) || file.ends(".feather")
+    }),
     leaves_out: STREAMS,
     #[cfg(feature = "parquet")]
     open: |sources| {
@@ -105,6 +108,11 @@ pub(in crate::convert) static ARROW: FormatDef = FormatDef {
     },
     ..TABLE
 };
+
+/// Whether `datasets` names files so that are no data: what `map` and `shuffle` computed.
+fn is_leftover(name: &str) -> bool {
+    name == "indices.arrow" || (name.starts_with("cache-") && name.ends_with(".arrow"))
+}
 
 /// Shared by both.
 const TABLE: FormatDef = FormatDef {
@@ -130,7 +138,8 @@ const TABLES: &[(L, H)] = &[
     (L::EmptyFile, H::Remarked),
     (L::NoImage, H::Remarked),
     (L::CutImage, H::Remarked),
-    (L::PathValue, H::Remarked),
+    (L::MixedSplits, H::Remarked),
+    (L::OtherFile, H::Remarked),
 ];
 /// The same of Arrow, whose files are streams and come in folders.
 const STREAMS: &[(L, H)] = &[
@@ -149,7 +158,8 @@ const STREAMS: &[(L, H)] = &[
     (L::AfterEnd, H::Remarked),
     (L::UnlistedFile, H::Remarked),
     (L::Indices, H::Refused),
-    (L::PathValue, H::Remarked),
+    (L::MixedSplits, H::Remarked),
+    (L::OtherFile, H::Remarked),
 ];
 
 pub(super) fn carries(kind: V, _: ValuePlace) -> Carried {

@@ -38,13 +38,15 @@ pub(in crate::convert) static CSV: FormatDef = FormatDef {
     title: "comma-separated values",
     feature: Some("formats"),
     is_named: |file| file.ends(".csv"),
+    in_folder: Some(|file| file.ends(".csv")),
     leaves_out: &[
         (L::SameName, H::Refused),
         (L::TextAfterQuote, H::Remarked),
         (L::JoinedRows, H::Refused),
         (L::OtherLength, H::Refused),
         (L::OtherEncoding, H::Refused),
-        (L::PathValue, H::Remarked),
+        (L::MixedSplits, H::Remarked),
+        (L::OtherFile, H::Remarked),
     ],
     #[cfg(feature = "formats")]
     notices: |sources| notices(sources, |_| b','),
@@ -64,6 +66,7 @@ pub(in crate::convert) static TSV: FormatDef = FormatDef {
     title: "tab-separated values",
     feature: Some("formats"),
     is_named: |file| file.ends(".tsv"),
+    in_folder: Some(|file| file.ends(".tsv")),
     leaves_out: &[
         (L::SameName, H::Refused),
         (L::TextAfterQuote, H::Remarked),
@@ -71,7 +74,8 @@ pub(in crate::convert) static TSV: FormatDef = FormatDef {
         (L::JoinedRows, H::Refused),
         (L::OtherLength, H::Refused),
         (L::OtherEncoding, H::Refused),
-        (L::PathValue, H::Remarked),
+        (L::MixedSplits, H::Remarked),
+        (L::OtherFile, H::Remarked),
     ],
     #[cfg(feature = "formats")]
     notices: |sources| notices(sources, |_| b'\t'),

@@ -4,7 +4,7 @@ mod read;
 
 pub use read::DatasetInput;
 
-use crate::convert::carried::Carried;
+use crate::convert::carried::{Carried, Handling as H, LeftOut as L};
 use crate::convert::formats::def::{FormatDef, Keys, Output, READ};
 use crate::convert::formats::jsonl::JsonLinesWriter;
 use crate::convert::samples::Samples;
@@ -14,6 +14,7 @@ use crate::storage;
 
 pub(in crate::convert) static DATASET: FormatDef = FormatDef {
     name: "dataset",
+    aliases: &["datadings", "msgpack"],
     title: "a dataset of kiste or datadings",
     // A manifest, or a pattern of data files.
     is_called: |path| {
@@ -21,8 +22,9 @@ pub(in crate::convert) static DATASET: FormatDef = FormatDef {
         path.to_str().is_some_and(is_manifest) || (names_shards(path) && is_of_data())
     },
     is_named: |file| file.name.ends_with(".msgpack"),
-    shard: Some("msgpack"),
+    in_folder: Some(|file| file.name.ends_with(".msgpack")),
     keys: Keys::Own,
+    leaves_out: &[(L::MixedSplits, H::Remarked), (L::OtherFile, H::Remarked)],
     open: |sources| {
         Samples::of_each(sources.paths, |path, names| {
             check_finished(path)?;

@@ -2,18 +2,19 @@
 
 #![cfg(feature = "zip")]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{self, Read};
 use std::path::Path;
 
 use super::files::{Found, Place, is_metadata};
-use super::options::{FolderOptions, names_files};
+use super::options::{FolderOptions, are_splits, first_of, names_files};
 use super::read::ImageFolderReader;
 use crate::convert::carried::{LeftOut, RemarkLog};
-use crate::convert::file_names::{IMAGES, is_image};
+use crate::convert::file_names::{Media, is_image};
+use crate::convert::natural_order;
 use crate::convert::source_file::storage_of;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::{Filter, LabelPattern, Labels, NamePattern, Reader, ZipDirectory, ZipReader};
+use crate::reader::{Filter, LabelPattern, NamePattern, Reader, ZipDirectory, ZipReader};
 use crate::storage;
 
 impl FolderOptions {
@@ -37,7 +38,7 @@ impl FolderOptions {
         let directory = ZipDirectory::open(&*storage, &archive)?;
         let patterns: Vec<String> =
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
-        let options = self.without_hidden(&patterns);
+        let options = self.without_hidden(&patterns).with_media(&directory)?;
         let metadata = options.metadata_in(&directory)?;
         let reader = match patterns.is_empty() && !metadata.is_empty() {
             true => options.described_zip(&directory, metadata)?,
@@ -50,18 +51,51 @@ impl FolderOptions {
         Ok(reader)
     }
 
+    /// The splits of an archive of images: the outermost folders that do not contain all of them, if they are called
+    /// like some. An archive with metadata has none.
+    pub(in crate::convert) fn splits_of_zip(self, archive: &Path) -> Result<Vec<String>> {
+        let (storage, archive) = storage_of(archive)?;
+        let directory = ZipDirectory::open(&*storage, &archive)?;
+        let options = self.without_hidden(&[]).with_media(&directory)?;
+        if !options.metadata_in(&directory)?.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names = options.files_in(&directory, false)?;
+        let names: Vec<&str> = names.iter().map(|(_, name)| *name).collect();
+        let Some(depth) = label_depth(&names) else { return Ok(Vec::new()) };
+        let folder = |name: &&str| {
+            let mut parts = name.split('/').skip(depth);
+            parts.next().filter(|_| parts.next().is_some()).map(str::to_owned)
+        };
+        let folders: BTreeSet<String> = names.iter().filter_map(folder).collect();
+        let mut folders: Vec<String> = folders.into_iter().collect();
+        folders.sort_by(|a, b| natural_order(a, b));
+        Ok(if are_splits(&folders) { folders } else { Vec::new() })
+    }
+
     /// The files of an archive that match these patterns, or all images.
     fn matching_zip(
         self,
         directory: &ZipDirectory,
         mut patterns: Vec<String>,
     ) -> Result<ImageFolderReader> {
-        let (mut images, is_guessed) = (0, patterns.is_empty());
-        if is_guessed {
+        // Keys of a split without labels begin below its folder.
+        let (mut images, mut folders) = (0, 0);
+        if patterns.is_empty() {
             let names = self.files_in(directory, false)?;
             let names: Vec<&str> = names.iter().map(|(_, name)| *name).collect();
-            patterns.push(guess_pattern(&names));
-            images = names.len();
+            match &self.split {
+                Some(split) => {
+                    let (pattern, depth, count) = split_pattern(&names, split);
+                    images = count;
+                    folders = if pattern.contains("{LABEL}") { 0 } else { depth + 1 };
+                    patterns.push(pattern);
+                }
+                None => {
+                    patterns.push(guess_pattern(&names));
+                    images = names.len();
+                }
+            }
         }
         let named = patterns.iter().all(|pattern| names_files(pattern));
         let patterns = LabelPattern::all(&patterns)?;
@@ -74,16 +108,13 @@ impl FolderOptions {
             true => 0,
             false => directory.list(&patterns, &self.zip_filter(true)).count() - reader.len(),
         };
+        let below =
+            |name: &str| name.splitn(folders + 1, '/').last().map_or("", |rest| rest).to_owned();
         let found = reader.entries().iter();
-        let found = found.map(|entry| Found::new(entry.key.clone(), entry.label.clone()));
+        let found = found.map(|entry| Found::new(below(&entry.key), entry.label.clone()));
         let (found, skipped) = (found.collect(), (skipped + loose) as u64);
-        let given = self.labels != Labels::Sorted;
         let (place, remarks) = (Place::Zip(Box::new(reader)), RemarkLog::default());
-        let reader = self.finish(place, found, Vec::new(), skipped, remarks)?;
-        if is_guessed && !given {
-            reader.note_splits();
-        }
-        Ok(reader)
+        self.finish(place, found, Vec::new(), skipped, remarks)
     }
 
     /// The images that metadata files in an archive list.
@@ -139,6 +170,16 @@ impl FolderOptions {
         self.finish(Place::Zip(Box::new(reader)), found, Vec::new(), untold, remarks)
     }
 
+    /// The same options for what an archive holds: images, if there is one. Otherwise audio, video or text.
+    fn with_media(mut self, directory: &ZipDirectory) -> Result<FolderOptions> {
+        if self.filter.include.is_empty() && self.files_in(directory, false)?.is_empty() {
+            let names = self.files_in(directory, true)?;
+            let media = names.iter().filter_map(|(_, name)| Media::of(name));
+            self.media = first_of(&media.collect::<Vec<_>>());
+        }
+        Ok(self)
+    }
+
     /// Numbers and names of the images, or of all files, in an archive.
     fn files_in<'a>(
         &self,
@@ -164,7 +205,8 @@ impl FolderOptions {
     fn zip_filter(&self, all: bool) -> Filter {
         let mut filter = self.filter.clone();
         if !all && filter.include.is_empty() {
-            filter.include = NamePattern::all(IMAGES.iter().map(|e| any_case(e)));
+            let endings = self.media.endings().iter();
+            filter.include = NamePattern::all(endings.map(|e| any_case(e)));
         }
         // macOS adds a file of metadata for each file, with the same extension.
         filter.exclude.push(NamePattern::new("__MACOSX/*"));
@@ -204,12 +246,31 @@ fn any_case(extension: &str) -> String {
 /// does not matter whether the archive was made inside the folder of the images or next to it.
 /// Images next to the folders are skipped, as on disk.
 fn guess_pattern(images: &[&str]) -> String {
+    match label_depth(images) {
+        Some(depth) => "*/".repeat(depth) + "{LABEL}/*",
+        None => "*".to_owned(),
+    }
+}
+
+/// How many folders contain all images, besides the folder of an image itself; `None` without folders.
+fn label_depth(images: &[&str]) -> Option<usize> {
     let names = || images.iter().copied();
-    let depth = names().map(|name| name.matches('/').count()).filter(|&depth| depth > 0).min();
-    let (Some(depth), Some(first)) = (depth, names().find(|name| name.contains('/'))) else {
-        return "*".to_owned();
-    };
+    let depth = names().map(|name| name.matches('/').count()).filter(|&depth| depth > 0).min()?;
+    let first = names().find(|name| name.contains('/'))?;
     let ends = first.match_indices('/').map(|(at, _)| at + 1).take(depth - 1);
     let is_shared = |end: &usize| names().all(|name| name.starts_with(&first[..*end]));
-    "*/".repeat(ends.take_while(is_shared).count()) + "{LABEL}/*"
+    Some(ends.take_while(is_shared).count())
+}
+
+/// The pattern of the images of a split, in how many folders that is, and how many images there are: in folders of
+/// labels, as on disk, or right in the folder of the split.
+fn split_pattern(images: &[&str], split: &str) -> (String, usize, usize) {
+    let depth = label_depth(images).unwrap_or_default();
+    let below = images.iter().filter_map(|name| {
+        let mut parts = name.splitn(depth + 2, '/').skip(depth);
+        parts.next().filter(|folder| *folder == split).and(parts.next())
+    });
+    let below: Vec<&str> = below.collect();
+    let labels = if below.iter().any(|name| name.contains('/')) { "{LABEL}/" } else { "" };
+    (format!("{}{split}/{labels}*", "*/".repeat(depth)), depth, below.len())
 }

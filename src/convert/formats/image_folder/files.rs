@@ -37,7 +37,7 @@ impl Place {
 }
 
 /// Whether a file of this name lists images.
-pub(super) fn is_metadata(name: &str) -> bool {
+pub(in crate::convert) fn is_metadata(name: &str) -> bool {
     matches!(name, "metadata.jsonl" | "metadata.csv")
 }
 

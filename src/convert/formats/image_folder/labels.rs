@@ -1,26 +1,11 @@
 //! Labels that were probably meant as something else.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use unicode_normalization::UnicodeNormalization;
 
 use super::read::ImageFolderReader;
 use crate::convert::carried::LeftOut;
-use crate::storage;
-
-/// The names of the parts of a data set.
-const SPLITS: [&str; 10] = [
-    "dev",
-    "eval",
-    "test",
-    "testing",
-    "train",
-    "training",
-    "trainval",
-    "val",
-    "valid",
-    "validation",
-];
 
 impl ImageFolderReader {
     /// Notes labels that may have been meant as something else.
@@ -30,27 +15,6 @@ impl ImageFolderReader {
             let place = || format!("{label:?} is {at}");
             self.remarks.note(0, LeftOut::NumberLabel, None, count, place);
         }
-        if let Some((count, label, other)) = lookalikes(labels) {
-            let place = || format!("\"{label}\" next to \"{other}\"");
-            self.remarks.note(0, LeftOut::AlikeLabel, None, count, place);
-        }
-    }
-
-    /// Notes labels that are folders of the parts of a data set.
-    pub(super) fn note_splits(&self) {
-        let labels = self.labels.as_deref().unwrap_or_default();
-        if !are_splits(labels.iter().map(String::as_str)) {
-            return;
-        }
-        let deeper = self.files.iter().map(|file| file.path()).find(|path| folders_of(path) > 1);
-        let place = || {
-            let first = storage::shown(&self.place.path().join(&labels[0])).display().to_string();
-            match deeper.and_then(|path| path.rsplit_once('/')) {
-                Some((folder, _)) => format!("{first}; {folder:?} is no label"),
-                None => first,
-            }
-        };
-        self.remarks.note(0, LeftOut::SplitLabel, None, labels.len() as u64, place);
     }
 
     /// Notes folders that have numbers like others, though no image is below them.
@@ -63,18 +27,6 @@ impl ImageFolderReader {
         };
         self.remarks.note(0, LeftOut::EmptyLabel, None, folders.len() as u64, place);
     }
-}
-
-/// In how many folders a file is.
-fn folders_of(path: &str) -> usize {
-    path.matches('/').count()
-}
-
-/// Whether all of these are names of the parts of a data set.
-pub(super) fn are_splits<'a>(labels: impl IntoIterator<Item = &'a str>) -> bool {
-    let mut labels = labels.into_iter().peekable();
-    let is_split = |label: &str| SPLITS.contains(&&*label.to_lowercase());
-    labels.peek().is_some() && labels.all(is_split)
 }
 
 /// Labels that are numbers, all of them, and get other numbers: how many, and the place in order and the
@@ -94,18 +46,40 @@ pub(super) fn renumbered(labels: &[String]) -> Option<(u64, usize, &str)> {
     others.next().map(|(at, label)| (count, at, &**label))
 }
 
-/// Labels that look like others: how many, and the first of them with the other one. Accents can be
-/// characters of their own (NFD), as in names of files on macOS, or not (NFC).
-pub(super) fn lookalikes(labels: &[String]) -> Option<(u64, String, String)> {
-    let mut known: HashMap<String, &str> = HashMap::new();
-    let (mut count, mut first) = (0, None);
-    for label in labels.iter().filter(|label| !label.is_ascii()) {
-        if let Some(other) = known.insert(label.nfc().collect(), label) {
-            count += 1;
-            first.get_or_insert((label.escape_default(), other.escape_default()));
+/// Labels that differ from others only in how accents are spelled: as characters of their own (NFD), as in names of files
+/// on macOS, or not (NFC).
+#[derive(Default)]
+pub(super) struct Spellings {
+    /// Each spelling of a label that has several, and the one that stands for all of them: NFC.
+    same: HashMap<String, String>,
+}
+
+impl Spellings {
+    /// The spellings of these labels.
+    pub(super) fn of<'a>(labels: impl IntoIterator<Item = &'a str>) -> Spellings {
+        let mut known: HashMap<String, BTreeSet<&str>> = HashMap::new();
+        for label in labels.into_iter().filter(|label| !label.is_ascii()) {
+            known.entry(label.nfc().collect()).or_default().insert(label);
         }
+        let several = known.into_iter().filter(|(_, spellings)| spellings.len() > 1);
+        let each = several.flat_map(|(nfc, spellings)| {
+            spellings.into_iter().map(move |spelling| (spelling.to_owned(), nfc.clone()))
+        });
+        Spellings { same: each.collect() }
     }
-    first.map(|(label, other)| (count, label.to_string(), other.to_string()))
+
+    /// The spelling that stands for this one.
+    pub(super) fn chosen<'a>(&'a self, label: &'a str) -> &'a str {
+        self.same.get(label).map_or(label, String::as_str)
+    }
+
+    /// Spellings that are replaced: how many, and the first of them with the other one.
+    pub(super) fn replaced(&self) -> Option<(u64, String, String)> {
+        let others = self.same.iter().filter(|(label, nfc)| label != nfc);
+        let count = others.clone().count() as u64;
+        let (label, nfc) = others.min()?;
+        Some((count, label.escape_default().to_string(), nfc.escape_default().to_string()))
+    }
 }
 
 #[cfg(test)]
@@ -114,19 +88,6 @@ mod tests {
 
     fn owned(labels: &[&str]) -> Vec<String> {
         labels.iter().map(|label| (*label).to_owned()).collect()
-    }
-
-    #[test]
-    fn splits_are_known_by_their_names() {
-        for (labels, expected) in [
-            (&["train", "val"][..], true),
-            (&["Test"], true),
-            // Vehicles.
-            (&["plane", "train"], false),
-            (&[], false),
-        ] {
-            assert_eq!(are_splits(labels.iter().copied()), expected, "{labels:?}");
-        }
     }
 
     #[test]
@@ -141,8 +102,12 @@ mod tests {
 
     #[test]
     fn two_spellings_of_one_label() {
-        let found = lookalikes(&owned(&["caf\u{e9}", "cafe\u{301}", "cafe", "x"])).unwrap();
+        let labels = ["caf\u{e9}", "cafe\u{301}", "cafe", "x", "u\u{308}"];
+        let spellings = Spellings::of(labels);
+        let found = spellings.replaced().unwrap();
         assert_eq!(found, (1, "cafe\\u{301}".to_owned(), "caf\\u{e9}".to_owned()));
-        assert_eq!(lookalikes(&owned(&["caf\u{e9}", "cafe", "ü"])), None);
+        let chosen = labels.map(|label| spellings.chosen(label));
+        assert_eq!(chosen, ["caf\u{e9}", "caf\u{e9}", "cafe", "x", "u\u{308}"]);
+        assert!(Spellings::of(["caf\u{e9}", "cafe", "ü"]).replaced().is_none());
     }
 }

@@ -10,6 +10,7 @@ use super::options::FolderOptions;
 use super::read::ImageFolderReader;
 use crate::Value;
 use crate::convert::carried::RemarkLog;
+use crate::convert::file_names::Media;
 use crate::convert::formats::jsonl;
 use crate::convert::{compressed, natural_order, sample_fields::stored_name};
 use crate::error::{Error, ErrorKind, Result};
@@ -187,6 +188,11 @@ fn described(
     let (column, field) = image_of(&row)?;
     let file = row[column].1.as_str().unwrap_or_default();
     let file = file.strip_prefix("./").unwrap_or(file);
+    let field = match Media::of(file) {
+        // As in Hugging Face's `audiofolder`.
+        Some(media) if field == IMAGE => media.field().to_owned(),
+        _ => field,
+    };
     here.check(file)?;
     let path = match storage::is_url(file) || file.starts_with('/') {
         true => file.to_owned(),

@@ -17,6 +17,7 @@ mod write;
 
 use std::path::Path;
 
+pub(in crate::convert) use files::is_metadata;
 pub use options::FolderOptions;
 pub use read::ImageFolderReader;
 pub use write::ImageFolderWriter;
@@ -34,6 +35,7 @@ use crate::storage;
 
 pub(in crate::convert) static IMAGES: FormatDef = FormatDef {
     name: "images",
+    aliases: &["imagefolder"],
     title: "a folder, a zip archive or patterns of images",
     is_called: is_pattern,
     begins: |file| file.is_zip(".zip"),
@@ -53,12 +55,13 @@ pub(in crate::convert) static IMAGES: FormatDef = FormatDef {
         (L::EmptyFile, H::Remarked),
         (L::NoImage, H::Remarked),
         (L::CutImage, H::Remarked),
-        (L::SplitLabel, H::Remarked),
+        (L::OtherFile, H::Remarked),
         (L::EmptyLabel, H::Remarked),
         (L::NumberLabel, H::Remarked),
         (L::AlikeLabel, H::Remarked),
         (L::BackslashName, H::Remarked),
     ],
+    splits: splits_of,
     open: |sources| {
         let folder = open_folder(sources)?;
         sources.skipped_files = folder.skipped();
@@ -112,6 +115,17 @@ pub(in crate::convert) fn is_pattern(path: &Path) -> bool {
     pattern.is_some_and(|pattern| pattern.contains("{LABEL}") || pattern.contains(['*', '?', '[']))
 }
 
+/// The splits of a folder or an archive, unless options say where the labels are.
+fn splits_of(sources: &Opening<'_>) -> Result<Vec<String>> {
+    let read = sources.read;
+    let [path] = sources.paths else { return Ok(Vec::new()) };
+    if !read.pattern.is_empty() || read.list_option().is_some() || is_pattern(path) {
+        return Ok(Vec::new());
+    }
+    let options = folder_options(read);
+    if path.is_dir() { options.splits_of_folder(path) } else { options.splits_of_zip(path) }
+}
+
 /// Images of a folder, of patterns, or of an archive.
 fn open_folder(sources: &Opening<'_>) -> Result<ImageFolderReader> {
     let read = sources.read;
@@ -119,6 +133,11 @@ fn open_folder(sources: &Opening<'_>) -> Result<ImageFolderReader> {
         return Err(misplaced(option, "list", "images"));
     }
     let options = folder_options(read).own_keys(!sources.replaces_key);
+    let options = given(options, sources.split, FolderOptions::split);
+    let options = match sources.labels {
+        Some(labels) if read.labels.is_none() => options.shared_labels(labels),
+        _ => options,
+    };
     if sources.paths.iter().all(|path| is_pattern(path)) {
         if let Some(pattern) = read.pattern.first() {
             let message = format!("{pattern} was given, but the source is a pattern too");

@@ -1,5 +1,6 @@
 //! [`FolderOptions`]: which files there are, in which order, and what their labels are.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -7,12 +8,13 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use super::files::{Found, ImageFile, Place, is_metadata};
+use super::labels::Spellings;
 use super::read::ImageFolderReader;
 use crate::Value;
-use crate::convert::carried::RemarkLog;
-use crate::convert::file_names::is_image;
+use crate::convert::carried::{LeftOut, RemarkLog};
+use crate::convert::file_names::Media;
 use crate::convert::formats::files::MAX_BYTES;
-use crate::convert::natural_order;
+use crate::convert::{natural_order, split_names};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::reader::labels::LabelMap;
 use crate::reader::links::Links;
@@ -46,6 +48,12 @@ pub struct FolderOptions {
     pub(super) quoting: bool,
     pub(super) own_keys: bool,
     pub(super) max_bytes: u64,
+    /// The only split that is read.
+    pub(super) split: Option<String>,
+    /// Whether the labels are those of other folders too.
+    pub(super) shares_labels: bool,
+    /// What the files of folders are.
+    pub(super) media: Media,
 }
 
 impl Default for FolderOptions {
@@ -62,6 +70,9 @@ impl Default for FolderOptions {
             quoting: true,
             own_keys: true,
             max_bytes: MAX_BYTES,
+            split: None,
+            shares_labels: false,
+            media: Media::Image,
         }
     }
 }
@@ -189,6 +200,19 @@ impl FolderOptions {
         self
     }
 
+    /// Reads only the images of this split.
+    pub(in crate::convert) fn split(mut self, split: &str) -> Self {
+        self.split = Some(split.to_owned());
+        self
+    }
+
+    /// The names of the labels of several folders, which have the same numbers in all of them.
+    pub(in crate::convert) fn shared_labels(mut self, labels: &[String]) -> Self {
+        self.labels = Labels::given(labels.iter().cloned());
+        self.shares_labels = true;
+        self
+    }
+
     /// Refuses files with more bytes than this. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes.min(u64::from(u32::MAX));
@@ -212,8 +236,12 @@ impl FolderOptions {
     ///
     /// [`Invalid`](ErrorKind::Invalid) if there is no image. An image or a folder whose name is not
     /// UTF-8, and so cannot be part of a key, is an error when it is read, before all others.
-    pub fn folder(self, root: impl AsRef<Path>) -> Result<ImageFolderReader> {
-        let root = root.as_ref().to_path_buf();
+    pub fn folder(mut self, root: impl AsRef<Path>) -> Result<ImageFolderReader> {
+        self.media = self.media_in(root.as_ref())?;
+        let root = match &self.split {
+            Some(split) => root.as_ref().join(split),
+            None => root.as_ref().to_path_buf(),
+        };
         let (mut labels, mut loose) = (Vec::new(), Vec::new());
         let (mut found, mut walk, mut links) = (Vec::new(), Walk::default(), Links::default());
         for entry in self.entries(&root, &mut walk)? {
@@ -235,7 +263,7 @@ impl FolderOptions {
         }
         let mut skipped = walk.skipped.len() as u64;
         if !walk.metadata.is_empty() {
-            loose.retain(|name| self.filter.keeps(name) && is_image(name));
+            loose.retain(|name| self.filter.keeps(name) && self.is_media(name));
             loose.extend(found.into_iter().map(|file: Found| file.key));
             // Metadata may list files that are no images by their names.
             loose.append(&mut walk.skipped);
@@ -253,7 +281,7 @@ impl FolderOptions {
             found.extend(loose.into_iter().map(|key| Found::new(key, None)));
             labels.clear();
         } else {
-            let images = loose.iter().filter(|name| self.filter.keeps(name) && is_image(name));
+            let images = loose.iter().filter(|name| self.filter.keeps(name) && self.is_media(name));
             skipped += images.count() as u64;
         }
         if found.is_empty() {
@@ -269,10 +297,36 @@ impl FolderOptions {
         let (place, remarks) = (Place::walked(root), RemarkLog::default());
         let reader = self.labels(labels).finish(place, found, Vec::new(), skipped, remarks)?;
         if !is_given && reader.labels.is_some() {
-            reader.note_splits();
             reader.note_empty(&walk.empty);
         }
         Ok(reader.with_unnamed(walk.unnamed))
+    }
+
+    /// The splits of a folder of images: its folders, if they are called like some and have images. A folder with
+    /// metadata has none, as its rows say what there is.
+    pub(in crate::convert) fn splits_of_folder(mut self, root: &Path) -> Result<Vec<String>> {
+        self.media = self.media_in(root)?;
+        let mut walk = Walk::default();
+        let entries = self.entries(root, &mut walk)?;
+        if entries.iter().any(|entry| !entry.is_dir && is_metadata(&entry.name)) {
+            return Ok(Vec::new());
+        }
+        let folders = entries.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name);
+        let mut folders: Vec<String> = folders.collect();
+        if !are_splits(&folders) {
+            return Ok(Vec::new());
+        }
+        let mut links = Links::default();
+        let mut with_images = Vec::new();
+        for folder in folders.drain(..) {
+            let (dir, mut walk) = (root.join(&folder), Walk::default());
+            links.enter(&dir, |links| self.collect(&dir, &folder, &mut walk, links))?;
+            if walk.has_image {
+                with_images.push(folder);
+            }
+        }
+        with_images.sort_by(|a, b| natural_order(a, b));
+        Ok(if are_splits(&with_images) { with_images } else { Vec::new() })
     }
 
     /// Opens the files that match these patterns, as [`DirectoryReader`] does.
@@ -395,14 +449,54 @@ impl FolderOptions {
 
     /// Whether the name is an image file's, or was asked for.
     fn takes(&self, name: &str) -> bool {
-        !self.filter.include.is_empty() || is_image(name)
+        !self.filter.include.is_empty() || self.is_media(name)
+    }
+
+    fn is_media(&self, name: &str) -> bool {
+        Media::of(name) == Some(self.media)
+    }
+
+    /// What a folder holds: images, if there is one. Otherwise audio, video or text.
+    fn media_in(&self, root: &Path) -> Result<Media> {
+        let mut found = Vec::new();
+        if self.filter.include.is_empty() {
+            self.look_for_image(root, "", &mut found, &mut Links::default())?;
+        }
+        Ok(first_of(&found))
+    }
+
+    /// Notes what there is in a folder, up to the first image.
+    fn look_for_image(
+        &self,
+        dir: &Path,
+        below: &str,
+        found: &mut Vec<Media>,
+        links: &mut Links,
+    ) -> Result<()> {
+        let (mut folders, entries) = (Vec::new(), self.entries(dir, &mut Walk::default())?);
+        for entry in entries {
+            let name = format!("{below}{}", entry.name);
+            match Media::of(&name).filter(|media| !found.contains(media)) {
+                _ if entry.is_dir => folders.push((dir.join(&entry.name), name)),
+                Some(media) if !self.filter.excludes(&name) => found.push(media),
+                _ => {}
+            }
+        }
+        for (dir, name) in folders {
+            if found.contains(&Media::Image) {
+                break;
+            }
+            let below = name + "/";
+            links.enter(&dir, |links| self.look_for_image(&dir, &below, found, links))?;
+        }
+        Ok(())
     }
 
     /// Numbers the labels.
     pub(super) fn finish(
-        self,
+        mut self,
         place: Place,
-        found: Vec<Found>,
+        mut found: Vec<Found>,
         columns: Vec<String>,
         skipped: u64,
         remarks: RemarkLog,
@@ -410,10 +504,39 @@ impl FolderOptions {
         if found.is_empty() {
             return Err(place.blame(Error::new(ErrorKind::Invalid, "expected images, found none")));
         }
+        let media = media_of(&found);
+        if columns.iter().any(|name| name == media.field()) {
+            let message =
+                format!("expected columns of different names, found {:?} again", media.field());
+            return Err(place.blame(Error::new(ErrorKind::Invalid, message)));
+        }
+        let given = match &self.labels {
+            Labels::Given(labels) => labels.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        let occurring = found.iter().filter_map(|file| file.label.as_deref());
+        let spellings = Spellings::of(given.into_iter().chain(occurring));
+        if let Some((count, label, other)) = spellings.replaced() {
+            let at = || format!("\"{label}\" next to \"{other}\"");
+            remarks.note(0, LeftOut::AlikeLabel, None, count, at);
+            found.iter_mut().filter_map(|file| file.label.as_mut()).for_each(|label| {
+                *label = spellings.chosen(label).to_owned();
+            });
+            if let Labels::Given(labels) = &mut self.labels {
+                let chosen = labels.iter().map(|label| match label.as_str() {
+                    Some(label) => spellings.chosen(label).into(),
+                    None => label.clone(),
+                });
+                let mut chosen: Vec<Value> = chosen.collect();
+                let mut seen = HashSet::new();
+                chosen.retain(|label| seen.insert(label.to_string()));
+                *labels = chosen;
+            }
+        }
         let values: Vec<Value> =
             found.iter().filter_map(|file| file.label.as_deref().map(Value::from)).collect();
         let labelled = !values.is_empty();
-        let map = match labelled {
+        let map = match labelled || self.shares_labels {
             true => LabelMap::new(&self.labels, values.iter(), true)?,
             false => LabelMap::default(),
         };
@@ -441,7 +564,8 @@ impl FolderOptions {
             None => label.to_string(),
         });
         let reader = ImageFolderReader {
-            labels: labelled.then(|| names.collect()),
+            labels: (labelled || (self.shares_labels && !map.labels().is_empty()))
+                .then(|| names.collect()),
             remarks,
             place,
             files,
@@ -451,6 +575,7 @@ impl FolderOptions {
             max_bytes: self.max_bytes,
             stamps: OnceLock::new(),
             unnamed: Vec::new(),
+            media,
         };
         // A file says what each number means.
         if !matches!(self.labels, Labels::File(_)) {
@@ -473,6 +598,26 @@ fn no_images(first: Option<&str>, skipped: u64) -> Error {
         Some(ending) => error.with_remedy(Remedy::IncludeFiles(format!(".{ending}"))),
         None => error,
     }
+}
+
+/// The media that come first in the order of all, images if there are none.
+pub(super) fn first_of(found: &[Media]) -> Media {
+    Media::ALL.into_iter().find(|media| found.contains(media)).unwrap_or(Media::Image)
+}
+
+/// What all of these files are by their names; images if they differ.
+fn media_of(found: &[Found]) -> Media {
+    let first = found.first().and_then(|file| Media::of(file.path())).unwrap_or(Media::Image);
+    match found.iter().all(|file| Media::of(file.path()) == Some(first)) {
+        true => first,
+        false => Media::Image,
+    }
+}
+
+/// Whether folders are splits and no labels: all are called so, or two of them for different purposes.
+pub(super) fn are_splits(folders: &[String]) -> bool {
+    let mut names = folders.iter().map(String::as_str);
+    !folders.is_empty() && (split_names::divide(names.clone()) || names.all(split_names::is_split))
 }
 
 /// Whether a pattern asks for files by their names, and not only for a folder.

@@ -10,7 +10,8 @@ use rayon::prelude::*;
 
 use super::files::{ImageFile, Place};
 use crate::convert::carried::{RemarkLog, Remarks};
-use crate::convert::file_names::is_image;
+use crate::convert::encoding;
+use crate::convert::file_names::{Media, is_image};
 use crate::convert::formats::image_bytes::flaw;
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample_fields::stored_name;
@@ -63,6 +64,8 @@ pub struct ImageFolderReader {
     /// Files whose names cannot be part of a key. If there are any, they are the first unit.
     pub(super) unnamed: Vec<PathBuf>,
     pub(super) remarks: RemarkLog,
+    /// What the files are.
+    pub(super) media: Media,
 }
 
 /// Size and second of the last change; `None` for a file that does not exist.
@@ -150,6 +153,9 @@ impl ImageFolderReader {
         };
         let (mut out, image) = self.content(index).map_err(|error| located(told(error)))?;
         self.look_at(unit, file, &out[image..]);
+        if self.media == Media::Text {
+            make_text(&mut out, image).map_err(located)?;
+        }
         if let Some(row) = &file.row {
             row.tail(&self.packed_label(file)?, &mut out);
             return Ok(out);
@@ -272,9 +278,25 @@ impl ImageFolderReader {
         msgpack::write_map(fields, &mut out)?;
         msgpack::write_text(KEY, &mut out)?;
         msgpack::write_text(&file.key, &mut out)?;
-        msgpack::write_text("image", &mut out)?;
+        msgpack::write_text(self.media.field(), &mut out)?;
         msgpack::write_bin_len(len, &mut out)?;
         Ok(out)
+    }
+}
+
+/// Makes a string of the bytes that a sample ends with, which begin here. A byte order mark is no part of it.
+fn make_text(out: &mut Vec<u8>, start: usize) -> Result<()> {
+    let bytes = out.split_off(start);
+    let header = match bytes.len() {
+        0..=0xff => 2,
+        0x100..=0xffff => 3,
+        _ => 5,
+    };
+    out.truncate(start - header);
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(msgpack::write_text(text, out)?),
+        Err(_) => Err(encoding::flaw(bytes).unwrap_or_else(|| encoding::wide_error("UTF-16"))),
     }
 }
 
@@ -292,7 +314,7 @@ impl Input for ImageFolderReader {
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let Some(files) = self.files_of(unit) else {
             let error = |path| {
-                let message = "expected a name in UTF-8, as keys are, found another";
+                let message = "expected a name in UTF-8, which keys are made of, found other bytes";
                 Error::new(ErrorKind::Invalid, message).at(path)
             };
             return self.unnamed.iter().try_for_each(|path| emit(Err(error(path))));

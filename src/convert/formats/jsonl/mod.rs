@@ -1,5 +1,6 @@
 //! JSON lines: one sample a line, in the notation that `kiste cat --jsonl` prints.
 
+mod array;
 mod keys;
 mod read;
 mod write;
@@ -15,7 +16,7 @@ use self::keys::KeyRule;
 use crate::Value;
 use crate::convert::carried::{Carried, Handling as H, LeftOut as L, ValueKind as V, ValuePlace};
 use crate::convert::compressed;
-use crate::convert::formats::def::{FormatDef, Keys, Opening, Output, READ, given};
+use crate::convert::formats::def::{FormatDef, Glance, Keys, Opening, Output, READ, given};
 use crate::convert::samples::Samples;
 use crate::error::{Remedy, Result};
 use crate::format::jsonl;
@@ -25,19 +26,18 @@ const FIRST_LINE: usize = 1 << 20;
 
 pub(in crate::convert) static JSONL: FormatDef = FormatDef {
     name: "jsonl",
+    aliases: &["json", "ndjson"],
     title: "JSON lines",
     is_called: |path| path == Path::new("-"),
-    is_named: |file| {
-        let is_lines = file.ends(".jsonl") || file.ends(".ndjson");
-        // Many programs call JSON lines so.
-        is_lines || (file.ends(".json") && begins_with_object(file.path))
-    },
+    // Many programs call JSON lines `.json`.
+    is_named: is_json,
+    in_folder: Some(is_json),
     misnamed: |file| {
         let hint = (
-            "named like JSON, but its first line is no object",
+            "named like JSON, but it is no array, and its first line is no object",
             Remedy::Advice(
-                "JSON is read as lines of one object each, as jq -c makes of it: '.[]' of an array, \
-                 '.' of objects",
+                "JSON is read as an array of objects, or as lines of one object each, as jq -c '.' makes of \
+                 objects",
             ),
         );
         file.ends(".json").then_some(hint)
@@ -48,7 +48,8 @@ pub(in crate::convert) static JSONL: FormatDef = FormatDef {
         (L::OtherEncoding, H::Refused),
         (L::ReservedName, H::Refused),
         (L::LargeNumber, H::Refused),
-        (L::PathValue, H::Remarked),
+        (L::MixedSplits, H::Remarked),
+        (L::OtherFile, H::Remarked),
     ],
     open: |sources| open(sources),
     output: Output::File,
@@ -82,9 +83,17 @@ fn open(sources: &Opening<'_>) -> Result<Samples> {
     })
 }
 
-/// Whether the first line is an object.
-fn begins_with_object(path: &Path) -> bool {
+fn is_json(file: &Glance<'_>) -> bool {
+    let is_lines = file.ends(".jsonl") || file.ends(".ndjson");
+    is_lines || (file.ends(".json") && holds_objects(file.path))
+}
+
+/// Whether the first line is an object, or the text an array.
+fn holds_objects(path: &Path) -> bool {
     let head = compressed::head(path, FIRST_LINE).unwrap_or_default();
+    if jsonl::array::begins(&head) {
+        return true;
+    }
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     matches!(jsonl::parse(line), Ok(Value::Map(_)))
 }

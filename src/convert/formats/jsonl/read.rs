@@ -6,6 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 
+use super::array::AsLines;
 use super::keys::{KeyRule, has_key};
 use crate::convert::file_names::KeyNames;
 use crate::convert::formats::files::MAX_BYTES;
@@ -13,9 +14,13 @@ use crate::convert::input::{Emit, Input};
 use crate::convert::source_file::{open_regular, size_of};
 use crate::convert::{Source, compressed};
 use crate::error::{Error, Result};
+use crate::format::jsonl::array;
 
 /// The most bytes of lines that are parsed at a time.
 const BATCH: usize = 4 << 20;
+
+/// Bytes at the start of a file that are looked at, to tell an array.
+const HEAD: u64 = 1 << 12;
 
 /// Bytes of a unit: no more than [`InOrder`](crate::convert::InOrder) reads ahead.
 const UNIT: u64 = 2 << 20;
@@ -38,7 +43,7 @@ const UNIT: u64 = 2 << 20;
 #[doc(alias = "JsonLines")]
 #[must_use]
 pub struct JsonLinesStream<R> {
-    input: BufReader<R>,
+    input: BufReader<AsLines<R>>,
     name: String,
     names: KeyNames,
     line: u64,
@@ -54,7 +59,7 @@ pub struct JsonLinesStream<R> {
 impl<R: Read + Send> JsonLinesStream<R> {
     /// Reads from `input`. Errors call it `name` and give the line, counted from 1.
     pub fn new(input: R, name: impl Into<String>) -> JsonLinesStream<R> {
-        let input = BufReader::with_capacity(BATCH, input);
+        let input = BufReader::with_capacity(BATCH, AsLines::new(input));
         let (name, max_bytes) = (name.into(), MAX_BYTES);
         let names = KeyNames::of(&[if name == "-" { "stdin" } else { &name }]);
         let (rule, numbered) = (KeyRule::default(), None);
@@ -88,7 +93,7 @@ impl<R: Read + Send> JsonLinesStream<R> {
     fn read_line(&mut self) -> Result<Option<Result<Vec<u8>>>> {
         let mut line = Vec::new();
         let read = read_line(&mut self.input, &mut line, self.max_bytes, u64::MAX);
-        let (read, whole) = read.map_err(|e| Error::io(&self.name, e))?;
+        let (read, whole) = read.map_err(|e| compressed::blame(Path::new(&self.name), e))?;
         self.line += 1;
         Ok((read > 0).then(|| whole.map(|()| line)))
     }
@@ -109,13 +114,13 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
             }
         }
         self.batch = lines.iter().map(|(number, _)| *number).collect();
-        let plain = self.plain;
+        let (plain, is_array) = (self.plain, self.input.get_ref().is_array());
         let objects = || lines.iter().filter_map(|(_, line)| has_key(line.as_ref().ok()?, plain));
         self.numbered = self.numbered.or_else(|| objects().next().map(|has_key| !has_key));
         let (name, rule, numbered) = (&self.name, &self.rule, self.numbered.unwrap_or(false));
         let stem = || self.names.name(0, Path::new(name));
         let pack = |(number, line): (u64, Result<Vec<u8>>)| {
-            let located = |error: Error| error.within(line_number(number)).at(name);
+            let located = |error: Error| error.within(place(number, is_array)).at(name);
             let line = line.map_err(located)?;
             let key = || Ok(numbered_key(stem()?, number - 1));
             let packed = rule.pack(&line, plain, || Ok(numbered), key);
@@ -130,20 +135,22 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
 
     fn locate(&self, item: usize, error: Error) -> Error {
         match self.batch.get(item) {
-            Some(line) => error.within(line_number(*line)).at(&self.name),
+            Some(line) => {
+                error.within(place(*line, self.input.get_ref().is_array())).at(&self.name)
+            }
             None => error,
         }
     }
 }
 
-/// Reads samples from a file of JSON lines. Empty lines are skipped.
+/// Reads samples from a file of JSON lines, or of an array of objects. Empty lines are skipped.
 ///
 /// A key is the member `key`, which all lines have or none. If none has, it is the name of the file
 /// without its ending, a slash and the number of the line, counted from 0; or another
 /// [field](Self::key).
 ///
-/// Units are ranges of bytes; a line belongs to the range in which it begins. A file that is
-/// compressed by gzip, Zstandard or, with the feature `formats`, bzip2 is one unit, and so is
+/// Units are ranges of bytes; a line belongs to the range in which it begins. An array is read as a stream, and its
+/// elements count as lines. It is one unit, and so is a file that is compressed by gzip, Zstandard or, with the feature `formats`, bzip2 is one unit, and so is
 /// anything but a regular file. Errors give the line, counted from 1.
 ///
 /// ```
@@ -173,6 +180,7 @@ pub struct JsonLinesReader {
     numbered: OnceLock<bool>,
     /// For the first units, the lines before each.
     lines: Mutex<Vec<u64>>,
+    is_array: bool,
 }
 
 impl JsonLinesReader {
@@ -184,11 +192,16 @@ impl JsonLinesReader {
     pub fn open(path: impl AsRef<Path>) -> Result<JsonLinesReader> {
         let path = path.as_ref().to_path_buf();
         let size = size_of(&path).map_err(|error| Error::io(&path, error))?.unwrap_or(0);
-        let plain = compressed::is_plain(&path)?;
+        let plain = compressed::plain_head(&path, HEAD)?;
+        let is_array = match &plain {
+            Some(head) => array::begins(head),
+            None => compressed::head(&path, HEAD as usize).is_ok_and(|head| array::begins(&head)),
+        };
         Ok(JsonLinesReader {
+            is_array,
             names: KeyNames::of(&[&path]),
             path,
-            len: plain.then_some(size),
+            len: (plain.is_some() && !is_array).then_some(size),
             size,
             unit: UNIT,
             max_bytes: MAX_BYTES,
@@ -267,7 +280,7 @@ impl JsonLinesReader {
         let mut line = Vec::new();
         let mut position = start;
         let mut input: Box<dyn BufRead> = match self.len {
-            None => Box::new(BufReader::new(compressed::open(&self.path)?)),
+            None => Box::new(BufReader::new(AsLines::new(compressed::open(&self.path)?))),
             Some(_) => {
                 let mut file = open_regular(&self.path).map_err(|e| Error::io(&self.path, e))?;
                 // One byte earlier, to see whether a line begins exactly here.
@@ -367,7 +380,7 @@ impl JsonLinesReader {
     /// Adds the line to an error.
     fn located(&self, unit: usize, number: u64, error: Error) -> Error {
         match self.lines_before(unit) {
-            Ok(before) => error.within(line_number(before + number + 1)).at(&self.path),
+            Ok(before) => error.within(place(before + number + 1, self.is_array)).at(&self.path),
             Err(_) => error.at(&self.path),
         }
     }
@@ -429,8 +442,9 @@ impl Input for JsonLinesReader {
     }
 }
 
-fn line_number(number: u64) -> String {
-    format!("line {number}")
+/// The place of a sample, counted from 1.
+fn place(number: u64, is_array: bool) -> String {
+    format!("{} {number}", if is_array { "element" } else { "line" })
 }
 
 /// Reads a line without its end. Returns the bytes read, and an error if the line has more than

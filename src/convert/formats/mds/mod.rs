@@ -21,19 +21,23 @@ use crate::error::Result;
 
 pub(in crate::convert) static MDS: FormatDef = FormatDef {
     name: "mds",
+    aliases: &["streaming"],
     title: "shards of MosaicML Streaming",
     index: |path| {
         let is_absent = path.is_dir() && !path.join(INDEX).is_file();
         (!is_absent).then(|| MdsReader::open(path).map(drop))
     },
     never_empty: &[".mds"],
-    shard: Some("mds"),
+    // Where there is no index to it.
+    in_folder: Some(|file| file.ends(".mds")),
     leaves_out: &[
         (L::RawImage, H::Remarked),
         (L::Decimal, H::Remarked),
         (L::Pickle, H::Refused),
         (L::OtherType, H::Refused),
         (L::UnlistedFile, H::Remarked),
+        (L::MixedSplits, H::Remarked),
+        (L::OtherFile, H::Remarked),
         (L::AfterEnd, H::Refused),
         (L::EmptyFile, H::Remarked),
         (L::NoImage, H::Remarked),

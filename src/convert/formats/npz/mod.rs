@@ -1,6 +1,11 @@
 //! npz: the arrays of NumPy in a zip archive.
 
 #[cfg(feature = "zip")]
+use std::path::PathBuf;
+
+#[cfg(feature = "zip")]
+mod ragged;
+#[cfg(feature = "zip")]
 mod read;
 #[cfg(feature = "zip")]
 mod write;
@@ -16,28 +21,43 @@ use crate::convert::carried::{
 };
 use crate::convert::formats::def::{FormatDef, Output, READ};
 #[cfg(feature = "zip")]
+use crate::convert::formats::def::{Opening, given};
+#[cfg(feature = "zip")]
 use crate::convert::samples::Samples;
 use crate::error::Remedy;
+#[cfg(feature = "zip")]
+use crate::error::Result;
 
 pub(in crate::convert) static NPZ: FormatDef = FormatDef {
     name: "npz",
+    aliases: &["npy"],
     title: "an archive of NumPy arrays",
     feature: Some("zip"),
-    begins: |file| file.is_zip(".npz"),
+    begins: |file| file.is_zip(".npz") || file.head.starts_with(b"\x93NUMPY"),
     misnamed: |file| {
         let flaw = "named like npz, but it is no zip archive";
         file.ends(".npz").then_some((flaw, Remedy::ReadAs("npz")))
     },
     never_empty: &[".npz"],
+    in_folder: Some(|file| file.ends(".npz") || file.ends(".npy")),
     leaves_out: &[
         (L::Pickle, H::Refused),
         (L::OtherMember, H::Remarked),
+        (L::MixedSplits, H::Remarked),
+        (L::OtherFile, H::Remarked),
         (L::AfterEnd, H::Refused),
     ],
     #[cfg(feature = "zip")]
+    splits: |sources| {
+        let of = |path: &PathBuf| options(sources).splits(path, sources.keeps);
+        let splits = sources.paths.iter().map(of).collect::<Result<Vec<_>>>()?;
+        let are_alike = splits.iter().all(|others| *others == splits[0]);
+        Ok(splits.into_iter().next().filter(|_| are_alike).unwrap_or_default())
+    },
+    #[cfg(feature = "zip")]
     open: |sources| {
         Samples::of_each(sources.paths, |path, names| {
-            let options = sources.within(NpzReader::options(), NpzOptions::max_bytes);
+            let options = given(options(sources), sources.split, NpzOptions::split);
             let npz = options.open_without(path, &|name| !(sources.keeps)(name))?.called(names);
             Ok(Samples::units(sources.with_key(npz, NpzReader::key)))
         })
@@ -50,6 +70,11 @@ pub(in crate::convert) static NPZ: FormatDef = FormatDef {
     create: |path, _| Ok(Box::new(NpzWriter::create(path)?)),
     ..READ
 };
+
+#[cfg(feature = "zip")]
+fn options(sources: &Opening<'_>) -> NpzOptions {
+    sources.within(NpzReader::options(), NpzOptions::max_bytes)
+}
 
 pub(super) fn carries(kind: V, _: ValuePlace) -> Carried {
     match kind {

@@ -18,6 +18,7 @@ use crate::error::Remedy;
 
 pub(in crate::convert) static TFRECORD: FormatDef = FormatDef {
     name: "tfrecord",
+    aliases: &["tfrecords"],
     title: "TFRecord of tf.train.Example",
     feature: Some("formats"),
     // A file without bytes has no records.
@@ -26,9 +27,10 @@ pub(in crate::convert) static TFRECORD: FormatDef = FormatDef {
         let flaw = "named like TFRecord, but its first checksum is wrong";
         is_named(file).then_some((flaw, Remedy::ReadAs("tfrecord")))
     },
-    shard: Some("tfrecord"),
+    in_folder: Some(is_named),
     leaves_out: &[
-        (L::PathValue, H::Remarked),
+        (L::MixedSplits, H::Remarked),
+        (L::OtherFile, H::Remarked),
         (L::UnknownField, H::Remarked),
         (L::ReplacedValue, H::Remarked),
         (L::OtherRecord, H::Refused),
@@ -37,7 +39,8 @@ pub(in crate::convert) static TFRECORD: FormatDef = FormatDef {
     #[cfg(feature = "formats")]
     open: |sources| {
         let records = TfRecordReader::open_all(sources.paths)?.asked(sources);
-        Ok(Samples::units(records.texts(sources.read.texts.clone())))
+        let records = records.texts(&sources.read.texts).lists(&sources.read.lists);
+        Ok(Samples::units(records))
     },
     output: Output::File,
     endings: &["tfrecord", "tfrecords"],

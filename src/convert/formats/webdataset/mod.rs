@@ -22,13 +22,15 @@ use crate::convert::samples::Samples;
 
 pub(in crate::convert) static WEBDATASET: FormatDef = FormatDef {
     name: "webdataset",
+    aliases: &["tar", "wds"],
     title: "tar archives of WebDataset",
     is_named: |file| is_tar(file.name),
     never_empty: &[".tar", ".tgz"],
-    shard: Some("tar"),
+    in_folder: Some(|file| is_tar(file.name)),
     keys: Keys::Own,
     leaves_out: &[
-        (L::PathValue, H::Remarked),
+        (L::MixedSplits, H::Remarked),
+        (L::OtherFile, H::Remarked),
         (L::AfterEnd, H::Remarked),
         (L::NoEndMark, H::RemarkedIfSkipped),
         (L::OutsideSamples, H::Remarked),

@@ -28,8 +28,8 @@ const FAULTS: [Fault; 8] = [
 ];
 
 /// Opens, reads by index and by key, and goes through an epoch of a loader, with or without a cache.
-fn run(place: &Place, seed: u64, cache: &Path) -> Result<()> {
-    let options = RemoteOptions::default().timeout(Duration::from_millis(150)).retries(3);
+fn run(place: &Place, seed: u64, timeout: Duration, cache: &Path) -> Result<()> {
+    let options = RemoteOptions::default().timeout(timeout).retries(3);
     let options = match seed % 2 {
         0 => options,
         _ => options.cache(cache, 2 << 20),
@@ -69,7 +69,7 @@ fn run(place: &Place, seed: u64, cache: &Path) -> Result<()> {
 
 /// How many runs were right, and how many ended in an error.
 #[expect(clippy::print_stderr, reason = "said before the process is aborted")]
-fn soak(runs: u64) -> (u64, u64) {
+fn soak(runs: u64, timeout: Duration) -> (u64, u64) {
     let next = AtomicU64::new(0);
     let (done, ended) = mpsc::channel::<(u64, Option<String>)>();
     std::thread::scope(|scope| {
@@ -92,7 +92,7 @@ fn soak(runs: u64) -> (u64, u64) {
                         let kinds = if random.below(10) == 0 { 8 } else { 7 };
                         is_due.then(|| FAULTS[random.below(kinds)])
                     });
-                    let error = run(&place, seed, cache.path()).err();
+                    let error = run(&place, seed, timeout, cache.path()).err();
                     if let Some(error) = &error {
                         assert_eq!(error.kind(), ErrorKind::Io, "run {seed}: {error}");
                         let message = error.to_string();
@@ -127,8 +127,11 @@ fn soak(runs: u64) -> (u64, u64) {
 
 #[test]
 fn faulted_runs_end_right_or_with_a_reason() {
-    let (right, failed) = soak(24);
-    assert!(right > 0 && right + failed == 24, "{right} {failed}");
+    // The time grows until the machine has it, if others keep it busy.
+    let times = [150, 600, 2400].map(Duration::from_millis);
+    let mut soaked = times.into_iter().map(|timeout| soak(24, timeout));
+    let (right, failed) = soaked.find(|(right, _)| *right > 0).expect("a run that ends right");
+    assert_eq!(right + failed, 24, "{right} {failed}");
 }
 
 /// `cargo test --features full --test main -- --ignored thousand --nocapture`
@@ -136,7 +139,7 @@ fn faulted_runs_end_right_or_with_a_reason() {
 #[ignore = "takes minutes"]
 #[expect(clippy::print_stdout, reason = "the figures")]
 fn a_thousand_faulted_runs_end() {
-    let (right, failed) = soak(1000);
+    let (right, failed) = soak(1000, Duration::from_millis(150));
     println!("{right} right, {failed} ended in an error");
     assert!(right > 0 && right + failed == 1000, "{right} {failed}");
 }

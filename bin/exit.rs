@@ -306,29 +306,47 @@ fn choose_split(output: &Path, splits: &[String]) -> Vec<String> {
         Some((stem, ending)) if !stem.is_empty() => format!("{stem}-{{split}}.{ending}"),
         _ => format!("{name}-{{split}}"),
     };
-    let line = |args: &[PathBuf], more: &[&str]| {
-        let args = args.iter().map(|arg| option_or_path(arg));
-        let words = args.chain(more.iter().map(|word| (*word).to_owned()));
-        words.fold("kiste".to_owned(), |line, word| format!("{line} {word}"))
+    let each = output.with_file_name(each);
+    // Options come first, where no `--` is in front of them.
+    let line = |args: &[PathBuf], option: &str| {
+        let (command, rest) =
+            args.split_first().map_or(("convert", args), |(_, rest)| ("convert", rest));
+        let words = rest.iter().map(|arg| option_or_path(arg));
+        let option = if option.is_empty() { String::new() } else { format!(" {option}") };
+        words.fold(format!("kiste {command}{option}"), |line, word| format!("{line} {word}"))
     };
     let mut each_args = args.clone();
-    if let Some(last) = each_args.iter_mut().rev().find(|arg| *arg == output) {
-        *last = output.with_file_name(each);
+    for arg in each_args.iter_mut().rev() {
+        let text = arg.to_string_lossy().into_owned();
+        let option = ["-o=", "-o", "--output="].into_iter().find(|option| {
+            text.strip_prefix(option).is_some_and(|value| Path::new(value) == output)
+        });
+        if arg == output || option.is_some() {
+            *arg = PathBuf::from(format!("{}{}", option.unwrap_or_default(), each.display()));
+            break;
+        }
     }
-    let first = quoted(Path::new(splits.first().map_or("", String::as_str)));
+    // A comma would end the name.
+    let first = splits.iter().find(|split| !split.contains(','));
+    let first = quoted(Path::new(first.map_or("NAME", String::as_str)));
     vec![
-        line(&args, &["--splits", &first]),
-        line(&each_args, &[]),
-        line(&args, &["--merge-splits"]),
+        line(&args, &format!("--splits={first}")),
+        line(&each_args, ""),
+        line(&args, "--merge-splits"),
     ]
 }
 
 /// An argument as it can be pasted into a shell.
 fn option_or_path(arg: &Path) -> String {
-    let name = arg.to_str().filter(|name| name.starts_with('-'));
-    match name.and_then(|name| name.split_once('=')) {
+    let Some(name) = arg.to_str().filter(|name| name.starts_with('-')) else { return quoted(arg) };
+    let value = match name.strip_prefix("-o") {
+        Some(value) if !name.starts_with("--") => Some(("-o", value)),
+        _ => name.split_once('='),
+    };
+    match value {
+        Some(("-o", "")) | None => name.to_owned(),
+        Some(("-o", value)) => format!("-o{}", quoted(Path::new(value))),
         Some((option, value)) => format!("{option}={}", quoted(Path::new(value))),
-        None => name.map_or_else(|| quoted(arg), str::to_owned),
     }
 }
 

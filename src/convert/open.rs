@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::conversion::{Conversion, OwnInput};
 use super::format::{Format, Keys};
 use super::formats::def::Opening;
-use super::layout::{Layout, Placed};
+use super::layout::{Group, Layout, PathValues, Placed};
 use super::read_options::{ReadOptions, misplaced};
 pub(super) use super::samples::Samples;
 use super::{BadInput, Monitor, Notice, output_checks, source_file, source_patterns};
@@ -54,7 +54,7 @@ impl Conversion {
             }
             from => from,
         };
-        let Layout { format, groups, mut remarks } = Layout::of(&paths, from)?;
+        let Layout { format, groups, root, mut remarks } = Layout::of(&paths, from)?;
         if format != Format::Jsonl && paths.iter().any(|path| path == Path::new("-")) {
             let message = "standard input is read as JSON lines only";
             let message = format!("{message}, but this is read as {format}");
@@ -69,11 +69,14 @@ impl Conversion {
         let splits = self.splits_of(format, groups, &keeps)?;
         let chosen = self.chosen(&splits)?;
         let labels = self.labels_of(format, &splits, &keeps)?;
+        let files = groups_of_files(format, &splits.groups);
+        let values = PathValues::of(&root, files, &keeps)?;
         let (mut all, mut skipped_files, mut notices) = (Vec::new(), 0, Vec::new());
         for group in &chosen {
             let mut opening = self.opening(&group.paths, &keeps);
             opening.split = group.split.as_deref().filter(|_| splits.are_inside);
             opening.labels = labels.as_deref();
+            opening.counts_rest = all.is_empty();
             notices.append(&mut (format.def().notices)(&opening)?);
             let samples = (format.def().open)(&mut opening)?;
             skipped_files += opening.skipped_files;
@@ -81,9 +84,8 @@ impl Conversion {
             all.push(match samples {
                 Samples::Units(input) => {
                     let remarks = std::mem::take(&mut remarks);
-                    let files = if format.is_in_folders() { &group.paths[..] } else { &[] };
                     let prefix = group.prefix.as_deref();
-                    Samples::Units(Placed::input(input, files, split, prefix, remarks))
+                    Samples::Units(Placed::input(input, values.clone(), split, prefix, remarks))
                 }
                 samples => samples,
             });
@@ -108,6 +110,7 @@ impl Conversion {
         Opening {
             split: None,
             labels: None,
+            counts_rest: true,
             paths,
             read: &self.options.read,
             key: self.own_key(),
@@ -174,6 +177,12 @@ impl ReadOptions {
             () => None,
         }
     }
+}
+
+/// The files of these groups, if names of folders say something about them: of images they are labels.
+fn groups_of_files(format: Format, groups: &[Group]) -> impl Iterator<Item = &PathBuf> {
+    let groups = groups.iter().filter(move |_| format.is_in_folders());
+    groups.flat_map(|group| &group.paths)
 }
 
 /// Whether this is a file, or is behind a URL, where there are no folders.

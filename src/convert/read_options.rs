@@ -34,7 +34,7 @@ macro_rules! read_options {
             /// `test`. Default: all, of which there must be one, unless they are [merged](Self::merge_splits).
             splits: names,
             /// Whether several splits become one dataset: samples get a field `split`, and its name in front of their
-            /// keys. Default: no; they are an error that names them.
+            /// keys, unless these are made of fields. Default: no; they are an error that names them.
             merge_splits: flag,
             /// The files below a directory, or in a zip archive, that are images: patterns such as
             /// `train/{LABEL}/**`. Default: `{LABEL}/**`.

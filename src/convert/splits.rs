@@ -1,7 +1,7 @@
 //! Splits that the sources have: which of them are read, and what that makes of them.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::conversion::Conversion;
 use super::format::Format;
@@ -73,6 +73,18 @@ impl Conversion {
                 format!("expected splits for {SPLIT} in the name of the output, found none");
             return Err(Error::new(ErrorKind::Invalid, message).at(&paths[0]));
         }
+        // The second of them would read the first.
+        let parent = self.output.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new(".")).canonicalize().ok();
+        let is_inside = |source: &&PathBuf| {
+            let source = source.canonicalize().ok().filter(|source| source.is_dir());
+            source.zip(parent.as_ref()).is_some_and(|(source, parent)| parent.starts_with(source))
+        };
+        if let Some(source) = self.sources.iter().find(is_inside) {
+            let message =
+                format!("expected outputs outside of {}, which is read", source.display());
+            return Err(Error::new(ErrorKind::Invalid, message).at(&self.output));
+        }
         let each = names.into_iter().map(|name| {
             let mut one = self.clone();
             one.options.read.splits = vec![name.to_owned()];
@@ -89,7 +101,9 @@ impl Conversion {
                 let message = format!(
                     "{SPLIT} is the name of one split of several, which are converted one by one"
                 );
-                Err(Error::new(ErrorKind::Invalid, message).at(&self.output))
+                Err(Error::new(ErrorKind::Invalid, message)
+                    .at(&self.output)
+                    .advise("name one split, and its output"))
             }
             false => Ok(()),
         }

@@ -50,7 +50,7 @@ fn keys(dir: &TempDir, name: &str) -> Vec<String> {
 fn proposed(failed: &Run) -> Vec<Vec<String>> {
     let lines = failed.err.lines().filter_map(|line| line.trim().strip_prefix("kiste convert"));
     let words = |line: &str| {
-        let words = line.split_whitespace().map(|word| word.trim_matches('\'').to_owned());
+        let words = line.split_whitespace().map(|word| word.replace('\'', ""));
         std::iter::once("convert".to_owned()).chain(words).collect()
     };
     let lines: Vec<Vec<String>> = lines.map(words).collect();
@@ -306,8 +306,8 @@ fn a_saved_dataset_dict_has_the_splits_that_it_lists() {
     assert_eq!(samples(&dir, "o-held_out.msgpack")[0]["n"], 1);
     fs::write(dir.path().join("d/dataset_dict.json"), r#"{"splits": ["../x", "held_out"]}"#)
         .unwrap();
-    run(&dir, ["convert", "d", "p-{split}.msgpack"]).exits(0);
-    assert!(dir.path().join("p-held_out.msgpack").exists());
+    run(&dir, ["convert", "d", "p-{split}.msgpack"])
+        .fails(1, "lists a split \"../x\", but the folder");
     fs::write(dir.path().join("d/dataset_dict.json"), "[]").unwrap();
     run(&dir, ["convert", "d", "q.msgpack"])
         .fails(1, "d/dataset_dict.json: expected the names of splits");
@@ -344,7 +344,7 @@ fn values_in_the_names_of_folders_are_fields() {
         ("t/n=2/b.jsonl", b"{\"key\":\"b\",\"n\":3}\n"),
     ]);
     run(&dir, ["convert", "t", "out.msgpack"])
-        .fails(2, "the field \"n\" differs from what the names of folders say");
+        .fails(2, "expected \"2\" as its folder or split says, found another value");
     let done = run(&dir, ["convert", "t", "out.msgpack", "--bad", "skip"]).exits(1);
     assert!(done.err.contains("left out 1 bad sample"), "{done:?}");
     assert_eq!(samples(&dir, "out.msgpack")[0], serde_json::json!({"key": "a", "n": 1}));
@@ -718,4 +718,182 @@ fn features_of_varying_length_are_lists() {
     assert_eq!(shapes, [&serde_json::json!([2]), &serde_json::json!([1])]);
     run(&dir, ["convert", "v.msgpack", "w.msgpack", "--lists", "n"])
         .fails(2, "--lists is for tfrecord, but this is dataset");
+}
+
+/// What a review of all of this tried.
+#[test]
+fn splits_are_not_mixed_where_folders_lie_in_each_other() {
+    let images = [
+        "root/train/cat/1.png",
+        "root/test/train/a/2.png",
+        "root/test/cat/3.png",
+        "root/x[1]/cat/4.png",
+    ];
+    let dir = with_images(&images);
+    let files: Vec<(&str, &[u8])> = images.iter().map(|name| (*name, name.as_bytes())).collect();
+    zip_of(&dir.path().join("root.zip"), &files);
+    for source in ["root", "root.zip"] {
+        run(&dir, ["convert", source, "o-{split}.msgpack", "--force"]).exits(0);
+        assert_eq!(keys(&dir, "o-train.msgpack"), ["cat/1.png"], "{source}");
+        let mut test = keys(&dir, "o-test.msgpack");
+        test.sort();
+        assert_eq!(test, ["cat/3.png", "train/a/2.png"], "{source}");
+        assert_eq!(keys(&dir, "o-x[1].msgpack"), ["cat/4.png"], "{source}");
+    }
+    // Metadata in each split, as Hugging Face has them.
+    let files: [(&str, &[u8]); 4] = [
+        ("m/train/metadata.jsonl", b"{\"file_name\":\"1.png\",\"text\":\"a\"}\n"),
+        ("m/train/1.png", PNG),
+        ("m/test/metadata.jsonl", b"{\"file_name\":\"2.png\",\"text\":\"b\"}\n"),
+        ("m/test/2.png", PNG),
+    ];
+    let dir = with_files(&files);
+    zip_of(&dir.path().join("m.zip"), &files);
+    for source in ["m", "m.zip"] {
+        run(&dir, ["convert", source, "o.msgpack"]).fails(2, "has 2 splits, which are not mixed");
+        run(&dir, ["convert", source, "o-{split}.msgpack", "--force"]).exits(0);
+        for (split, text) in [("train", "a"), ("test", "b")] {
+            let found = samples(&dir, &format!("o-{split}.msgpack"));
+            assert_eq!((found.len(), &found[0]["text"]), (1, &text.into()), "{source}");
+        }
+    }
+}
+
+#[test]
+fn images_of_no_split_are_counted_and_filters_are_for_the_whole_folder() {
+    let names = ["p/loose.png", "p/train/good/1.png", "p/train/bad/2.png", "p/test/good/3.png"];
+    let dir = with_images(&names);
+    let files: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, name.as_bytes())).collect();
+    zip_of(&dir.path().join("p.zip"), &files);
+    for source in ["p", "p.zip"] {
+        let done = run(&dir, ["convert", source, "o-{split}.msgpack", "--force"]).exits(0);
+        assert!(done.err.contains("skipped 1 file"), "{source}: {done:?}");
+        let bad = if source == "p" { "train/bad/*" } else { "p/train/bad/*" };
+        let args =
+            ["convert", source, "t.msgpack", "--splits", "train", "--exclude", bad, "--force"];
+        run(&dir, args).exits(0);
+        assert_eq!(keys(&dir, "t.msgpack"), ["good/1.png"], "{source}");
+        let test = if source == "p" { "test/*" } else { "p/test/*" };
+        run(&dir, ["convert", source, "u.msgpack", "--exclude", test, "--force"]).exits(0);
+        assert_eq!(keys(&dir, "u.msgpack").len(), 2, "{source}");
+    }
+}
+
+#[test]
+fn folders_are_named_and_found() {
+    let lines = |key: &str| format!("{{\"key\":\"{key}\"}}\n").into_bytes();
+    let (a, b) = (lines("a"), lines("b"));
+    let dir = with_files(&[
+        ("w/train/x.jsonl", &a),
+        ("w/test/y.jsonl", &b),
+        ("extra.jsonl", &b),
+        ("twice/a=1/a=2/x.jsonl", &a),
+        ("run/lr=1/x.jsonl", &a),
+        ("spark/part-0.jsonl", &a),
+        ("spark/_temporary/0/part-1.jsonl", &b),
+        ("deep/sub/dataset_dict.json", b"{\"splits\":[\"x\"]}"),
+        ("lacks/dataset_dict.json", b"{\"splits\":[\"train\",\"gone\"]}"),
+        ("lacks/train/x.jsonl", &a),
+        ("empty/x.bin", b""),
+        ("mixed/y=1/train.jsonl", &a),
+        ("mixed/y=zz/test.jsonl", &b),
+        ("column/year=2024/x.csv", b"key,year\na,2024\n"),
+        ("column/year=2023/y.csv", b"key,year\nb,2023\n"),
+    ]);
+    // Named one by one, and said; found in one of them, and refused.
+    let done = run(&dir, ["convert", "w/train", "w/test", "o.msgpack"]).exits(0);
+    assert!(done.err.contains("2 splits named together read as one dataset"), "{done:?}");
+    run(&dir, ["convert", "w", "extra.jsonl", "x.msgpack"])
+        .fails(2, "extra.jsonl: expected a file of one of the splits test, train, found another");
+    run(&dir, ["convert", "twice", "x.msgpack"]).fails(2, "found a= twice");
+    // What is above all sources is no field.
+    let done = run(&dir, ["convert", "run/lr=1/x.jsonl", "lr.msgpack"]).exits(0);
+    assert!(
+        done.err.contains("1 folder with a value that all sources are in left out"),
+        "{done:?}"
+    );
+    assert_eq!(samples(&dir, "lr.msgpack"), [serde_json::json!({"key": "a"})]);
+    let done = run(&dir, ["convert", "spark", "s.msgpack"]).exits(0);
+    assert!(done.err.contains("1 file of another kind left out"), "{done:?}");
+    assert_eq!(keys(&dir, "s.msgpack"), ["a"]);
+    for (source, code, says) in [
+        ("deep", 2, "deep/sub: has splits of its own"),
+        ("lacks", 1, "lists a split \"gone\", but the folder has no files of it"),
+    ] {
+        run(&dir, ["convert", source, "x.msgpack"]).fails(code, says);
+    }
+    run(&dir, ["convert", "empty", "x.msgpack", "--from", "csv"])
+        .fails(2, "empty: expected files of csv in the folder, found none");
+    // One type in all splits.
+    run(&dir, ["convert", "mixed", "m.msgpack", "--merge-splits"]).exits(0);
+    let found: Vec<Json> = samples(&dir, "m.msgpack").iter().map(|s| s["y"].clone()).collect();
+    assert_eq!(found, ["zz", "1"]);
+    // The file has the column as text; both can be dropped.
+    run(&dir, ["convert", "column", "c.msgpack", "--key-field", "key"]).exits(0);
+    assert_eq!(samples(&dir, "c.msgpack")[0]["year"], "2023");
+    run(&dir, ["convert", "column", "d.msgpack", "--drop", "year"]).exits(0);
+    assert!(samples(&dir, "d.msgpack")[0]["year"].is_null());
+    run(&dir, ["convert", "w", "w/{split}.msgpack"]).fails(2, "expected outputs outside of");
+    assert!(!dir.path().join("w/test.msgpack").exists());
+}
+
+/// Folders that their formats read as a whole are in folders with values too.
+#[test]
+fn values_of_folders_with_an_index() {
+    let dir = scratch();
+    shards(&dir, "mds", &["m/y=2023", "m/y=2024"]);
+    run(&dir, ["convert", "m", "m.msgpack"]).exits(0);
+    let years: Vec<Json> = samples(&dir, "m.msgpack").iter().map(|s| s["y"].clone()).collect();
+    assert_eq!(years, [2023, 2024]);
+}
+
+#[test]
+fn the_lines_to_type_work_with_all_ways_to_name_the_output() {
+    for args in [
+        &["words", "out.msgpack"][..],
+        &["words", "-o", "out.msgpack"],
+        &["words", "-oout.msgpack"],
+        &["words", "--output=out.msgpack"],
+        &["--", "words", "out.msgpack"],
+        &["words", "out.msgpack", "--splits", "train,test"],
+    ] {
+        let dir = with_files(&[
+            ("words/train.jsonl", b"{\"key\":\"a\"}\n"),
+            ("words/test.jsonl", b"{\"key\":\"b\"}\n"),
+        ]);
+        let failed = run(&dir, [&["convert"], args].concat()).exits(2);
+        let lines = proposed(&failed);
+        for (line, made) in lines.iter().zip(["out", "out-train", "out"]) {
+            run(&dir, line.iter().map(String::as_str).chain(["--force"]).filter(|w| *w != "--"))
+                .exits(0);
+            assert!(dir.path().join(format!("{made}.msgpack")).exists(), "{args:?} {line:?}");
+        }
+    }
+}
+
+/// Each folder is read once, however many links lead to it.
+#[cfg(unix)]
+#[test]
+fn links_between_folders_do_not_multiply() {
+    use std::os::unix::fs::symlink;
+
+    let dir = with_files(&[("d/0/x.jsonl", b"{\"key\":\"a\"}\n")]);
+    for n in 0..40 {
+        let next = dir.path().join(format!("d/{}", n + 1));
+        fs::create_dir(&next).unwrap();
+        for name in ["a", "b"] {
+            symlink(&next, dir.path().join(format!("d/{n}/{name}"))).unwrap();
+        }
+    }
+    run(&dir, ["convert", "d", "out.msgpack"]).exits(0);
+    assert_eq!(keys(&dir, "out.msgpack"), ["a"]);
+}
+
+#[test]
+fn lines_that_begin_with_a_bracket_are_lines() {
+    let dir =
+        with_files(&[("l.jsonl", b"[INFO] starting\n{\"key\":\"a\"}\n[1]\n{\"key\":\"b\"}\n")]);
+    let done = run(&dir, ["convert", "l.jsonl", "l.msgpack", "--bad", "skip"]).exits(1);
+    assert!(done.err.contains("left out 2 bad samples"), "{done:?}");
+    assert_eq!(keys(&dir, "l.msgpack"), ["a", "b"]);
 }

@@ -292,10 +292,22 @@ impl Args {
             // Before any of them is written.
             each.iter().try_for_each(Conversion::check_output)?;
         }
-        let reports = each.iter().map(|conversion| conversion.run(&mut monitor));
-        let reports = reports.collect::<kiste::Result<Vec<_>>>()?;
-        drop(monitor);
-        print::reports(&reports, json, output)
+        if let [one] = &each[..] {
+            let report = one.run(&mut monitor)?;
+            drop(monitor);
+            return print::report(&report, json, output);
+        }
+        let (mut worst, mut reports) = (Exit::Yes, Vec::new());
+        for one in &each {
+            let report = one.run(&mut monitor)?;
+            monitor.clear();
+            worst = worst.max(print::report(&report, false, output)?);
+            reports.extend(report.to_json());
+        }
+        if json {
+            output.json(&reports)?;
+        }
+        Ok(worst)
     }
 
     /// The conversion that the arguments describe.

@@ -11,21 +11,6 @@ use kiste::text::units;
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
 
-/// Prints the reports of a conversion of each split, or the only one.
-pub(super) fn reports(reports: &[Report], json: bool, output: &Output) -> Outcome<Exit> {
-    if let [one] = reports {
-        return report(one, json, output);
-    }
-    let mut exit = Exit::Yes;
-    for each in reports {
-        exit = exit.max(report(each, false, output)?);
-    }
-    if json {
-        output.json(&reports.iter().filter_map(Report::to_json).collect::<Vec<_>>())?;
-    }
-    Ok(exit)
-}
-
 /// Prints the report of a conversion, or of joined parts.
 pub(in crate::cmd) fn report(report: &Report, json: bool, output: &Output) -> Outcome<Exit> {
     if !report.was_complete {

@@ -45,7 +45,8 @@ pub(super) struct Reading {
     /// in DST stands for the name: each has its own output then
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     splits: Vec<String>,
-    /// Make one dataset of several splits: samples get a field "split", and its name in front of their keys
+    /// Make one dataset of several splits: samples get a field "split", and its name in front of their keys, unless
+    /// --key-field or --key makes others
     #[arg(long)]
     merge_splits: bool,
     #[command(flatten)]

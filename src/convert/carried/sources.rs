@@ -82,6 +82,8 @@ pub enum LeftOut {
     ReservedName,
     /// Numbers that no type of 64 bits holds.
     LargeNumber,
+    /// Values in the names of folders that all sources are in, such as `label=cat`.
+    PathValue,
     /// Splits whose files were named together.
     MixedSplits,
     /// Files of a folder that are of no format that is read from it.
@@ -192,6 +194,11 @@ impl LeftOut {
             L::LargeNumber => {
                 ["number beyond 64 bits", "numbers beyond the range of 64 bits", "refused"]
             }
+            L::PathValue => [
+                "folder with a value that all sources are in",
+                "folders with a value that all sources are in",
+                "left out",
+            ],
             L::MixedSplits => ["split", "splits named together", "read as one dataset"],
             L::OtherFile => ["file of another kind", "files of other kinds", "left out"],
             L::TextAfterQuote

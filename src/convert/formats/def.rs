@@ -175,6 +175,8 @@ pub(in crate::convert) struct Opening<'a> {
     pub(in crate::convert) split: Option<&'a str>,
     /// The names of the labels of all splits.
     pub(in crate::convert) labels: Option<&'a [String]>,
+    /// Whether files that are of no split are counted here.
+    pub(in crate::convert) counts_rest: bool,
     /// Whether a field is part of the samples in the end.
     pub(in crate::convert) keeps: &'a dyn Fn(&str) -> bool,
     /// Where datasets are read from that are not behind a URL.

@@ -1,6 +1,6 @@
 //! What a folder holds, by the names of its files: images, files of one other format, or folders with an index.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -77,6 +77,8 @@ struct Walk<'a> {
     others: Vec<PathBuf>,
     has_image: bool,
     listed: &'a [String],
+    /// Where links lead that were followed: each folder is read once.
+    targets: HashSet<PathBuf>,
 }
 
 /// What this folder holds: only files of this format, if one was given. Others are noted.
@@ -91,14 +93,31 @@ pub(super) fn contents(root: &Path, from: Option<Format>, remarks: &RemarkLog) -
         others: Vec::new(),
         has_image: false,
         listed: listed.as_deref().unwrap_or_default(),
+        targets: HashSet::new(),
     };
     walk.folder(root, "", &mut Links::default())?;
     let Walk { mut found, others, has_image, .. } = walk;
     if has_image && from.is_none() {
         return with_images(root, &found, remarks);
     }
+    if let Some(missing) = listed.iter().flatten().find(|split| {
+        let is_of =
+            |(below, ..): &(String, PathBuf, Format)| below.split('/').next() == Some(split);
+        !found.iter().any(is_of)
+    }) {
+        let message = format!("lists a split {missing:?}, but the folder has no files of it");
+        return Err(Error::new(ErrorKind::Damaged, message).at(root.join(DATASET_DICT)));
+    }
     if found.is_empty() {
-        return Ok(if from.is_some() { Contents::Unread } else { Contents::Images });
+        return match from {
+            // These say themselves what they miss.
+            Some(Format::Mds | Format::Parquet | Format::Arrow) => Ok(Contents::Unread),
+            Some(format) => {
+                let message = format!("expected files of {format} in the folder, found none");
+                Err(Error::new(ErrorKind::Invalid, message).at(root))
+            }
+            None => Ok(Contents::Images),
+        };
     }
     if from.is_none() {
         check_one_format(root, &found)?;
@@ -201,6 +220,18 @@ impl Walk<'_> {
                 return Ok(());
             }
         }
+        if !below.is_empty() && names.iter().any(|(name, _)| name == DATASET_DICT) {
+            let message = "has splits of its own, which are not read with other folders";
+            return Err(Error::new(ErrorKind::Invalid, message)
+                .at(dir)
+                .advise("name this folder in place of the one that it is in"));
+        }
+        if below.is_empty() && !self.listed.is_empty() {
+            // Only folders are splits.
+            let is_other = |(name, _): &(String, PathBuf)| !is_description(name);
+            let files = names.drain(..).filter(is_other);
+            self.others.extend(files.map(|(_, path)| path));
+        }
         for (name, path) in names {
             self.file(&name, format!("{below}{name}"), path)?;
         }
@@ -218,6 +249,13 @@ impl Walk<'_> {
             }
             let is_listed = !below.is_empty() || self.listed.is_empty();
             if !is_listed && !self.listed.contains(&name) {
+                self.others.push(path);
+                continue;
+            }
+            // What Spark has not finished, and where links lead that was read before.
+            let is_again = path.is_symlink()
+                && path.canonicalize().is_ok_and(|target| !self.targets.insert(target));
+            if name.starts_with('_') || is_again {
                 self.others.push(path);
                 continue;
             }
@@ -244,6 +282,7 @@ impl Walk<'_> {
                     "expected an index.json next to it, as shards of MDS have, found none";
                 return Err(Error::new(ErrorKind::Invalid, message).at(path));
             }
+            Some(_) if name.starts_with('_') => self.others.push(path),
             _ if is_manifest(name) && self.takes(Format::Dataset) => {
                 let message = "lists the shards of a dataset, so the folder is not read";
                 return Err(Error::new(ErrorKind::Invalid, message)

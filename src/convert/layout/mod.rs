@@ -6,16 +6,16 @@
 mod folder;
 mod placed;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use self::folder::Contents;
-pub(super) use self::placed::Placed;
+pub(super) use self::placed::{PathValues, Placed};
 use super::carried::{LeftOut, RemarkLog};
 use super::file_names::KeyNames;
 use super::format::{self, Format};
 use super::formats::image_folder::is_pattern;
-use super::split_names;
+use super::{natural_order, split_names};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage;
 
@@ -23,6 +23,8 @@ use crate::storage;
 pub(super) struct Layout {
     pub(super) format: Format,
     pub(super) groups: Vec<Group>,
+    /// The folder that all sources are in: what is below it says something about them.
+    pub(super) root: PathBuf,
     /// What was noted about the folders.
     pub(super) remarks: RemarkLog,
 }
@@ -43,14 +45,14 @@ struct File {
     format: Option<Format>,
     /// Its split, if a folder has it.
     split: Option<String>,
-    is_found: bool,
 }
 
 impl Layout {
     /// The files of these sources, which are of this format if one was given.
     pub(super) fn of(paths: &[PathBuf], from: Option<Format>) -> Result<Layout> {
         let (mut files, remarks) = (Vec::new(), RemarkLog::default());
-        let mut lists_splits = false;
+        let (mut lists_splits, mut is_divided) = (false, false);
+        let root = shared_folder(paths);
         for path in paths {
             let is_folder = !storage::is_url(path) && path.is_dir();
             let contents = match is_folder && from.is_none_or(Format::is_in_folders) {
@@ -60,11 +62,12 @@ impl Layout {
             match contents {
                 Contents::Files { found, lists_splits: lists } => {
                     lists_splits |= lists;
+                    let splits = found.iter().filter_map(|file| file.split.as_deref());
+                    is_divided |= lists || split_names::divide(splits);
                     files.extend(found.into_iter().map(|found| File {
                         split: found.split,
                         format: Some(found.format),
                         path: found.path,
-                        is_found: true,
                     }));
                 }
                 Contents::Images => files.push(File::named(path, Some(Format::Images))),
@@ -80,10 +83,14 @@ impl Layout {
             Some(format) => format,
             None => format_of(&files)?,
         };
-        let groups = match files.iter().all(|file| file.is_found) {
-            true => divided(files, lists_splits)?,
+        if format.is_in_folders() && root.components().any(placed::has_value) {
+            let place = || storage::shown(&root).display().to_string();
+            remarks.note(0, LeftOut::PathValue, None, 1, place);
+        }
+        let groups = match is_divided {
+            true => divided(files, &root, lists_splits)?,
             false => {
-                note_mixed(&files, &remarks);
+                note_mixed(&files, &root, &remarks);
                 let paths: Vec<PathBuf> = files.into_iter().map(|file| file.path).collect();
                 let are_patterns = paths.iter().any(|path| is_pattern(path));
                 match format == Format::Images && paths.len() > 1 && !are_patterns {
@@ -92,7 +99,7 @@ impl Layout {
                 }
             }
         };
-        Ok(Layout { format, groups, remarks })
+        Ok(Layout { format, groups, root, remarks })
     }
 }
 
@@ -104,7 +111,9 @@ impl Group {
 
 /// Folders of images, whose keys begin with their names.
 fn one_by_one(paths: Vec<PathBuf>) -> Result<Vec<Group>> {
-    let names = KeyNames::of(&paths);
+    // `.` and `..` are no names.
+    let full = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    let names = KeyNames::of(&paths.iter().map(full).collect::<Vec<_>>());
     let group = |(at, path): (usize, PathBuf)| {
         let prefix = Some(names.name(at, &path)?.to_owned());
         Ok(Group { split: None, paths: vec![path], prefix })
@@ -114,7 +123,7 @@ fn one_by_one(paths: Vec<PathBuf>) -> Result<Vec<Group>> {
 
 impl File {
     fn named(path: &Path, format: Option<Format>) -> File {
-        File { path: path.to_path_buf(), format, split: None, is_found: false }
+        File { path: path.to_path_buf(), format, split: None }
     }
 }
 
@@ -138,13 +147,14 @@ fn format_of(files: &[File]) -> Result<Format> {
     known.map(|(format, _)| format).ok_or_else(none)
 }
 
-/// A group for each split, if folders have several. If they list them, any names will do.
-fn divided(files: Vec<File>, lists_splits: bool) -> Result<Vec<Group>> {
-    let names: BTreeSet<&str> = files.iter().filter_map(|file| file.split.as_deref()).collect();
-    if !lists_splits && !split_names::divide(names.iter().copied()) {
-        let paths = files.into_iter().map(|file| file.path).collect();
-        return Ok(vec![Group::of(paths)]);
+/// A group for each split, as a folder has several: each file must be of one. If folders list them, any names will do.
+fn divided(mut files: Vec<File>, root: &Path, lists_splits: bool) -> Result<Vec<Group>> {
+    for file in &mut files {
+        if file.split.is_none() && !lists_splits {
+            file.split = split_of(&file.path, root);
+        }
     }
+    let names: BTreeSet<&str> = files.iter().filter_map(|file| file.split.as_deref()).collect();
     if let Some(file) = files.iter().find(|file| file.split.is_none()) {
         let names: Vec<&str> = names.into_iter().collect();
         let message =
@@ -153,35 +163,40 @@ fn divided(files: Vec<File>, lists_splits: bool) -> Result<Vec<Group>> {
             .at(&file.path)
             .with_remedy(Remedy::Advice("name the files to read in place of their folder")));
     }
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: BTreeMap<Option<String>, Vec<PathBuf>> = BTreeMap::new();
     for file in files {
-        match groups.iter_mut().find(|group| group.split == file.split) {
-            Some(group) => group.paths.push(file.path),
-            None => groups.push(Group { split: file.split, paths: vec![file.path], prefix: None }),
-        }
+        groups.entry(file.split).or_default().push(file.path);
     }
+    let group = |(split, paths)| Group { split, paths, prefix: None };
+    let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
+    let name = |group: &Group| group.split.clone().unwrap_or_default();
+    groups.sort_by(|a, b| natural_order(&name(a), &name(b)));
     Ok(groups)
 }
 
+/// The folder that all of these are in, as they are named; of one folder that one.
+fn shared_folder(paths: &[PathBuf]) -> PathBuf {
+    let folder = |path: &PathBuf| match storage::is_url(path) || !path.is_dir() {
+        true => path.parent().unwrap_or(Path::new("")).to_path_buf(),
+        false => path.clone(),
+    };
+    let mut folders = paths.iter().map(folder);
+    let first = folders.next().unwrap_or_default();
+    folders.fold(first, |shared, other| {
+        let pairs = shared.components().zip(other.components());
+        pairs.take_while(|(a, b)| a == b).map(|(part, _)| part).collect()
+    })
+}
+
+/// The split of a file by its path below this folder.
+fn split_of(path: &Path, root: &Path) -> Option<String> {
+    let below = path.strip_prefix(root).unwrap_or(path);
+    split_names::of_path(below.to_str()?).map(str::to_owned)
+}
+
 /// Notes that files of several splits were named, which are read as one.
-fn note_mixed(files: &[File], remarks: &RemarkLog) {
-    if files.len() < 2 {
-        return;
-    }
-    // Folders that all are in say nothing, such as `/dev/shm`.
-    let folders = |file: &File| file.path.parent().map_or(0, |dir| dir.components().count());
-    let is_shared = |depth: &usize| {
-        let folder = |file: &File| {
-            file.path.components().nth(*depth).map(|part| part.as_os_str().to_owned())
-        };
-        files.iter().all(|file| *depth < folders(file) && folder(file) == folder(&files[0]))
-    };
-    let shared = (0..).take_while(is_shared).count();
-    let split_of = |file: &File| {
-        let below: PathBuf = file.path.components().skip(shared).collect();
-        split_names::of_path(below.to_str()?).map(str::to_owned)
-    };
-    let splits: Vec<Option<String>> = files.iter().map(split_of).collect();
+fn note_mixed(files: &[File], root: &Path, remarks: &RemarkLog) {
+    let splits: Vec<Option<String>> = files.iter().map(|file| split_of(&file.path, root)).collect();
     let names: BTreeSet<&str> = splits.iter().flatten().map(String::as_str).collect();
     if split_names::divide(names.iter().copied()) {
         let first = splits.iter().position(Option::is_some).unwrap_or_default();

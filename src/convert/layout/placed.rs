@@ -1,6 +1,6 @@
 //! [`Placed`]: samples with what the names of folders say about them: values such as `label=cat`, and their split.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
@@ -9,8 +9,8 @@ use crate::Value;
 use crate::convert::carried::{RemarkLog, Remarks};
 use crate::convert::input::{Emit, Input};
 use crate::convert::reshape::pack;
-use crate::convert::sample_fields::stored_name;
-use crate::error::{Error, ErrorKind, Result};
+use crate::convert::sample_fields::{key_text, stored_name};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::msgpack::{self, Cursor, sample};
 
 /// The field of the split.
@@ -18,12 +18,61 @@ const SPLIT: &str = "split";
 /// The value of a folder that stands for none, as Hive writes it.
 const NIL: &str = "__HIVE_DEFAULT_PARTITION__";
 
+/// Fields that names of folders make: those below a folder, of all files that are read.
+#[derive(Debug, Clone, Default)]
+pub(in crate::convert) struct PathValues {
+    root: PathBuf,
+    /// Names, and whether all of their values are integers.
+    integers: BTreeMap<String, bool>,
+    /// Fields that no sample has in the end.
+    dropped: BTreeSet<String>,
+}
+
+impl PathValues {
+    /// The fields of these files below a folder, without those that are dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for a path that has a name twice.
+    pub(in crate::convert) fn of<'a>(
+        root: &Path,
+        paths: impl IntoIterator<Item = &'a PathBuf>,
+        keeps: &dyn Fn(&str) -> bool,
+    ) -> Result<PathValues> {
+        let mut all = PathValues { root: root.to_path_buf(), ..PathValues::default() };
+        for path in paths {
+            let mut seen = BTreeSet::new();
+            for (name, value) in all.values(path, path.is_dir()) {
+                if !seen.insert(name.clone()) {
+                    let message =
+                        format!("expected folders of different names, found {name}= twice");
+                    return Err(Error::new(ErrorKind::Invalid, message).at(path));
+                }
+                let is_integer = value.as_ref().is_none_or(|value| integer(value).is_some());
+                if !keeps(&name) {
+                    all.dropped.insert(name.clone());
+                }
+                *all.integers.entry(name).or_insert(true) &= is_integer;
+            }
+        }
+        Ok(all)
+    }
+
+    /// The values of a file, or of a folder that is read as a whole; `None` for the value that stands for none.
+    fn values(&self, path: &Path, is_folder: bool) -> Vec<(String, Option<String>)> {
+        let Ok(below) = path.strip_prefix(&self.root) else { return Vec::new() };
+        let below = if is_folder { Some(below) } else { below.parent() };
+        let folders = below.into_iter().flat_map(Path::components);
+        let named = |(name, value): (String, _)| (stored_name(&name).to_owned(), value);
+        folders.filter_map(value_of).map(named).collect()
+    }
+}
+
 /// An input whose samples get fields from the names of the folders of their file, and perhaps from their split. It has
 /// the remarks about these folders.
 pub(in crate::convert) struct Placed {
     input: Box<dyn Input>,
-    /// Names that have only integers as values.
-    integers: BTreeMap<String, bool>,
+    values: PathValues,
     split: Option<String>,
     /// The text in front of each key.
     prefix: Option<String>,
@@ -31,92 +80,113 @@ pub(in crate::convert) struct Placed {
     remarks: RemarkLog,
 }
 
+/// A field that a place makes: its value, and that as text.
+struct NewField {
+    name: String,
+    packed: Vec<u8>,
+    text: Option<String>,
+    is_kept: bool,
+}
+
 impl Placed {
-    /// The input, which reads these files, with values in the names of folders as fields; and with its split as a
-    /// field, or another text, in front of each key.
+    /// The input with values in the names of folders as fields; and with its split as a field, or another text, in
+    /// front of each key.
     pub(in crate::convert) fn input(
         input: Box<dyn Input>,
-        paths: &[PathBuf],
+        values: PathValues,
         split: Option<&str>,
         prefix: Option<&str>,
         remarks: RemarkLog,
     ) -> Box<dyn Input> {
         let prefix = prefix.or(split).map(str::to_owned);
-        let mut integers = BTreeMap::new();
-        for (name, value) in paths.iter().flat_map(|path| values(path)) {
-            let is_integer = value.as_ref().is_none_or(|value| integer(value).is_some());
-            *integers.entry(name).or_insert(true) &= is_integer;
-        }
-        match integers.is_empty() && prefix.is_none() && remarks.is_empty() {
+        match values.integers.is_empty() && prefix.is_none() && remarks.is_empty() {
             true => input,
             false => {
                 let split = split.map(str::to_owned);
-                Box::new(Placed { input, integers, split, prefix, remarks })
+                Box::new(Placed { input, values, split, prefix, remarks })
             }
         }
     }
 
-    /// The fields of samples of a file, packed.
-    fn fields(&self, file: Option<&Path>) -> Result<Vec<(String, Vec<u8>)>> {
+    /// The fields of samples of a file.
+    fn fields(&self, file: Option<&Path>) -> Result<Vec<NewField>> {
         let mut fields = Vec::new();
-        for (name, value) in file.into_iter().flat_map(values) {
-            let number = value.as_deref().and_then(integer);
-            let number = number.filter(|_| self.integers.get(&name) == Some(&true));
-            let value = match (value, number) {
+        for (name, text) in file.into_iter().flat_map(|file| self.values.values(file, false)) {
+            let number = text.as_deref().and_then(integer);
+            let number = number.filter(|_| self.values.integers.get(&name) == Some(&true));
+            let value = match (&text, number) {
                 (None, _) => Value::Nil,
                 (Some(_), Some(number)) => number.into(),
-                (Some(text), None) => text.into(),
+                (Some(text), None) => Value::from(&**text),
             };
-            fields.push((stored_name(&name).to_owned(), msgpack::to_vec(&value)?));
+            let (packed, is_kept) =
+                (msgpack::to_vec(&value)?, !self.values.dropped.contains(&name));
+            fields.push(NewField { name, packed, text, is_kept });
         }
         if let Some(split) = &self.split {
-            fields.push((SPLIT.to_owned(), msgpack::to_vec(&Value::from(&**split))?));
+            let packed = msgpack::to_vec(&Value::from(&**split))?;
+            let text = Some(split.clone());
+            fields.push(NewField { name: SPLIT.to_owned(), packed, text, is_kept: true });
         }
         Ok(fields)
     }
 
     /// The sample with these fields.
-    fn place(&self, packed: &[u8], new: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
+    fn place(&self, packed: &[u8], new: &[NewField]) -> Result<Vec<u8>> {
         let key = msgpack::check_sample(packed)?;
         let placed_key = match &self.prefix {
             Some(prefix) => format!("{prefix}/{key}"),
             None => key.to_owned(),
         };
         let mut fields: Vec<(String, &[u8])> = Vec::new();
+        let mut known = Vec::new();
         for field in sample::fields(packed)? {
             let (name, value) = field?;
             let name = Cursor::new(name).read_str()?;
             if name == sample::KEY {
                 continue;
             }
-            match new.iter().find(|(placed, _)| placed == name) {
-                // Written by programs that keep the column in the file.
-                Some((_, same)) if same == value => continue,
-                Some(_) => {
+            if let Some(at) = new.iter().position(|field| field.name == name) {
+                // Written by programs that keep the column in the file, perhaps as text.
+                let field = &new[at];
+                if field.is_kept && value != field.packed && text_of(value)? != field.text {
                     let message = format!(
-                        "the field {name:?} differs from what the names of folders say of it"
+                        "expected {:?} as its folder or split says, found another value",
+                        field.text.as_deref().unwrap_or("nil")
                     );
-                    return Err(Error::new(ErrorKind::Invalid, message).with_key(key));
+                    let error = Error::new(ErrorKind::Invalid, message).with_key(key);
+                    let remedy = Remedy::DropField(name.to_owned());
+                    return Err(error.with_field(name).with_remedy(remedy));
                 }
-                None => fields.push((name.to_owned(), value)),
+                known.push(at);
             }
+            fields.push((name.to_owned(), value));
         }
-        fields.extend(new.iter().map(|(name, value)| (name.clone(), &value[..])));
+        let added = new.iter().enumerate().filter(|(at, _)| !known.contains(at));
+        fields.extend(added.map(|(_, field)| (field.name.clone(), &field.packed[..])));
         pack(&placed_key, &fields)
     }
 }
 
-/// The values in the names of the folders of a file, such as `label=cat`, as Hive and Spark lay tables out; `None` for
-/// the value that stands for none.
-fn values(path: &Path) -> Vec<(String, Option<String>)> {
-    let folders = path.parent().into_iter().flat_map(Path::components);
-    let names = folders.filter_map(|part| match part {
-        Component::Normal(name) => name.to_str(),
-        _ => None,
-    });
-    names.filter_map(value).collect()
+/// A packed string or integer as text.
+fn text_of(packed: &[u8]) -> Result<Option<String>> {
+    Ok(key_text(&msgpack::decode(packed)?))
 }
 
+/// Whether a part of a path has a value.
+pub(super) fn has_value(part: Component<'_>) -> bool {
+    value_of(part).is_some()
+}
+
+fn value_of(part: Component<'_>) -> Option<(String, Option<String>)> {
+    match part {
+        Component::Normal(name) => value(name.to_str()?),
+        _ => None,
+    }
+}
+
+/// The value in the name of a folder such as `label=cat`, as Hive and Spark lay tables out; `None` for the value that
+/// stands for none.
 fn value(folder: &str) -> Option<(String, Option<String>)> {
     let (name, value) = folder.split_once('=')?;
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
@@ -159,6 +229,10 @@ impl Input for Placed {
 
     fn identify(&self, add: &mut dyn FnMut(&[u8])) {
         self.prefix.iter().for_each(|prefix| add(prefix.as_bytes()));
+        for (name, is_integer) in &self.values.integers {
+            add(name.as_bytes());
+            add(&[u8::from(*is_integer)]);
+        }
         self.input.identify(add);
     }
 
@@ -193,7 +267,7 @@ mod tests {
     fn folders_that_have_a_value() {
         for (path, expected) in [
             ("t/label=cat/part-0.parquet", vec![("label", Some("cat"))]),
-            ("/d/year=2024/month=01/x.csv", vec![("year", Some("2024")), ("month", Some("01"))]),
+            ("d/year=2024/month=01/x.csv", vec![("year", Some("2024")), ("month", Some("01"))]),
             ("a_b=%C3%BC%3D/x", vec![("a_b", Some("ü="))]),
             ("x=__HIVE_DEFAULT_PARTITION__/x", vec![("x", None)]),
             ("t/label=cat", vec![]),
@@ -202,7 +276,7 @@ mod tests {
             ("a b=c/x", vec![]),
             ("t/cat/x=y.csv", vec![]),
         ] {
-            let found = values(Path::new(path));
+            let found = PathValues::default().values(Path::new(path), false);
             let found: Vec<_> = found.iter().map(|(name, of)| (&**name, of.as_deref())).collect();
             assert_eq!(found, expected, "{path}");
         }

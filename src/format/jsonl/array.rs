@@ -13,12 +13,12 @@ pub(crate) struct Elements {
     has_value: bool,
     /// Elements before it.
     before: u64,
-    /// The white space at the start, until it is known what follows.
+    /// The start, until it is known what it is.
     held: Vec<u8>,
 }
 
-/// White space at the start that no array has.
-const MAX_HELD: usize = 1 << 16;
+/// Bytes at the start that show whether it is an array.
+pub(crate) const MAX_HELD: usize = 1 << 16;
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -35,15 +35,30 @@ enum State {
     End,
 }
 
-/// Of white space and a byte order mark, the first byte that is neither.
-fn first(text: &[u8]) -> Option<u8> {
-    let is_space = |byte: &u8| byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(byte);
-    text.iter().copied().find(|byte| !is_space(byte))
+/// What the first bytes of a text show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// Too few to tell.
+    Open,
+    /// An array, whose elements begin here.
+    Array(usize),
+    Lines,
 }
 
-/// Whether a text begins like an array.
+/// Whether a text is an array: of objects, or empty. Lines may begin with a bracket too.
+fn start_of(text: &[u8]) -> Start {
+    let is_space = |byte: u8| byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(&byte);
+    let mut bytes = text.iter().enumerate().filter(|(_, byte)| !is_space(**byte));
+    match (bytes.next(), bytes.next()) {
+        (None, _) | (Some((_, b'[')), None) => Start::Open,
+        (Some((at, b'[')), Some((_, b'{' | b']'))) => Start::Array(at + 1),
+        _ => Start::Lines,
+    }
+}
+
+/// Whether a text begins like an array of objects.
 pub(crate) fn begins(head: &[u8]) -> bool {
-    first(head) == Some(b'[')
+    matches!(start_of(head), Start::Array(_))
 }
 
 impl Elements {
@@ -58,24 +73,20 @@ impl Elements {
     ///
     /// What was expected, and what was found, if it is no array.
     pub(crate) fn push(&mut self, text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        let joined;
         let mut text = text;
         if self.state == State::Start {
-            match first(text) {
-                None if self.held.len() + text.len() <= MAX_HELD => {
-                    self.held.extend_from_slice(text);
-                    return Ok(());
-                }
-                Some(b'[') => {
-                    let at = text.iter().position(|byte| *byte == b'[').unwrap_or_default();
-                    text = &text[at + 1..];
+            self.held.extend_from_slice(text);
+            match start_of(&self.held) {
+                Start::Open if self.held.len() <= MAX_HELD => return Ok(()),
+                Start::Open | Start::Lines => self.state = State::Lines,
+                Start::Array(at) => {
+                    self.held.drain(..at);
                     self.state = State::Between;
-                    self.held.clear();
-                }
-                _ => {
-                    self.state = State::Lines;
-                    out.append(&mut self.held);
                 }
             }
+            joined = std::mem::take(&mut self.held);
+            text = &joined;
         }
         if self.state == State::Lines {
             out.extend_from_slice(text);
@@ -165,9 +176,14 @@ mod tests {
         for (text, expected) in [
             (r#"[{"a":1},{"b":[1,2]}]"#, "{\"a\":1}\n{\"b\":[1,2]}\n"),
             ("\u{feff} [\n {\"a\":\n 1} ,\r\n 2\n]\n", "  {\"a\":  1} \n   2 \n"),
-            (r#"["],[", "\"]\\", {"]":"}"}]"#, "\"],[\"\n \"\\\"]\\\\\"\n {\"]\":\"}\"}\n"),
+            (
+                r#"[{"a":"],["}, "\"]\\", {"]":"}"}]"#,
+                "{\"a\":\"],[\"}\n \"\\\"]\\\\\"\n {\"]\":\"}\"}\n",
+            ),
             ("[]", ""),
             (" [ ] ", " "),
+            ("[1,2]\n{}\n", "[1,2]\n{}\n"),
+            ("[", "["),
             ("{\"a\":1}\n[2]\n", "{\"a\":1}\n[2]\n"),
             ("", ""),
             (" \n", " \n"),
@@ -185,13 +201,12 @@ mod tests {
     #[test]
     fn what_is_no_array_is_an_error() {
         for (text, says) in [
-            ("[1,,2]", "element 2: expected a value, found a comma"),
-            ("[1,]", "element 2: expected a value, found a bracket"),
-            ("[,]", "element 1: expected a value, found a comma"),
-            ("[1", "element 1: expected the end of the array, found the end of file"),
+            ("[{},,2]", "element 2: expected a value, found a comma"),
+            ("[{},]", "element 2: expected a value, found a bracket"),
+            ("[{}", "element 1: expected the end of the array, found the end of file"),
             ("[{\"a\":1}, {", "element 2: expected the end of the array"),
-            ("[\"a\n\"]", "element 1: expected the end of a string, found a line end"),
-            ("[1] 2", "expected nothing after the array, found more"),
+            ("[{\"a\n\"}]", "element 1: expected the end of a string, found a line end"),
+            ("[{}] 2", "expected nothing after the array, found more"),
         ] {
             for bytes in 1..=text.len() {
                 let found = lines(text.as_bytes(), bytes).unwrap_err();

@@ -9,7 +9,9 @@ use super::{Input, file, run};
 
 pub(super) fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
     match kind {
-        LeftOut::MixedSplits | LeftOut::OtherFile => in_folder(format, kind, dir),
+        LeftOut::PathValue | LeftOut::MixedSplits | LeftOut::OtherFile => {
+            in_folder(format, kind, dir)
+        }
         _ => match format {
             Format::Csv | Format::Tsv => table(format, kind, dir),
             Format::List => list(kind, dir).or_else(|| image(format, kind, dir)),
@@ -47,6 +49,7 @@ fn in_folder(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> {
     };
     Some(match kind {
         LeftOut::MixedSplits => Input::new([made("train"), made("val")]),
+        LeftOut::PathValue => Input::new([made("label=cat")]),
         _ => {
             made("shards");
             file(&folder, "notes.txt", b"x");

@@ -138,6 +138,7 @@ const TABLES: &[(L, H)] = &[
     (L::EmptyFile, H::Remarked),
     (L::NoImage, H::Remarked),
     (L::CutImage, H::Remarked),
+    (L::PathValue, H::Remarked),
     (L::MixedSplits, H::Remarked),
     (L::OtherFile, H::Remarked),
 ];
@@ -158,6 +159,7 @@ const STREAMS: &[(L, H)] = &[
     (L::AfterEnd, H::Remarked),
     (L::UnlistedFile, H::Remarked),
     (L::Indices, H::Refused),
+    (L::PathValue, H::Remarked),
     (L::MixedSplits, H::Remarked),
     (L::OtherFile, H::Remarked),
 ];

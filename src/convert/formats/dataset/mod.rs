@@ -24,7 +24,11 @@ pub(in crate::convert) static DATASET: FormatDef = FormatDef {
     is_named: |file| file.name.ends_with(".msgpack"),
     in_folder: Some(|file| file.name.ends_with(".msgpack")),
     keys: Keys::Own,
-    leaves_out: &[(L::MixedSplits, H::Remarked), (L::OtherFile, H::Remarked)],
+    leaves_out: &[
+        (L::PathValue, H::Remarked),
+        (L::MixedSplits, H::Remarked),
+        (L::OtherFile, H::Remarked),
+    ],
     open: |sources| {
         Samples::of_each(sources.paths, |path, names| {
             check_finished(path)?;

@@ -11,8 +11,8 @@ use super::options::{FolderOptions, are_splits, first_of, names_files};
 use super::read::ImageFolderReader;
 use crate::convert::carried::{LeftOut, RemarkLog};
 use crate::convert::file_names::{Media, is_image};
-use crate::convert::natural_order;
 use crate::convert::source_file::storage_of;
+use crate::convert::{natural_order, split_names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::{Filter, LabelPattern, NamePattern, Reader, ZipDirectory, ZipReader};
 use crate::storage;
@@ -38,10 +38,16 @@ impl FolderOptions {
         let directory = ZipDirectory::open(&*storage, &archive)?;
         let patterns: Vec<String> =
             patterns.into_iter().map(|pattern| pattern.as_ref().to_owned()).collect();
-        let options = self.without_hidden(&patterns).with_media(&directory)?;
+        let mut options = self.without_hidden(&patterns).with_media(&directory)?;
+        if let Some(split) = &options.split {
+            let names = options.files_in(&directory, false)?;
+            let names: Vec<&str> = names.iter().map(|(_, name)| *name).collect();
+            options.below = format!("{}{split}/", folder_above(&names));
+        }
         let metadata = options.metadata_in(&directory)?;
         let reader = match patterns.is_empty() && !metadata.is_empty() {
             true => options.described_zip(&directory, metadata)?,
+            false if options.split.is_some() => options.split_zip(&directory)?,
             false => options.matching_zip(&directory, patterns)?,
         };
         if let Some((count, first)) = directory.backslashed() {
@@ -52,25 +58,59 @@ impl FolderOptions {
     }
 
     /// The splits of an archive of images: the outermost folders that do not contain all of them, if they are called
-    /// like some. An archive with metadata has none.
+    /// like some. If metadata are next to these folders, there are none.
     pub(in crate::convert) fn splits_of_zip(self, archive: &Path) -> Result<Vec<String>> {
         let (storage, archive) = storage_of(archive)?;
         let directory = ZipDirectory::open(&*storage, &archive)?;
         let options = self.without_hidden(&[]).with_media(&directory)?;
-        if !options.metadata_in(&directory)?.is_empty() {
-            return Ok(Vec::new());
-        }
         let names = options.files_in(&directory, false)?;
         let names: Vec<&str> = names.iter().map(|(_, name)| *name).collect();
-        let Some(depth) = label_depth(&names) else { return Ok(Vec::new()) };
+        let above = folder_above(&names);
+        let is_next = |name: &str| name.strip_prefix(&above).is_none_or(|rest| !rest.contains('/'));
+        if options.metadata_in(&directory)?.iter().any(|(_, name)| is_next(name)) {
+            return Ok(Vec::new());
+        }
         let folder = |name: &&str| {
-            let mut parts = name.split('/').skip(depth);
-            parts.next().filter(|_| parts.next().is_some()).map(str::to_owned)
+            let (folder, _) = name.strip_prefix(&above)?.split_once('/')?;
+            Some(folder.to_owned())
         };
         let folders: BTreeSet<String> = names.iter().filter_map(folder).collect();
         let mut folders: Vec<String> = folders.into_iter().collect();
         folders.sort_by(|a, b| natural_order(a, b));
         Ok(if are_splits(&folders) { folders } else { Vec::new() })
+    }
+
+    /// The images of a split, whose keys begin below its folder: in folders of labels as on disk, or right in it.
+    fn split_zip(self, directory: &ZipDirectory) -> Result<ImageFolderReader> {
+        let (images, all) = (self.files_in(directory, false)?, self.files_in(directory, true)?);
+        let below = |name: &str| name[self.below.len()..].to_owned();
+        let has_labels = images.iter().any(|(_, name)| below(name).contains('/'));
+        let (mut found, mut chosen) = (Vec::new(), Vec::new());
+        for (number, name) in images {
+            let key = below(name);
+            let label = key.split_once('/').map(|(label, _)| label.to_owned());
+            if label.is_some() == has_labels {
+                chosen.push((number, key.clone()));
+                found.push(Found::new(key, label));
+            }
+        }
+        let skipped = all.len().saturating_sub(chosen.len()) + self.rest_of_zip(directory)?;
+        let reader = ZipReader::of_members(directory.clone(), chosen, self.max_bytes)?;
+        reader.check_sizes()?;
+        let (place, remarks) = (Place::Zip(Box::new(reader)), RemarkLog::default());
+        self.finish(place, found, Vec::new(), skipped as u64, remarks)
+    }
+
+    /// How many images are in no split, if they are counted here.
+    fn rest_of_zip(&self, directory: &ZipDirectory) -> Result<usize> {
+        if !self.counts_rest {
+            return Ok(0);
+        }
+        let split = self.split.as_deref().unwrap_or_default();
+        let above = self.below.strip_suffix(&format!("{split}/")).unwrap_or_default().to_owned();
+        let all = FolderOptions { below: above.clone(), ..self.clone() };
+        let names = all.files_in(directory, false)?;
+        Ok(names.iter().filter(|(_, name)| !name[above.len()..].contains('/')).count())
     }
 
     /// The files of an archive that match these patterns, or all images.
@@ -79,23 +119,12 @@ impl FolderOptions {
         directory: &ZipDirectory,
         mut patterns: Vec<String>,
     ) -> Result<ImageFolderReader> {
-        // Keys of a split without labels begin below its folder.
-        let (mut images, mut folders) = (0, 0);
+        let mut images = 0;
         if patterns.is_empty() {
             let names = self.files_in(directory, false)?;
             let names: Vec<&str> = names.iter().map(|(_, name)| *name).collect();
-            match &self.split {
-                Some(split) => {
-                    let (pattern, depth, count) = split_pattern(&names, split);
-                    images = count;
-                    folders = if pattern.contains("{LABEL}") { 0 } else { depth + 1 };
-                    patterns.push(pattern);
-                }
-                None => {
-                    patterns.push(guess_pattern(&names));
-                    images = names.len();
-                }
-            }
+            patterns.push(guess_pattern(&names));
+            images = names.len();
         }
         let named = patterns.iter().all(|pattern| names_files(pattern));
         let patterns = LabelPattern::all(&patterns)?;
@@ -108,10 +137,8 @@ impl FolderOptions {
             true => 0,
             false => directory.list(&patterns, &self.zip_filter(true)).count() - reader.len(),
         };
-        let below =
-            |name: &str| name.splitn(folders + 1, '/').last().map_or("", |rest| rest).to_owned();
         let found = reader.entries().iter();
-        let found = found.map(|entry| Found::new(below(&entry.key), entry.label.clone()));
+        let found = found.map(|entry| Found::new(entry.key.clone(), entry.label.clone()));
         let (found, skipped) = (found.collect(), (skipped + loose) as u64);
         let (place, remarks) = (Place::Zip(Box::new(reader)), RemarkLog::default());
         self.finish(place, found, Vec::new(), skipped, remarks)
@@ -174,7 +201,7 @@ impl FolderOptions {
     fn with_media(mut self, directory: &ZipDirectory) -> Result<FolderOptions> {
         if self.filter.include.is_empty() && self.files_in(directory, false)?.is_empty() {
             let names = self.files_in(directory, true)?;
-            let media = names.iter().filter_map(|(_, name)| Media::of(name));
+            let media = names.iter().map(|(_, name)| Media::of(name));
             self.media = first_of(&media.collect::<Vec<_>>());
         }
         Ok(self)
@@ -189,7 +216,8 @@ impl FolderOptions {
         let anywhere = LabelPattern::all(["*"])?;
         let filter = self.zip_filter(all);
         let images = directory.list(&anywhere, &filter);
-        Ok(images.map(|(number, name, _)| (number, name)).collect())
+        let images = images.map(|(number, name, _)| (number, name));
+        Ok(images.filter(|(_, name)| name.starts_with(&self.below)).collect())
     }
 
     /// Numbers and names of the metadata files in an archive.
@@ -198,7 +226,7 @@ impl FolderOptions {
         filter.include.clear();
         let files = directory.list(&anywhere, &filter).map(|(number, name, _)| (number, name));
         let last = |name: &str| is_metadata(name.rsplit('/').next().unwrap_or_default());
-        Ok(files.filter(|(_, name)| last(name)).collect())
+        Ok(files.filter(|(_, name)| last(name) && name.starts_with(&self.below)).collect())
     }
 
     /// Which files of an archive to read: all that are not excluded, or only images.
@@ -262,15 +290,17 @@ fn label_depth(images: &[&str]) -> Option<usize> {
     Some(ends.take_while(is_shared).count())
 }
 
-/// The pattern of the images of a split, in how many folders that is, and how many images there are: in folders of
-/// labels, as on disk, or right in the folder of the split.
-fn split_pattern(images: &[&str], split: &str) -> (String, usize, usize) {
-    let depth = label_depth(images).unwrap_or_default();
-    let below = images.iter().filter_map(|name| {
-        let mut parts = name.splitn(depth + 2, '/').skip(depth);
-        parts.next().filter(|folder| *folder == split).and(parts.next())
-    });
-    let below: Vec<&str> = below.collect();
-    let labels = if below.iter().any(|name| name.contains('/')) { "{LABEL}/" } else { "" };
-    (format!("{}{split}/{labels}*", "*/".repeat(depth)), depth, below.len())
+/// The folders that contain all images, up to one that is called like a split, with slashes.
+fn folder_above(images: &[&str]) -> String {
+    let first = images.first().copied().unwrap_or_default();
+    let mut above = 0;
+    while let Some((folder, _)) = first[above..].split_once('/') {
+        let end = above + folder.len() + 1;
+        let is_shared = images.iter().all(|name| name.starts_with(&first[..end]));
+        if !is_shared || split_names::is_split(folder) {
+            break;
+        }
+        above = end;
+    }
+    first[..above].to_owned()
 }

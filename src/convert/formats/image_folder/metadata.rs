@@ -71,7 +71,7 @@ impl FolderOptions {
                 check_label(&row, &mut labels).map_err(|error| error.within(told))?;
                 let file = described(told, row, folder, &here, self.own_keys);
                 let file = file.map_err(|error| error.within(told))?;
-                if self.filter.keeps(file.path()) {
+                if self.keeps(file.path()) {
                     found.push(file);
                 }
                 Ok(())

@@ -133,7 +133,8 @@ fn open_folder(sources: &Opening<'_>) -> Result<ImageFolderReader> {
         return Err(misplaced(option, "list", "images"));
     }
     let options = folder_options(read).own_keys(!sources.replaces_key);
-    let options = given(options, sources.split, FolderOptions::split);
+    let options =
+        given(options, sources.split, FolderOptions::split).counts_rest(sources.counts_rest);
     let options = match sources.labels {
         Some(labels) if read.labels.is_none() => options.shared_labels(labels),
         _ => options,

@@ -50,10 +50,16 @@ pub struct FolderOptions {
     pub(super) max_bytes: u64,
     /// The only split that is read.
     pub(super) split: Option<String>,
+    /// The folder of the split in an archive, with a slash.
+    pub(super) below: String,
+    /// Whether images that are of no split are counted here.
+    pub(super) counts_rest: bool,
     /// Whether the labels are those of other folders too.
     pub(super) shares_labels: bool,
     /// What the files of folders are.
     pub(super) media: Media,
+    /// Whether two spellings of a label are one: unless somebody lists the labels.
+    pub(super) joins_spellings: bool,
 }
 
 impl Default for FolderOptions {
@@ -71,8 +77,11 @@ impl Default for FolderOptions {
             own_keys: true,
             max_bytes: MAX_BYTES,
             split: None,
+            below: String::new(),
+            counts_rest: false,
             shares_labels: false,
             media: Media::Image,
+            joins_spellings: true,
         }
     }
 }
@@ -93,11 +102,19 @@ struct Walk {
     empty: Vec<String>,
 }
 
+/// What was found on the way to the first image; `None` stands for files of another kind.
+#[derive(Default)]
+struct Look {
+    found: Vec<Option<Media>>,
+    /// Where links lead that were followed.
+    targets: HashSet<PathBuf>,
+}
+
 impl Walk {
     /// Whether this is a metadata file, which is added then.
-    fn is_metadata(&mut self, path: &str, filter: &Filter) -> bool {
+    fn is_metadata(&mut self, path: &str, options: &FolderOptions) -> bool {
         let name = path.rsplit('/').next().unwrap_or_default();
-        let is_metadata = is_metadata(name) && !filter.excludes(path);
+        let is_metadata = is_metadata(name) && !options.excludes(path);
         if is_metadata {
             self.metadata.push(path.to_owned());
         }
@@ -155,6 +172,7 @@ impl FolderOptions {
     /// The labels in the order of their numbers. A file with another label is an error. Default:
     /// all that occur.
     pub fn labels(mut self, labels: Labels) -> Self {
+        self.joins_spellings = labels == Labels::Sorted;
         self.labels = labels;
         self
     }
@@ -206,6 +224,28 @@ impl FolderOptions {
         self
     }
 
+    /// Counts images that are next to the folders of splits.
+    pub(in crate::convert) fn counts_rest(mut self, yes: bool) -> Self {
+        self.counts_rest = yes;
+        self
+    }
+
+    /// Whether a file is kept, by its path below the folder that is read: filters are for the path below the one that
+    /// was named.
+    pub(super) fn keeps(&self, path: &str) -> bool {
+        match &self.split {
+            Some(split) => self.filter.keeps(&format!("{split}/{path}")),
+            None => self.filter.keeps(path),
+        }
+    }
+
+    fn excludes(&self, path: &str) -> bool {
+        match &self.split {
+            Some(split) => self.filter.excludes(&format!("{split}/{path}")),
+            None => self.filter.excludes(path),
+        }
+    }
+
     /// The names of the labels of several folders, which have the same numbers in all of them.
     pub(in crate::convert) fn shared_labels(mut self, labels: &[String]) -> Self {
         self.labels = Labels::given(labels.iter().cloned());
@@ -248,7 +288,7 @@ impl FolderOptions {
             if entry.is_dir { labels.push(entry.name) } else { loose.push(entry.name) }
         }
         labels.sort_by(|a, b| natural_order(a, b));
-        loose.retain(|name| !walk.is_metadata(name, &self.filter));
+        loose.retain(|name| !walk.is_metadata(name, &self));
         for label in &labels {
             let dir = root.join(label);
             walk.has_image = false;
@@ -261,9 +301,9 @@ impl FolderOptions {
             let label = || Some(label.clone());
             found.extend(keys.into_iter().map(|key| Found::new(key, label())));
         }
-        let mut skipped = walk.skipped.len() as u64;
+        let mut skipped = walk.skipped.len() as u64 + self.rest_of_folder(&root)?;
         if !walk.metadata.is_empty() {
-            loose.retain(|name| self.filter.keeps(name) && self.is_media(name));
+            loose.retain(|name| self.keeps(name) && self.is_media(name));
             loose.extend(found.into_iter().map(|file: Found| file.key));
             // Metadata may list files that are no images by their names.
             loose.append(&mut walk.skipped);
@@ -271,7 +311,7 @@ impl FolderOptions {
             return Ok(reader.with_unnamed(walk.unnamed));
         }
         if found.is_empty() {
-            loose.retain(|name| self.filter.keeps(name));
+            loose.retain(|name| self.keeps(name));
             let files = loose.len();
             let others = loose.iter().filter(|name| !self.takes(name)).cloned();
             walk.skipped.extend(others);
@@ -281,7 +321,7 @@ impl FolderOptions {
             found.extend(loose.into_iter().map(|key| Found::new(key, None)));
             labels.clear();
         } else {
-            let images = loose.iter().filter(|name| self.filter.keeps(name) && self.is_media(name));
+            let images = loose.iter().filter(|name| self.keeps(name) && self.is_media(name));
             skipped += images.count() as u64;
         }
         if found.is_empty() {
@@ -295,11 +335,23 @@ impl FolderOptions {
             given => (given.clone(), true),
         };
         let (place, remarks) = (Place::walked(root), RemarkLog::default());
-        let reader = self.labels(labels).finish(place, found, Vec::new(), skipped, remarks)?;
+        self.labels = labels;
+        let reader = self.finish(place, found, Vec::new(), skipped, remarks)?;
         if !is_given && reader.labels.is_some() {
             reader.note_empty(&walk.empty);
         }
         Ok(reader.with_unnamed(walk.unnamed))
+    }
+
+    /// How many images are next to the folders of splits, if they are counted here.
+    fn rest_of_folder(&self, root: &Path) -> Result<u64> {
+        let Some(above) = root.parent().filter(|_| self.split.is_some() && self.counts_rest) else {
+            return Ok(0);
+        };
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        let entries = self.entries(above, &mut Walk::default())?;
+        let is_image = |entry: &&Entry| !entry.is_dir && self.is_media(&entry.name);
+        Ok(entries.iter().filter(is_image).count() as u64)
     }
 
     /// The splits of a folder of images: its folders, if they are called like some and have images. A folder with
@@ -321,7 +373,7 @@ impl FolderOptions {
         for folder in folders.drain(..) {
             let (dir, mut walk) = (root.join(&folder), Walk::default());
             links.enter(&dir, |links| self.collect(&dir, &folder, &mut walk, links))?;
-            if walk.has_image {
+            if !(walk.images.is_empty() && walk.unnamed.is_empty()) {
                 with_images.push(folder);
             }
         }
@@ -436,9 +488,9 @@ impl FolderOptions {
             if entry.is_dir {
                 let dir = dir.join(entry.name);
                 links.enter(&dir, |links| self.collect(&dir, &key, walk, links))?;
-            } else if !walk.is_metadata(&key, &self.filter) {
+            } else if !walk.is_metadata(&key, self) {
                 walk.has_image |= self.takes(&key);
-                if !self.filter.keeps(&key) {
+                if !self.keeps(&key) {
                     continue;
                 }
                 if self.takes(&key) { walk.images.push(key) } else { walk.skipped.push(key) }
@@ -458,36 +510,37 @@ impl FolderOptions {
 
     /// What a folder holds: images, if there is one. Otherwise audio, video or text.
     fn media_in(&self, root: &Path) -> Result<Media> {
-        let mut found = Vec::new();
+        let mut look = Look::default();
         if self.filter.include.is_empty() {
-            self.look_for_image(root, "", &mut found, &mut Links::default())?;
+            self.look_for_image(root, "", &mut look)?;
         }
-        Ok(first_of(&found))
+        Ok(first_of(&look.found))
     }
 
     /// Notes what there is in a folder, up to the first image.
-    fn look_for_image(
-        &self,
-        dir: &Path,
-        below: &str,
-        found: &mut Vec<Media>,
-        links: &mut Links,
-    ) -> Result<()> {
-        let (mut folders, entries) = (Vec::new(), self.entries(dir, &mut Walk::default())?);
-        for entry in entries {
+    fn look_for_image(&self, dir: &Path, below: &str, look: &mut Look) -> Result<()> {
+        let mut folders = Vec::new();
+        for entry in self.entries(dir, &mut Walk::default())? {
             let name = format!("{below}{}", entry.name);
-            match Media::of(&name).filter(|media| !found.contains(media)) {
-                _ if entry.is_dir => folders.push((dir.join(&entry.name), name)),
-                Some(media) if !self.filter.excludes(&name) => found.push(media),
-                _ => {}
+            if entry.is_dir {
+                folders.push((dir.join(&entry.name), name));
+                continue;
+            }
+            let media = Media::of(&name);
+            let says_nothing = ["README", "LICENSE"].iter().any(|of| entry.name.starts_with(of));
+            if !says_nothing && !self.filter.excludes(&name) && !look.found.contains(&media) {
+                look.found.push(media);
             }
         }
         for (dir, name) in folders {
-            if found.contains(&Media::Image) {
+            if look.found.contains(&Some(Media::Image)) {
                 break;
             }
-            let below = name + "/";
-            links.enter(&dir, |links| self.look_for_image(&dir, &below, found, links))?;
+            // Each folder that links lead to once.
+            let target = dir.is_symlink().then(|| dir.canonicalize().ok()).flatten();
+            if target.is_none_or(|target| look.targets.insert(target)) {
+                self.look_for_image(&dir, &(name + "/"), look)?;
+            }
         }
         Ok(())
     }
@@ -515,7 +568,11 @@ impl FolderOptions {
             _ => Vec::new(),
         };
         let occurring = found.iter().filter_map(|file| file.label.as_deref());
-        let spellings = Spellings::of(given.into_iter().chain(occurring));
+        let spellings = match self.joins_spellings {
+            true => Spellings::of(given.into_iter().chain(occurring)),
+            // A list says how labels are spelled.
+            false => Spellings::default(),
+        };
         if let Some((count, label, other)) = spellings.replaced() {
             let at = || format!("\"{label}\" next to \"{other}\"");
             remarks.note(0, LeftOut::AlikeLabel, None, count, at);
@@ -601,8 +658,14 @@ fn no_images(first: Option<&str>, skipped: u64) -> Error {
 }
 
 /// The media that come first in the order of all, images if there are none.
-pub(super) fn first_of(found: &[Media]) -> Media {
-    Media::ALL.into_iter().find(|media| found.contains(media)).unwrap_or(Media::Image)
+///
+/// Texts are next to many things: with other files they are none.
+pub(super) fn first_of(found: &[Option<Media>]) -> Media {
+    let is_found = |media: &Media| match media {
+        Media::Text => found == [Some(Media::Text)],
+        media => found.contains(&Some(*media)),
+    };
+    Media::ALL.into_iter().find(is_found).unwrap_or(Media::Image)
 }
 
 /// What all of these files are by their names; images if they differ.

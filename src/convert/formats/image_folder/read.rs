@@ -153,7 +153,11 @@ impl ImageFolderReader {
         };
         let (mut out, image) = self.content(index).map_err(|error| located(told(error)))?;
         self.look_at(unit, file, &out[image..]);
-        if self.media == Media::Text {
+        let is_text = match &file.row {
+            Some(_) => Media::of(file.path()) == Some(Media::Text),
+            None => self.media == Media::Text,
+        };
+        if is_text {
             make_text(&mut out, image).map_err(located)?;
         }
         if let Some(row) = &file.row {

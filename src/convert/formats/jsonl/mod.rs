@@ -48,6 +48,7 @@ pub(in crate::convert) static JSONL: FormatDef = FormatDef {
         (L::OtherEncoding, H::Refused),
         (L::ReservedName, H::Refused),
         (L::LargeNumber, H::Refused),
+        (L::PathValue, H::Remarked),
         (L::MixedSplits, H::Remarked),
         (L::OtherFile, H::Remarked),
     ],
@@ -91,7 +92,7 @@ fn is_json(file: &Glance<'_>) -> bool {
 /// Whether the first line is an object, or the text an array.
 fn holds_objects(path: &Path) -> bool {
     let head = compressed::head(path, FIRST_LINE).unwrap_or_default();
-    if jsonl::array::begins(&head) {
+    if jsonl::array::begins(&head[..head.len().min(jsonl::array::MAX_HELD)]) {
         return true;
     }
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();

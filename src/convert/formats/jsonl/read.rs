@@ -20,7 +20,7 @@ use crate::format::jsonl::array;
 const BATCH: usize = 4 << 20;
 
 /// Bytes at the start of a file that are looked at, to tell an array.
-const HEAD: u64 = 1 << 12;
+const HEAD: u64 = array::MAX_HELD as u64;
 
 /// Bytes of a unit: no more than [`InOrder`](crate::convert::InOrder) reads ahead.
 const UNIT: u64 = 2 << 20;
@@ -150,8 +150,8 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
 /// [field](Self::key).
 ///
 /// Units are ranges of bytes; a line belongs to the range in which it begins. An array is read as a stream, and its
-/// elements count as lines. It is one unit, and so is a file that is compressed by gzip, Zstandard or, with the feature `formats`, bzip2 is one unit, and so is
-/// anything but a regular file. Errors give the line, counted from 1.
+/// elements count as lines. It is one unit, and so is a file that is compressed by gzip, Zstandard or, with the feature
+/// `formats`, bzip2. Errors give the line or the element, counted from 1.
 ///
 /// ```
 /// use kiste::convert::{InOrder, JsonLinesReader, Source};

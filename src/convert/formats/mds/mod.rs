@@ -36,6 +36,7 @@ pub(in crate::convert) static MDS: FormatDef = FormatDef {
         (L::Pickle, H::Refused),
         (L::OtherType, H::Refused),
         (L::UnlistedFile, H::Remarked),
+        (L::PathValue, H::Remarked),
         (L::MixedSplits, H::Remarked),
         (L::OtherFile, H::Remarked),
         (L::AfterEnd, H::Refused),

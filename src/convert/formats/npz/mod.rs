@@ -26,7 +26,7 @@ use crate::convert::formats::def::{Opening, given};
 use crate::convert::samples::Samples;
 use crate::error::Remedy;
 #[cfg(feature = "zip")]
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 pub(in crate::convert) static NPZ: FormatDef = FormatDef {
     name: "npz",
@@ -43,6 +43,7 @@ pub(in crate::convert) static NPZ: FormatDef = FormatDef {
     leaves_out: &[
         (L::Pickle, H::Refused),
         (L::OtherMember, H::Remarked),
+        (L::PathValue, H::Remarked),
         (L::MixedSplits, H::Remarked),
         (L::OtherFile, H::Remarked),
         (L::AfterEnd, H::Refused),
@@ -51,8 +52,16 @@ pub(in crate::convert) static NPZ: FormatDef = FormatDef {
     splits: |sources| {
         let of = |path: &PathBuf| options(sources).splits(path, sources.keeps);
         let splits = sources.paths.iter().map(of).collect::<Result<Vec<_>>>()?;
-        let are_alike = splits.iter().all(|others| *others == splits[0]);
-        Ok(splits.into_iter().next().filter(|_| are_alike).unwrap_or_default())
+        match splits.iter().position(|others| *others != splits[0]) {
+            Some(other) => {
+                let message =
+                    "expected arrays of the same splits as in the file before, found others";
+                Err(Error::new(ErrorKind::Invalid, message)
+                    .at(&sources.paths[other])
+                    .advise("convert one after the other"))
+            }
+            None => Ok(splits.into_iter().next().unwrap_or_default()),
+        }
     },
     #[cfg(feature = "zip")]
     open: |sources| {

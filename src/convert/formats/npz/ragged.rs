@@ -1,10 +1,12 @@
 //! Ragged arrays: values of all samples one after the other, next to the lengths or offsets of the samples.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::convert::formats::rows;
+use crate::convert::sample_fields::Field;
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::value::NdArray;
 
 type Arrays = Vec<(String, NdArray<'static>)>;
@@ -14,35 +16,57 @@ const LENGTHS: &str = "lengths";
 const OFFSETS: &str = "offsets";
 
 /// Where the rows of ragged arrays end, by the number of the array. The arrays of their lengths and offsets are taken
-/// out. Arrays that have as many rows as lengths are not ragged.
+/// out. Arrays that do not fit and have as many rows as the values are fields like others.
 pub(super) fn cut(path: &Path, arrays: &mut Arrays) -> Result<HashMap<usize, Vec<usize>>> {
-    let mut ragged: Vec<(String, String, Vec<usize>)> = Vec::new();
-    for (name, values) in arrays.iter() {
+    let places: HashMap<&str, usize> =
+        arrays.iter().enumerate().map(|(at, (name, _))| (&**name, at)).collect();
+    let (mut ragged, mut beside) = (Vec::new(), HashSet::new());
+    for (name, values) in arrays.iter().filter(|(name, _)| !is_beside(name)) {
         let rows = values.shape().first().copied().unwrap_or_default();
+        let mut found: Option<Vec<usize>> = None;
         for what in [LENGTHS, OFFSETS] {
-            let Some((beside, numbers)) = numbers_of(arrays, name, what) else { continue };
-            let is_even = what == LENGTHS && numbers.shape().first() == Some(&rows);
-            if is_even || ragged.iter().any(|(known, ..)| known == name) {
-                continue;
+            let own = format!("{name}_{what}");
+            let alone = places.get(what).filter(|_| places.len() == 2);
+            let Some(&at) = places.get(&*own).or(alone) else { continue };
+            let (other, numbers) = &arrays[at];
+            let ends = ends(numbers, what);
+            let fits = ends.as_ref().is_ok_and(|ends| ends.last().copied().unwrap_or(0) == rows);
+            let agrees = ends.as_ref().ok().zip(found.as_ref()).is_none_or(|(a, b)| a == b);
+            match ends {
+                Ok(ends) if fits && agrees => found = Some(ends),
+                _ if numbers.shape().first() == Some(&rows) => continue,
+                ends => {
+                    let flaw = match ends {
+                        Err(message) => message,
+                        Ok(_) if fits => {
+                            format!("expected what the lengths of {name:?} say, found others")
+                        }
+                        Ok(ends) => {
+                            let last = ends.last().copied().unwrap_or(0);
+                            format!("expected {rows} values of {name:?} in all, found {last}")
+                        }
+                    };
+                    let message = format!("array {other:?}: {flaw}");
+                    let error = Error::new(ErrorKind::Invalid, message).at(path);
+                    return Err(error.with_remedy(Remedy::DropField(other.clone())));
+                }
             }
-            let wrong = |message: String| {
-                let message = format!("array {beside:?}: {message}");
-                Err(Error::new(ErrorKind::Invalid, message).at(path))
-            };
-            let ends = match ends(numbers, what) {
-                Ok(ends) => ends,
-                Err(message) => return wrong(message),
-            };
-            let last = ends.last().copied().unwrap_or_default();
-            if last != rows {
-                return wrong(format!("expected {rows} values of {name:?} in all, found {last}"));
-            }
-            ragged.push((name.clone(), beside.to_owned(), ends));
+            beside.insert(other.clone());
         }
+        ragged.extend(found.map(|ends| (name.clone(), ends)));
     }
-    arrays.retain(|(name, _)| !ragged.iter().any(|(_, beside, _)| beside == name));
-    let place = |name: &str| arrays.iter().position(|(known, _)| known == name);
-    Ok(ragged.iter().filter_map(|(name, _, ends)| Some((place(name)?, ends.clone()))).collect())
+    drop(places);
+    arrays.retain(|(name, _)| !beside.contains(name));
+    let places: HashMap<&str, usize> =
+        arrays.iter().enumerate().map(|(at, (name, _))| (&**name, at)).collect();
+    Ok(ragged.into_iter().filter_map(|(name, ends)| Some((*places.get(&*name)?, ends))).collect())
+}
+
+/// Whether an array is called like lengths or offsets.
+fn is_beside(name: &str) -> bool {
+    [LENGTHS, OFFSETS].iter().any(|what| {
+        name == *what || name.strip_suffix(what).is_some_and(|rest| rest.ends_with('_'))
+    })
 }
 
 /// The values of a row.
@@ -51,41 +75,15 @@ pub(super) fn row(ends: &[usize], index: usize) -> Range<usize> {
     start..ends.get(index).copied().unwrap_or(start)
 }
 
-/// The lengths or offsets of an array, if they are there.
-fn numbers_of<'a>(
-    arrays: &'a Arrays,
-    name: &str,
-    what: &str,
-) -> Option<(&'a str, &'a NdArray<'static>)> {
-    let own = format!("{name}_{what}");
-    let is_own = |found: &str| found == own || (found == what && arrays.len() == 2 && name != what);
-    let (name, numbers) = arrays.iter().find(|(found, _)| is_own(found))?;
-    Some((name, numbers))
-}
-
 /// The end of each row.
 fn ends(numbers: &NdArray<'_>, what: &str) -> std::result::Result<Vec<usize>, String> {
-    let integers = || {
-        if numbers.shape().len() != 1 {
-            return None;
-        }
-        if let Ok(signed) = numbers.to_ndarray::<i64>() {
-            return signed.iter().map(|n| usize::try_from(*n).ok()).collect();
-        }
-        if let Ok(signed) = numbers.to_ndarray::<i32>() {
-            return signed.iter().map(|n| usize::try_from(*n).ok()).collect();
-        }
-        if let Ok(unsigned) = numbers.to_ndarray::<u64>() {
-            return unsigned.iter().map(|n| usize::try_from(*n).ok()).collect();
-        }
-        let unsigned = numbers.to_ndarray::<u32>().ok()?;
-        unsigned.iter().map(|n| usize::try_from(*n).ok()).collect::<Option<Vec<usize>>>()
+    let other = || "expected a list of integers that are not negative, found others".to_owned();
+    let [len] = numbers.shape() else { return Err(other()) };
+    let number = |at| match rows::row(numbers, at) {
+        Ok(Field::Value(value)) => value.as_u64().and_then(|n| usize::try_from(n).ok()),
+        _ => None,
     };
-    let Some(numbers) = integers() else {
-        return Err(
-            "expected integers of 32 or 64 bits that are not negative, found others".to_owned()
-        );
-    };
+    let numbers = (0..*len).map(number).collect::<Option<Vec<usize>>>().ok_or_else(other)?;
     if what == LENGTHS {
         let mut end = 0usize;
         let sums = numbers.iter().map(|length| {
@@ -134,9 +132,15 @@ mod tests {
                 (0..2, 2..2, 2..5)
             );
         }
-        // As many lengths as rows: a field like others.
-        let even = array(&[1i64, 1, 1, 1, 1]);
-        assert_eq!(cut_of(&[("x", values.clone()), ("x_lengths", even)]).unwrap().len(), 0);
+        // Also where there are as many lengths as values; unless they do not fit: then it is a field like others.
+        let even = array(&[2i16, 0, 1, 1, 1]);
+        let found = cut_of(&[("x", values.clone()), ("x_lengths", even)]).unwrap();
+        assert_eq!(found, [[2, 2, 3, 4, 5]]);
+        let other = array(&[7i64, 1, 1, 1, 1]);
+        assert_eq!(cut_of(&[("x", values.clone()), ("x_lengths", other)]).unwrap().len(), 0);
+        let both = [("x_lengths", array(&[2u8, 3])), ("x_offsets", array(&[0i64, 2, 5]))];
+        let [lengths, offsets] = both;
+        assert_eq!(cut_of(&[("x", values.clone()), lengths, offsets]).unwrap(), [[2, 5]]);
         assert_eq!(cut_of(&[("x", values.clone()), ("y", array(&[0i64]))]).unwrap().len(), 0);
         // A field of that name is no length of another one.
         let mut three = named(&[
@@ -153,15 +157,11 @@ mod tests {
         let values = array(&[1u8, 2, 3]);
         for (name, numbers, says) in [
             ("x_lengths", array(&[2i64, 2]), "expected 3 values of \"x\" in all, found 4"),
-            (
-                "x_lengths",
-                array(&[-1i64, 4]),
-                "expected integers of 32 or 64 bits that are not negative",
-            ),
+            ("x_lengths", array(&[-1i64, 4]), "expected a list of integers that are not negative"),
             ("x_lengths", array(&[i64::MAX, i64::MAX, i64::MAX, 5]), "expected 3 values"),
             ("x_offsets", array(&[1i64, 3]), "expected offsets that begin with 0"),
             ("x_offsets", array(&[0i64, 3, 2, 3]), "expected offsets that begin with 0"),
-            ("x_offsets", array(&[0.5f64, 3.0]), "expected integers"),
+            ("x_offsets", array(&[0.5f64, 3.0]), "expected a list of integers"),
         ] {
             let error = cut_of(&[("x", values.clone()), (name, numbers)]).unwrap_err();
             assert!(error.contains(says), "{name}: {error}");

@@ -1,7 +1,7 @@
 //! Reads samples from an npz file.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::ragged;
@@ -13,7 +13,7 @@ use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample_fields::{Field, Fields, key_from, pack, stored_name};
 use crate::convert::source_file::storage_of;
-use crate::convert::split_names;
+use crate::convert::{natural_order, split_names};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::numpy::npy;
 use crate::reader::{Reader, ZipReader};
@@ -29,10 +29,12 @@ const MAX_BYTES: u64 = 16 << 30;
 ///
 /// The arrays must have the same length in their first axis: a sample is one row of each, and units
 /// are runs of samples. An array `x` next to `x_lengths` or `x_offsets` is ragged: its rows are stretches of these
-/// lengths, or between these positions. With one other array alone they may be called `lengths` and `offsets`. Integers without further axes become plain integers. As an
-/// [option](NpzOptions::whole), the file is one sample of all its arrays. Fields have the order of
-/// the archive. A key is the name of the file without its ending, a slash and the number of the
-/// row; or comes from an [array](Self::key) of integers or strings.
+/// lengths, or between these positions, if they add up to its length. With one other array alone they may be called
+/// `lengths` and `offsets`.
+///
+/// Integers without further axes become plain integers. As an [option](NpzOptions::whole), the file is one sample of all
+/// its arrays. Fields have the order of the archive. A key is the name of the file without its ending, a slash and the
+/// number of the row; or comes from an [array](Self::key) of integers or strings.
 ///
 /// All arrays are read into memory. Arrays of Python objects, which are pickles, are refused. Files in
 /// the archive that are no arrays are left out and [counted](Input::remarks).
@@ -136,7 +138,7 @@ impl NpzOptions {
         path: &Path,
         keeps: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<String>> {
-        let mut splits = Vec::new();
+        let (mut splits, mut names): (Vec<String>, Vec<(String, String)>) = Default::default();
         if compressed::head(path, npy::MAGIC.len()).is_ok_and(|head| head == npy::MAGIC) {
             return Ok(splits);
         }
@@ -144,14 +146,21 @@ impl NpzOptions {
             let name = name_of(&entry.key);
             match split_names::in_name(name).filter(|(_, rest)| !rest.is_empty()) {
                 Some((_, rest)) if !keeps(stored_name(name)) && !keeps(stored_name(&rest)) => {}
-                Some((split, _)) if splits.iter().any(|known| known == split) => {}
-                Some((split, _)) => splits.push(split.to_owned()),
+                Some((split, rest)) => {
+                    if !splits.iter().any(|known| known == split) {
+                        splits.push(split.to_owned());
+                    }
+                    names.push((split.to_owned(), rest));
+                }
                 None if keeps(stored_name(name)) => return Ok(Vec::new()),
                 None => {}
             }
         }
         let are_several = split_names::divide(splits.iter().map(String::as_str));
-        Ok(if are_several { splits } else { Vec::new() })
+        splits.sort_by(|a, b| natural_order(a, b));
+        // Two arrays of a split would have one name.
+        let is_one = names.len() == names.iter().collect::<HashSet<_>>().len();
+        Ok(if are_several && is_one { splits } else { Vec::new() })
     }
 
     /// The arrays in a file.
@@ -278,12 +287,13 @@ fn rows_of<'a>(
         rows::check_rows(array).map_err(|error| error.at(path).with_key(name))?;
         let found = array.shape().first().copied();
         let found = found.ok_or_else(|| {
-            invalid(format!("expected samples along the first axis, but {name:?} has none"))
+            let message = format!("expected samples along the first axis, but {name:?} has none");
+            invalid(message).with_remedy(Remedy::DropField(name.clone()))
         })?;
         let expected = *rows.get_or_insert(found);
         if expected != found {
             let message = format!("expected {expected} rows in {name:?} as well, found {found}");
-            return Err(invalid(message));
+            return Err(invalid(message).with_remedy(Remedy::DropField(name.clone())));
         }
     }
     rows.ok_or_else(|| invalid("expected arrays, found none".to_owned()))

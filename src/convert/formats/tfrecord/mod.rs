@@ -29,6 +29,7 @@ pub(in crate::convert) static TFRECORD: FormatDef = FormatDef {
     },
     in_folder: Some(is_named),
     leaves_out: &[
+        (L::PathValue, H::Remarked),
         (L::MixedSplits, H::Remarked),
         (L::OtherFile, H::Remarked),
         (L::UnknownField, H::Remarked),

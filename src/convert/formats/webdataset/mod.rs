@@ -29,6 +29,7 @@ pub(in crate::convert) static WEBDATASET: FormatDef = FormatDef {
     in_folder: Some(|file| is_tar(file.name)),
     keys: Keys::Own,
     leaves_out: &[
+        (L::PathValue, H::Remarked),
         (L::MixedSplits, H::Remarked),
         (L::OtherFile, H::Remarked),
         (L::AfterEnd, H::Remarked),

@@ -158,8 +158,8 @@ fn stat_says_what_is_in_a_dataset() {
     assert_eq!(fields[2]["types"], serde_json::json!({"bytes": 3}));
     let text = run(&dir, ["stat", "words.msgpack"]).quietly().out;
     assert!(text.starts_with("words.msgpack: 3 samples, "), "{text}");
-    assert!(text.contains("\nclasses of n\n  3 values, each of 1 sample\n"), "{text}");
-    assert!(!text.contains("classes of key"), "{text}");
+    assert!(text.contains("\nfield n: classes\n  3 values, each of 1 sample\n"), "{text}");
+    assert!(!text.contains("field key: classes"), "{text}");
     let one = run(&dir, ["stat", "words.msgpack", "--field", "text"]).quietly().out;
     assert!(one.contains("\n  drei  1  ███"), "{one}");
     run(&dir, ["stat", "words.msgpack", "--field", "m"]).fails(2, "no sample has a field \"m\"");

@@ -107,7 +107,7 @@ fn a_folder_is_no_file() {
     fs::create_dir(dir.path().join("folder")).unwrap();
     for from in ["csv", "tsv", "jsonl", "tfrecord"] {
         let args = ["convert", "folder", "x.msgpack", "--from", from];
-        let found = "folder: expected a regular file, found a directory";
-        soon(&dir, &args).fails(2, found);
+        let found = format!("folder: expected files of {from} in the folder, found none");
+        soon(&dir, &args).fails(2, &found);
     }
 }

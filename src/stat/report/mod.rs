@@ -41,7 +41,7 @@ const LABEL: &str = "label";
 ///
 /// let reader = DatasetReader::open(&path)?;
 /// let report = StatReport::of(&reader, &StatOptions::default(), |_| {})?;
-/// assert!(report.to_string().contains("classes of kind"));
+/// assert!(report.to_string().contains("field kind: classes"));
 /// std::fs::write(dir.path().join("animals.html"), report.to_html(&reader, 2)?)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -65,7 +65,7 @@ pub struct StatReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StatSection {
-    /// The title, such as `classes of label`.
+    /// The title, such as `field label: classes`.
     pub title: String,
     /// Its lines.
     pub text: String,

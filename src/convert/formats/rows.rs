@@ -62,6 +62,7 @@ pub(super) fn row<'a>(array: &'a NdArray<'_>, index: usize) -> Result<Field<'a>>
 }
 
 /// Some rows of an array in C order, as an array.
+#[cfg(feature = "zip")]
 pub(super) fn stretch<'a>(array: &'a NdArray<'_>, rows: Range<usize>) -> Result<Field<'a>> {
     let inner = array.shape().get(1..).unwrap_or_default();
     let size = inner.iter().product::<usize>() * array.dtype().item_size();

@@ -51,6 +51,7 @@ pub struct FolderOptions {
     /// The only split that is read.
     pub(super) split: Option<String>,
     /// The folder of the split in an archive, with a slash.
+    #[cfg(feature = "zip")]
     pub(super) below: String,
     /// Whether images that are of no split are counted here.
     pub(super) counts_rest: bool,
@@ -77,6 +78,7 @@ impl Default for FolderOptions {
             own_keys: true,
             max_bytes: MAX_BYTES,
             split: None,
+            #[cfg(feature = "zip")]
             below: String::new(),
             counts_rest: false,
             shares_labels: false,
@@ -408,6 +410,12 @@ impl FolderOptions {
         let (place, remarks) = (Place::walked(self.root.clone()), RemarkLog::default());
         let reader = self.finish(place, found, Vec::new(), skipped, remarks)?;
         Ok(reader.with_unnamed(unnamed))
+    }
+
+    /// This build cannot read archives, as it says when it opens one.
+    #[cfg(not(feature = "zip"))]
+    pub(in crate::convert) fn splits_of_zip(self, _: &Path) -> Result<Vec<String>> {
+        Ok(Vec::new())
     }
 
     /// This build cannot read archives.

@@ -123,7 +123,21 @@ fn splits_of(sources: &Opening<'_>) -> Result<Vec<String>> {
         return Ok(Vec::new());
     }
     let options = folder_options(read);
-    if path.is_dir() { options.splits_of_folder(path) } else { options.splits_of_zip(path) }
+    match path.is_dir() {
+        true => options.splits_of_folder(path),
+        false => options.splits_of_zip(path).map_err(|error| no_folder(path, error)),
+    }
+}
+
+/// The error of what is no archive: behind a URL it may be a folder.
+fn no_folder(path: &Path, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound if storage::is_url(path) => error.advise(
+            "folders behind URLs are not listed: read a table that lists the images, as --from list \
+             does",
+        ),
+        _ => error,
+    }
 }
 
 /// Images of a folder, of patterns, or of an archive.
@@ -155,13 +169,7 @@ fn open_folder(sources: &Opening<'_>) -> Result<ImageFolderReader> {
     };
     match read.pattern.is_empty() {
         _ if storage::is_url(path) => {
-            options.zip(path, &read.pattern).map_err(|error| match error.kind() {
-                ErrorKind::NotFound => error.advise(
-                    "folders behind URLs are not listed: read a table that lists the images, \
-                     as --from list does",
-                ),
-                _ => error,
-            })
+            options.zip(path, &read.pattern).map_err(|error| no_folder(path, error))
         }
         _ if path.is_file() => options.zip(path, &read.pattern),
         true => options.folder(path),

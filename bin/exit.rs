@@ -307,13 +307,15 @@ fn choose_split(output: &Path, splits: &[String]) -> Vec<String> {
         _ => format!("{name}-{{split}}"),
     };
     let each = output.with_file_name(each);
-    // Options come first, where no `--` is in front of them.
+    // The new option comes right after the command, where no `--` is in front of it.
+    let names = ["convert", "import", "export"];
+    let is_command = |arg: &PathBuf| names.iter().any(|name| arg == Path::new(name));
+    let after = args.iter().position(is_command).map_or(0, |at| at + 1);
     let line = |args: &[PathBuf], option: &str| {
-        let (command, rest) =
-            args.split_first().map_or(("convert", args), |(_, rest)| ("convert", rest));
-        let words = rest.iter().map(|arg| option_or_path(arg));
-        let option = if option.is_empty() { String::new() } else { format!(" {option}") };
-        words.fold(format!("kiste {command}{option}"), |line, word| format!("{line} {word}"))
+        let mut words: Vec<String> = args.iter().map(|arg| option_or_path(arg)).collect();
+        words.insert(after, option.to_owned());
+        words.retain(|word| !word.is_empty());
+        format!("kiste {}", words.join(" "))
     };
     let mut each_args = args.clone();
     for arg in each_args.iter_mut().rev() {

@@ -182,7 +182,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Commands that work and are not listed: shells know the first two, and others name the rest.
+/// Commands that work, but are not listed in the help.
 #[cfg(test)]
 const UNLISTED: &[&str] = &["completions", "man", "commit", "head", "tail"];
 

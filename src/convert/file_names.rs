@@ -23,7 +23,7 @@ pub(super) const IMAGES: &[&str] = &[
     "avif", "bmp", "gif", "jpeg", "jpg", "jp2", "jxl", "png", "ppm", "pgm", "tif", "tiff", "webp",
 ];
 
-/// What a file holds by its name: the field that becomes of it is called so.
+/// What a file holds, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Media {
     Image,
@@ -65,6 +65,11 @@ impl Media {
             Media::Text => "text",
         }
     }
+}
+
+/// Whether a file of this name is about data, and has none.
+pub(super) fn is_about(name: &str) -> bool {
+    matches!(name.split('.').next(), Some("README" | "LICENSE"))
 }
 
 /// Whether a file of this name is an image.

@@ -13,7 +13,7 @@ macro_rules! read_options {
             ReadOptions, options.read,
             /// The features of TFRecord that are strings. Default: none; byte strings stay bytes.
             texts: names,
-            /// The features of TFRecord that stay lists and arrays even if they have one value, as those of varying
+            /// The features of TFRecord that stay lists and arrays even if they have one value, as features of varying
             /// length should. Default: none; one value is that value.
             lists: names,
             /// Whether columns of CSV, TSV and lists that hold numbers become numbers, for which tables are
@@ -31,7 +31,7 @@ macro_rules! read_options {
             /// arrays of an npz together.
             max_bytes: value(bytes: u64),
             /// Only these splits, where folders, names of files or arrays divide the sources into such as `train` and
-            /// `test`. Default: all, of which there must be one, unless they are [merged](Self::merge_splits).
+            /// `test`. Default: all; several are an error unless they are [merged](Self::merge_splits).
             splits: names,
             /// Whether several splits become one dataset: samples get a field `split`, and its name in front of their
             /// keys, unless these are made of fields. Default: no; they are an error that names them.

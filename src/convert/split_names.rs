@@ -24,7 +24,7 @@ fn without_number(word: &str) -> &str {
     word.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
-/// Whether the name of a folder is that of a split.
+/// Whether a folder is named like a split.
 pub(super) fn is_split(folder: &str) -> bool {
     purpose(folder).is_some()
 }

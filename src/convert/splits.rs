@@ -17,7 +17,7 @@ const SPLIT: &str = "{split}";
 pub(super) struct Splits {
     /// One group without a split, or one for each.
     pub(super) groups: Vec<Group>,
-    /// Whether all have the same paths, and the format knows which samples are of which split.
+    /// Whether all have the same paths, and the format knows the split of each sample.
     pub(super) are_inside: bool,
 }
 

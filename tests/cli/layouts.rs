@@ -119,7 +119,7 @@ fn splits_of_images_are_found_and_never_labels() {
             }
         }
     }
-    // The labels may be where the splits are, if somebody says so.
+    // The labels may be where the splits are, if an option says so.
     run(&dir, ["convert", "data", "labels.msgpack", "--pattern", "{LABEL}/**"]).exits(0);
     assert_eq!(keys(&dir, "labels.msgpack").len(), SPLIT.len());
 }
@@ -177,7 +177,7 @@ fn names_of_splits_are_checked() {
     let both =
         run(&dir, ["convert", "d", "o-{split}.msgpack", "--force", "--json"]).exits(0).json();
     assert_eq!((&both[0]["file"], &both[1]["samples"]), (&"o-test.msgpack".into(), &1.into()));
-    // Files that are named one by one are read as they are named, and that is said.
+    // Files that are named one by one are read as they are named, with a warning.
     let done = run(&dir, ["convert", "d/train.jsonl", "d/test.jsonl", "both.msgpack"]).exits(0);
     assert!(
         done.err.contains("2 splits named together read as one dataset, first: d/train.jsonl"),
@@ -535,7 +535,7 @@ fn a_folder_of_other_media_is_what_its_files_are() {
     run(&dir, ["convert", "marked", "m-{split}.msgpack"]).exits(0);
     assert_eq!(samples(&dir, "m-train.msgpack")[0]["label"], 0);
     assert_eq!(samples(&dir, "m-test.msgpack")[0]["label"], 1);
-    // In archives, and where somebody asks for them.
+    // In archives, and where an option asks for them.
     zip_of(
         &dir.path().join("s.zip"),
         &[("cat/0.wav", b"RIFF"), ("dog/0.wav", b"RIFF"), ("x.txt", b"x")],
@@ -855,6 +855,7 @@ fn the_lines_to_type_work_with_all_ways_to_name_the_output() {
         &["words", "-oout.msgpack"],
         &["words", "--output=out.msgpack"],
         &["--", "words", "out.msgpack"],
+        &["-q", "words", "out.msgpack"],
         &["words", "out.msgpack", "--splits", "train,test"],
     ] {
         let dir = with_files(&[
@@ -896,4 +897,22 @@ fn lines_that_begin_with_a_bracket_are_lines() {
     let done = run(&dir, ["convert", "l.jsonl", "l.msgpack", "--bad", "skip"]).exits(1);
     assert!(done.err.contains("left out 2 bad samples"), "{done:?}");
     assert_eq!(keys(&dir, "l.msgpack"), ["a", "b"]);
+}
+
+/// Also where an option of all commands is in front of the command.
+#[test]
+fn the_lines_to_type_keep_global_options() {
+    let dir = with_files(&[
+        ("words/train.jsonl", b"{\"key\":\"a\",\"split\":1}\n"),
+        ("words/test.jsonl", b"{\"key\":\"b\",\"split\":2}\n"),
+    ]);
+    let failed = run(&dir, ["--color", "never", "convert", "words", "out.msgpack"]).exits(2);
+    let says = "kiste --color never convert --merge-splits words out.msgpack";
+    assert!(failed.err.contains(says), "{failed:?}");
+    // A field that says something else than the split, and the hint about it.
+    let merge = ["convert", "words", "out.msgpack", "--merge-splits"];
+    let failed = run(&dir, merge).fails(2, "expected \"test\" as its folder or split says");
+    assert!(failed.err.contains("hint: --drop split leaves it out"), "{failed:?}");
+    run(&dir, merge.iter().chain(&["--drop", "split"])).exits(0);
+    assert_eq!(samples(&dir, "out.msgpack")[0], serde_json::json!({"key": "test/b"}));
 }

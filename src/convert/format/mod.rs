@@ -114,7 +114,7 @@ impl Format {
         self.def().name
     }
 
-    /// Other names by which it is parsed, such as `wds` for `webdataset`.
+    /// Other names that parse as this format, such as `wds` for `webdataset`.
     pub fn aliases(self) -> &'static [&'static str] {
         self.def().aliases
     }

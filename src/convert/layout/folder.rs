@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::convert::carried::{LeftOut, RemarkLog};
-use crate::convert::file_names::Media;
+use crate::convert::file_names::{Media, is_about};
 use crate::convert::format::{self, Format};
 use crate::convert::formats::image_folder::is_metadata;
 use crate::convert::split_names;
@@ -306,5 +306,5 @@ impl Walk<'_> {
 /// Whether a file says something about data and has none.
 fn is_description(name: &str) -> bool {
     let known = [DATASET_DICT, STATE, "dataset_info.json", "dataset_infos.json", "index.json"];
-    known.contains(&name) || matches!(name.split('.').next(), Some("README" | "LICENSE"))
+    known.contains(&name) || is_about(name)
 }

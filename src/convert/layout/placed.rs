@@ -40,6 +40,9 @@ impl PathValues {
         keeps: &dyn Fn(&str) -> bool,
     ) -> Result<PathValues> {
         let mut all = PathValues { root: root.to_path_buf(), ..PathValues::default() };
+        if !keeps(SPLIT) {
+            all.dropped.insert(SPLIT.to_owned());
+        }
         for path in paths {
             let mut seen = BTreeSet::new();
             for (name, value) in all.values(path, path.is_dir()) {
@@ -126,7 +129,8 @@ impl Placed {
         if let Some(split) = &self.split {
             let packed = msgpack::to_vec(&Value::from(&**split))?;
             let text = Some(split.clone());
-            fields.push(NewField { name: SPLIT.to_owned(), packed, text, is_kept: true });
+            let is_kept = !self.values.dropped.contains(SPLIT);
+            fields.push(NewField { name: SPLIT.to_owned(), packed, text, is_kept });
         }
         Ok(fields)
     }
@@ -149,7 +153,9 @@ impl Placed {
             if let Some(at) = new.iter().position(|field| field.name == name) {
                 // Written by programs that keep the column in the file, perhaps as text.
                 let field = &new[at];
-                if field.is_kept && value != field.packed && text_of(value)? != field.text {
+                let is_same = value == field.packed
+                    || (field.text.is_some() && text_of(value)? == field.text);
+                if field.is_kept && !is_same {
                     let message = format!(
                         "expected {:?} as its folder or split says, found another value",
                         field.text.as_deref().unwrap_or("nil")

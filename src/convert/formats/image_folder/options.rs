@@ -12,7 +12,7 @@ use super::labels::Spellings;
 use super::read::ImageFolderReader;
 use crate::Value;
 use crate::convert::carried::{LeftOut, RemarkLog};
-use crate::convert::file_names::Media;
+use crate::convert::file_names::{Media, is_about};
 use crate::convert::formats::files::MAX_BYTES;
 use crate::convert::{natural_order, split_names};
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -55,11 +55,11 @@ pub struct FolderOptions {
     pub(super) below: String,
     /// Whether images that are of no split are counted here.
     pub(super) counts_rest: bool,
-    /// Whether the labels are those of other folders too.
+    /// Whether other folders share the labels.
     pub(super) shares_labels: bool,
     /// What the files of folders are.
     pub(super) media: Media,
-    /// Whether two spellings of a label are one: unless somebody lists the labels.
+    /// Whether two spellings of a label are one: yes, unless the caller lists the labels.
     pub(super) joins_spellings: bool,
 }
 
@@ -366,13 +366,12 @@ impl FolderOptions {
             return Ok(Vec::new());
         }
         let folders = entries.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name);
-        let mut folders: Vec<String> = folders.collect();
+        let folders: Vec<String> = folders.collect();
         if !are_splits(&folders) {
             return Ok(Vec::new());
         }
-        let mut links = Links::default();
-        let mut with_images = Vec::new();
-        for folder in folders.drain(..) {
+        let (mut links, mut with_images) = (Links::default(), Vec::new());
+        for folder in folders {
             let (dir, mut walk) = (root.join(&folder), Walk::default());
             links.enter(&dir, |links| self.collect(&dir, &folder, &mut walk, links))?;
             if !(walk.images.is_empty() && walk.unnamed.is_empty()) {
@@ -535,8 +534,8 @@ impl FolderOptions {
                 continue;
             }
             let media = Media::of(&name);
-            let says_nothing = ["README", "LICENSE"].iter().any(|of| entry.name.starts_with(of));
-            if !says_nothing && !self.filter.excludes(&name) && !look.found.contains(&media) {
+            let is_left_out = is_about(&entry.name) || self.filter.excludes(&name);
+            if !is_left_out && !look.found.contains(&media) {
                 look.found.push(media);
             }
         }

@@ -26,7 +26,7 @@ impl<R: Read> AsLines<R> {
         AsLines { input, elements, buffer, lines, read: 0, flaw: None, is_over: false }
     }
 
-    /// Whether it is an array, as far as that is known.
+    /// Whether it is an array: no, until enough of it was read.
     pub(super) fn is_array(&self) -> bool {
         self.elements.is_array()
     }

@@ -214,6 +214,10 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
             "{}; --force --trust-data takes the data as it is, and replaces what contradicts it",
             salvage(path?)
         ),
+        Remedy::Root(found) => match found {
+            Some(folder) => format!("--root {} has it", Shown::of(folder)),
+            None => "--root says which folder the files are in".to_owned(),
+        },
         Remedy::AllowOutside => {
             "--allow-outside reads it, if you trust those who made the files".to_owned()
         }

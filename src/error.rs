@@ -96,6 +96,8 @@ pub enum Remedy {
     ResumeFiles,
     /// Allow names in data to lead out of the folder of these data.
     AllowOutside,
+    /// Say in which folder the files are that the input names: in this one, if it was found.
+    Root(Option<PathBuf>),
     /// Read one of these splits, each of them to an output of its own, or all of them merged.
     ChooseSplit {
         /// The output.

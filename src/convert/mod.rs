@@ -47,6 +47,9 @@ pub(crate) mod archive;
 mod input;
 mod in_order;
 mod chained;
+mod changed;
+mod loaded;
+mod masks;
 mod split_names;
 pub(crate) mod formats;
 mod image_choices;
@@ -132,6 +135,8 @@ pub use format::{check_dataset_name, check_is_dataset};
 pub use formats::arrow::{ArrowIpcReader, ArrowIpcWriter, ParquetReader, ParquetWriter};
 #[doc(hidden)]
 pub use formats::cifar::{CifarLabels, CifarReader};
+#[doc(hidden)]
+pub use formats::coco::CocoReader;
 #[cfg(feature = "formats")]
 #[doc(hidden)]
 pub use formats::csv::{CsvReader, CsvType, CsvWriter};

@@ -6,6 +6,7 @@ use super::conversion::{Conversion, OwnInput};
 use super::format::{Format, Keys};
 use super::formats::def::Opening;
 use super::layout::{Group, Layout, PathValues, Placed};
+use super::loaded::LoadFiles;
 use super::read_options::{ReadOptions, misplaced};
 pub(super) use super::samples::Samples;
 use super::{BadInput, Monitor, Notice, output_checks, source_file, source_patterns};
@@ -39,7 +40,8 @@ impl Conversion {
     pub(super) fn open(&self) -> Result<Opened> {
         if let Some(OwnInput(input)) = &self.input {
             check_images(&self.options.read)?;
-            let samples = with_images(Samples::units(input.clone()), &self.options.read)?;
+            let samples = self.with_files(Samples::units(input.clone()))?;
+            let samples = with_images(samples, &self.options.read)?;
             return Ok(Opened { format: None, samples, skipped_files: 0, notices: Vec::new() });
         }
         source_file::check_urls(&self.sources)?;
@@ -49,7 +51,13 @@ impl Conversion {
             source_patterns::expand(&self.sources, self.options.from, options.asks_for_images())?;
         source_file::forget_versions(&paths);
         let from = match self.options.from {
-            None if options.root.is_some() && paths.iter().all(|path| is_file_or_url(path)) => {
+            None if options.root.is_some()
+                && options.load.is_empty()
+                && !paths.iter().all(|path| {
+                    Format::of_input(path).is_ok_and(|format| format == Format::Coco)
+                })
+                && paths.iter().all(|path| is_file_or_url(path)) =>
+            {
                 Some(Format::List)
             }
             from => from,
@@ -97,8 +105,34 @@ impl Conversion {
         if format == Format::Dataset {
             output_checks::check_is_other(&self.sources, &self.output)?;
         }
-        let samples = with_images(samples, options)?;
+        let samples = with_images(self.with_files(samples)?, options)?;
         Ok(Opened { format: Some(format), samples, skipped_files, notices })
+    }
+
+    /// The same samples, with the contents of files that fields name.
+    fn with_files(&self, samples: Samples) -> Result<Samples> {
+        let read = &self.options.read;
+        if read.load.is_empty() {
+            return Ok(samples);
+        }
+        let stream = match (&samples, &self.sources[..], &read.root) {
+            (Samples::Stream(_), [_, _, ..], None) => {
+                let message = "needs a folder, as paths from standard input and from files are relative to different ones";
+                return Err(Error::new(ErrorKind::Invalid, message)
+                    .with_option("load")
+                    .advise("--root says which folder"));
+            }
+            (_, sources, _) => sources.first().cloned().unwrap_or_default(),
+        };
+        let load = LoadFiles {
+            fields: read.load.clone(),
+            in_key: self.key_fields(),
+            root: read.root.clone(),
+            stream,
+            outside: read.allow_outside,
+            max_bytes: read.max_bytes,
+        };
+        Ok(samples.changed(load))
     }
 
     /// The options that the format gets.
@@ -149,6 +183,7 @@ impl ReadOptions {
             () if self.plain_json && format != Format::Jsonl => ("plain_json", "jsonl"),
             () if matches!(format, Format::Images | Format::List) => return Ok(()),
             () => match self.folder_option() {
+                Some("root") if !self.load.is_empty() || format == Format::Coco => return Ok(()),
                 Some(option) => (option, "images and list"),
                 None => return Ok(()),
             },
@@ -254,15 +289,10 @@ fn image_options(options: &ReadOptions) -> Result<()> {
 /// The same samples, with their images as asked for.
 #[cfg(feature = "images")]
 fn with_images(samples: Samples, options: &ReadOptions) -> Result<Samples> {
-    use super::Images;
     if options.image_edit().is_none() {
         return Ok(samples);
     }
-    let images = image_options(options)?;
-    Ok(match samples {
-        Samples::Units(input) => Samples::units(Images::new(input, images)),
-        Samples::Stream(source) => Samples::Stream(Box::new(Images::new(source, images))),
-    })
+    Ok(samples.changed(image_options(options)?))
 }
 
 #[cfg(not(feature = "images"))]

@@ -43,8 +43,15 @@ macro_rules! read_options {
             include: names,
             /// None of the images that match one of these patterns. Default: none.
             exclude: names,
-            /// The directory that paths in a list are relative to. A source that is a file is a list then.
-            /// Default: the directory of the list.
+            /// The fields that name files, one or a list of them, in samples of any format: they become the bytes of
+            /// these files. A key that is made of such a field is made of the path. Default: none.
+            load: names,
+            /// Where the masks of images in a folder or list are: a path in which `*` stands for the path of the image,
+            /// without its ending, such as `masks/*.png`; next to the images if it begins with `*`, as
+            /// `*_mask.png` does. They become the field `mask`. Default: there are no masks.
+            masks: text,
+            /// The directory that paths in a list are relative to, and files that are [loaded](Self::load). Without the
+            /// latter, a source that is a file is a list then. Default: the directory of the list or table.
             root: path,
             /// Whether names in the sources may lead out of their folder: the files of a list, a table, an index or a
             /// manifest. Then they may be anywhere on this machine, also behind symbolic links, and names in a list
@@ -89,6 +96,7 @@ impl ReadOptions {
             () if !self.exclude.is_empty() => Some("exclude"),
             () if self.labels.is_some() => Some("labels"),
             () if self.text_labels => Some("text_labels"),
+            () if self.masks.is_some() => Some("masks"),
             () => self.list_option(),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Source;
 use super::key_pattern::KeyPattern;
+use super::loaded::PATH;
 use super::options::Options;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Kind, sample};
@@ -29,6 +30,10 @@ pub(super) fn check(options: &Options) -> Result<()> {
                 .map_err(|error| error.with_remedy(crate::error::Remedy::KeyField));
         }
     }
+    if let Some(name) = options.read.load.iter().find(|name| !is_kept(options, name)) {
+        let message = format!("names {name:?}, which is the key or is left out");
+        return Err(Error::new(ErrorKind::Invalid, message).with_option("load"));
+    }
     let renamed = options.rename.iter().any(|(old, _)| old == sample::KEY);
     match renamed || options.drop.iter().any(|name| name == sample::KEY) {
         // A field that the source calls so is a field like others then.
@@ -39,6 +44,11 @@ pub(super) fn check(options: &Options) -> Result<()> {
         }
         false => Ok(()),
     }
+}
+
+/// Whether samples have this field in the end.
+fn is_kept(options: &Options, name: &str) -> bool {
+    name != sample::KEY && Names::new(options).keeps(name)
 }
 
 impl Options {
@@ -67,6 +77,8 @@ pub(super) struct Reshape {
     names: Names,
     key_field: Option<String>,
     pattern: Option<KeyPattern>,
+    /// Fields that were loaded from files.
+    loaded: Vec<String>,
     /// Whether nothing changes.
     is_idle: bool,
     /// Names of fields that were asked for and have not been seen.
@@ -83,6 +95,14 @@ struct Names {
 }
 
 impl super::Conversion {
+    /// The fields that the key is made of.
+    pub(super) fn key_fields(&self) -> Vec<String> {
+        let pattern = pattern(&self.options).ok().flatten();
+        let in_pattern = pattern.iter().flat_map(KeyPattern::fields);
+        let fields = in_pattern.chain(self.options.key_field.as_deref());
+        fields.map(|name| stored_name(name).to_owned()).collect()
+    }
+
     /// Whether the output has a field of this name, or needs it for the key.
     pub(super) fn keeps_field(&self, name: &str) -> bool {
         let pattern = pattern(&self.options).ok().flatten();
@@ -147,9 +167,10 @@ impl Reshape {
         let pattern = pattern(options)?;
         let renamed = options.rename.iter().map(|(old, _)| old);
         let in_key = pattern.iter().flat_map(KeyPattern::fields).map(str::to_owned);
+        let loaded = options.read.load.iter();
         // The key is always there.
         let fields = options.fields.iter().filter(|name| *name != sample::KEY);
-        let named = fields.chain(&options.drop).chain(renamed);
+        let named = fields.chain(&options.drop).chain(renamed).chain(loaded);
         let named = named.map(|name| options.stored(name).to_owned());
         let mut asked: Vec<String> = named.chain(in_key).collect();
         let (unseen, shared) = (asked.iter().cloned().collect::<HashSet<_>>(), Unseen::default());
@@ -159,14 +180,21 @@ impl Reshape {
             && options.drop.is_empty()
             && options.rename.is_empty()
             && options.key_field.is_none()
-            && options.key.is_none();
+            && options.key.is_none()
+            && options.read.load.is_empty();
         let (names, key_field) = (Names::new(options), options.key_field.clone());
-        Ok(Reshape { source, names, key_field, pattern, is_idle, unseen, shared })
+        let loaded = options.read.load.clone();
+        Ok(Reshape { source, names, key_field, pattern, loaded, is_idle, unseen, shared })
     }
 
     /// Looks at what has not been seen.
     pub(super) fn unseen(&self) -> Unseen {
         self.shared.clone()
+    }
+
+    /// Whether the field is the content of a file by now, whose path is in another field.
+    fn is_loaded(&self, name: &str) -> bool {
+        self.loaded.iter().any(|loaded| loaded == name)
     }
 
     fn change(&mut self, packed: &[u8]) -> Result<Vec<u8>> {
@@ -181,8 +209,14 @@ impl Reshape {
         for field in sample::fields(packed)? {
             let (name, value) = field?;
             let name = Cursor::new(name).read_str()?;
+            if let Some(name) = name.strip_prefix(PATH) {
+                if own == Some(name) {
+                    key = key_of(value)?;
+                }
+                continue;
+            }
             self.unseen.remove(name);
-            if own == Some(name) {
+            if own == Some(name) && !self.is_loaded(name) {
                 let found = key_of(value)?;
                 let message = || invalid(format!("the field {name:?} is no text or integer"));
                 key = Some(found.ok_or_else(message)?);
@@ -200,7 +234,11 @@ impl Reshape {
                 self.source.shard().map(str::to_owned).ok_or_else(message)
             };
             let field = |name: &str| {
-                let value = sample::field(packed, stored_name(name))?;
+                let name = stored_name(name);
+                let value = match self.is_loaded(name) {
+                    true => sample::field(packed, &format!("{PATH}{name}"))?,
+                    false => sample::field(packed, name)?,
+                };
                 let missing = || invalid(format!("there is no field {name:?} for the key"));
                 let message = || invalid(format!("the field {name:?} is no text or integer"));
                 key_of(value.ok_or_else(missing)?)?.ok_or_else(message)
@@ -255,15 +293,20 @@ fn key_of(value: &[u8]) -> Result<Option<String>> {
 }
 
 /// A sample of a key and packed values.
-pub(super) fn pack(key: &str, fields: &[(String, &[u8])]) -> Result<Vec<u8>> {
-    let size: usize = fields.iter().map(|(name, value)| name.len() + value.len() + 5).sum();
+pub(super) fn pack<N, V>(key: &str, fields: &[(N, V)]) -> Result<Vec<u8>>
+where
+    N: AsRef<str>,
+    V: AsRef<[u8]>,
+{
+    let sizes = fields.iter().map(|(name, value)| name.as_ref().len() + value.as_ref().len() + 5);
+    let size: usize = sizes.sum();
     let mut out = Vec::with_capacity(size + key.len() + 16);
     msgpack::write_map(fields.len() + 1, &mut out)?;
     msgpack::write_text(sample::KEY, &mut out)?;
     msgpack::write_text(key, &mut out)?;
     for (name, value) in fields {
-        msgpack::write_text(name, &mut out)?;
-        out.extend_from_slice(value);
+        msgpack::write_text(name.as_ref(), &mut out)?;
+        out.extend_from_slice(value.as_ref());
     }
     Ok(out)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::chained_streams::ChainedStreams;
+use super::changed::{Change, Changed};
 use super::file_names::KeyNames;
 use super::{Chained, InOrder, Input, Source};
 use crate::error::Result;
@@ -51,6 +52,14 @@ impl Samples {
         match self {
             Samples::Units(input) => Box::new(InOrder::new(input)),
             Samples::Stream(source) => source,
+        }
+    }
+
+    /// The same samples, each changed.
+    pub(super) fn changed(self, change: impl Change + 'static) -> Samples {
+        match self {
+            Samples::Units(input) => Samples::units(Changed::new(input, change)),
+            Samples::Stream(source) => Samples::Stream(Box::new(Changed::new(source, change))),
         }
     }
 

@@ -75,7 +75,47 @@ pub(in crate::convert) fn open_sized(path: &Path) -> io::Result<(SourceFile, u64
     Ok((file, len))
 }
 
-/// The same for a file that is read by ranges: on a disk it is mapped.
+/// Reads a whole file behind what `head` makes for its size.
+///
+/// # Errors
+///
+/// [`Limit`](ErrorKind::Limit) for more than `max` bytes, and [`Io`](ErrorKind::Io) for a file that is changing.
+pub(in crate::convert) fn read_whole(
+    path: &Path,
+    max: u64,
+    head: impl FnOnce(usize) -> Result<Vec<u8>>,
+) -> Result<Vec<u8>> {
+    let at = |error| Error::io(path, error);
+    check_urls(&[path])?;
+    let (mut input, len) = open_sized(path).map_err(at)?;
+    if len > max {
+        let message = format!("expected at most {max} bytes, found {len}");
+        return Err(Error::above_limit("max_bytes", message));
+    }
+    let len = usize::try_from(len).unwrap_or(usize::MAX);
+    let mut out = head(len)?;
+    let before = out.len();
+    // One more byte shows a file that has grown, mostly without another call.
+    out.resize(before + len + 1, 0);
+    let mut found = 0;
+    while found < len || len == 0 {
+        match input.read(&mut out[before + found..]) {
+            Ok(0) => break,
+            Ok(read) => found += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(at(error)),
+        }
+    }
+    out.truncate(before + len);
+    if found != len {
+        let found = if found > len { "more".into() } else { found.to_string() };
+        let message = format!("expected {len} bytes, found {found}: the file is changing");
+        return Err(Error::new(ErrorKind::Io, message));
+    }
+    Ok(out)
+}
+
+/// Opens a file that is read by ranges: on a disk it is mapped.
 pub(in crate::convert) fn open_source(path: &Path) -> Result<Source> {
     let (storage, path) = storage_of(path)?;
     storage.open(&path)

@@ -51,6 +51,8 @@ pub(crate) mod tar;
 #[cfg(feature = "convert")]
 pub(crate) mod mds;
 #[cfg(feature = "convert")]
+pub(crate) mod coco;
+#[cfg(feature = "convert")]
 pub(crate) mod png;
 #[cfg(feature = "convert")]
 pub(crate) mod parquet;

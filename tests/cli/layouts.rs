@@ -5,10 +5,10 @@ use std::io::Write as _;
 use super::*;
 
 /// Begins and ends as a picture does.
-const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\0IEND\xae\x42\x60\x82";
+pub(super) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\0IEND\xae\x42\x60\x82";
 
 /// Files with these contents.
-fn with_files(files: &[(&str, &[u8])]) -> TempDir {
+pub(super) fn with_files(files: &[(&str, &[u8])]) -> TempDir {
     let dir = scratch();
     for (name, content) in files {
         let path = dir.path().join(name);
@@ -35,7 +35,7 @@ fn zip_of(path: &Path, files: &[(&str, &[u8])]) {
 
 /// The samples of a dataset.
 #[track_caller]
-fn samples(dir: &TempDir, name: &str) -> Vec<Json> {
+pub(super) fn samples(dir: &TempDir, name: &str) -> Vec<Json> {
     run(dir, ["verify", "--deep", name]).quietly();
     run(dir, ["cat", "--jsonl", name]).quietly().jsonl()
 }

@@ -19,6 +19,7 @@ mod catalogue;
 mod catalogue_conversions;
 mod convert_folders;
 mod layouts;
+mod loaded;
 #[cfg(feature = "images")]
 mod convert_images;
 mod convert_parts;

@@ -45,6 +45,10 @@ pub(super) struct Reading {
     /// in DST stands for the name: each has its own output then
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     splits: Vec<String>,
+    /// Put files into samples: these fields hold paths, one or a list of them, which become the bytes of the files.
+    /// Keys that are made of such a field are made of the path
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
+    load: Vec<String>,
     /// Make one dataset of several splits: samples get a field "split", and its name in front of their keys, unless
     /// --key-field or --key makes others
     #[arg(long)]
@@ -69,8 +73,12 @@ struct Files {
     /// Skip files that match. Can be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// The folder that paths in a list are relative to; a SRC that is a file is then a list
-    /// [default: the folder of the list]
+    /// The masks of images: a path in which * stands for the name of the image without its ending, such as
+    /// 'masks/*.png', or '*_mask.png' next to the images. They become the field mask
+    #[arg(long, value_name = "PATTERN")]
+    masks: Option<String>,
+    /// The folder that paths in a list are relative to, or with --load the files; without --load, a SRC that is a
+    /// file is then a list [default: the folder of the list or table; of standard input the working directory]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Whether the first row of a list names the columns: yes or no [default: yes if a column is
@@ -158,6 +166,7 @@ impl Reading {
             max_bytes,
             splits,
             merge_splits,
+            load,
             files,
             images,
         } = self;
@@ -169,6 +178,7 @@ impl Reading {
             .plain_json(plain_json)
             .splits(splits)
             .merge_splits(merge_splits)
+            .load(load)
             .pattern(files.pattern)
             .include(files.include)
             .exclude(files.exclude)
@@ -181,6 +191,7 @@ impl Reading {
         let conversion = given(conversion, quote, Conversion::quotes);
         let conversion = given(conversion, max_bytes.map(|max| max as u64), Conversion::max_bytes);
         let conversion = given(conversion, files.root, Conversion::root);
+        let conversion = given(conversion, files.masks, Conversion::masks);
         let conversion = given(conversion, files.header, Conversion::header);
         let conversion = given(conversion, files.labels, Conversion::labels);
         let conversion = given(conversion, images.resize, Conversion::resize);

@@ -52,6 +52,8 @@ formats! {
     Images: formats::image_folder::IMAGES,
     /// A CSV or TSV file that lists images with labels and other columns.
     List: formats::image_folder::LIST,
+    /// Images with annotations of COCO: one JSON object.
+    Coco: formats::coco::COCO,
     /// JSON lines: an object with a `key` in each.
     Jsonl: formats::jsonl::JSONL,
     /// Tar archives of WebDataset.

@@ -9,6 +9,7 @@
 
 pub(super) mod arrow;
 pub(crate) mod cifar;
+pub(super) mod coco;
 pub(super) mod csv;
 pub(super) mod dataset;
 pub(super) mod def;

@@ -10,20 +10,13 @@ mod picture;
 use std::borrow::Cow;
 use std::path::Path;
 
-use rayon::prelude::*;
-
 pub use options::ImageOptions;
 
-use super::input::{Emit, Input};
-use super::{Remarks, Source};
-use crate::array::ArrayTally;
+use super::changed::{Change, Changed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Kind, sample};
 
-/// A batch ends at this many samples or bytes.
-const BATCH: (usize, usize) = (128, 32 << 20);
-
-/// The samples of another [`Input`] or [`Source`], with their images changed by [`ImageOptions`].
+/// The samples of another [`Input`](super::Input) or [`Source`](super::Source), with their images changed by [`ImageOptions`].
 ///
 /// All cores work on images. Samples keep their order, and the result depends only on the bytes of
 /// the image and the options. A sample whose images do not change keeps its bytes. Feature
@@ -36,18 +29,7 @@ const BATCH: (usize, usize) = (128, 32 << 20);
 /// let source = InOrder::new(Images::new(ImageFolderReader::open("photos")?, options));
 /// # Ok::<(), kiste::Error>(())
 /// ```
-#[must_use]
-pub struct Images<T> {
-    inner: T,
-    options: ImageOptions,
-}
-
-impl<T> Images<T> {
-    /// Changes the images in the samples of `inner`.
-    pub fn new(inner: T, options: ImageOptions) -> Images<T> {
-        Images { inner, options }
-    }
-}
+pub type Images<T> = Changed<T, ImageOptions>;
 
 impl ImageOptions {
     /// A packed sample with its images changed; borrowed if none changes.
@@ -94,14 +76,6 @@ impl ImageOptions {
             _ => Ok(None),
         }
     }
-
-    fn change_sample(&self, packed: Vec<u8>) -> Result<Vec<u8>> {
-        match self.apply(&packed) {
-            Ok(Cow::Owned(changed)) => Ok(changed),
-            Ok(Cow::Borrowed(_)) => Ok(packed),
-            Err(error) => Err(error.with_raw(packed)),
-        }
-    }
 }
 
 /// Whether a field of this name holds images if it holds bytes: by the ends of names that are those
@@ -132,110 +106,16 @@ fn replace(packed: &[u8], len: usize, changes: &[(usize, Vec<u8>)]) -> Result<Ve
     Ok(out)
 }
 
-impl<T: Input> Input for Images<T> {
-    fn units(&self) -> usize {
-        self.inner.units()
-    }
+impl Change for ImageOptions {
+    type Place = ();
 
-    /// A unit may be a whole archive, so the cores share the samples of a unit and not only the
-    /// units.
-    fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        let read = self.inner.read(unit, &mut |sample| {
-            bytes += sample.as_ref().map_or(0, Vec::len);
-            batch.push(sample);
-            if batch.len() < BATCH.0 && bytes < BATCH.1 {
-                return Ok(());
-            }
-            bytes = 0;
-            self.emit(&mut batch, emit)
-        });
-        // The samples before an error are good.
-        self.emit(&mut batch, emit)?;
-        read
-    }
+    fn place(&self, _file: Option<&Path>) {}
 
-    fn path(&self, unit: usize) -> Option<&Path> {
-        self.inner.path(unit)
-    }
-
-    fn bytes(&self, unit: usize) -> Option<u64> {
-        self.inner.bytes(unit)
-    }
-
-    fn shard(&self, unit: usize) -> Option<&str> {
-        self.inner.shard(unit)
-    }
-
-    fn identify(&self, add: &mut dyn FnMut(&[u8])) {
-        self.inner.identify(add);
-    }
-
-    fn locate(&self, unit: usize, item: u64, error: Error) -> Error {
-        self.inner.locate(unit, item, error)
-    }
-
-    fn remarks(&self, unit: usize) -> Remarks {
-        self.inner.remarks(unit)
-    }
-
-    fn len_hint(&self) -> Option<u64> {
-        self.inner.len_hint()
-    }
-
-    fn label_names(&self) -> Option<&[String]> {
-        self.inner.label_names()
-    }
-}
-
-impl<T> Images<T> {
-    fn emit(&self, batch: &mut Vec<Result<Vec<u8>>>, emit: &mut Emit<'_>) -> Result<()> {
-        let (samples, options) = (std::mem::take(batch).into_par_iter(), &self.options);
-        let change = |sample: Result<Vec<u8>>| options.change_sample(sample?);
-        let changed: Vec<_> = samples.map(change).collect();
-        changed.into_iter().try_for_each(emit)
-    }
-}
-
-impl<T: Source> Source for Images<T> {
-    fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
-        let batch = self.inner.next_batch()?.into_par_iter();
-        let options = &self.options;
-        let change = |sample: Result<Vec<u8>>| Ok(options.change_sample(sample?));
-        let changed: Vec<Result<Result<Vec<u8>>>> = batch.map(change).collect();
-        let located = changed.into_iter().enumerate().map(|(item, sample)| match sample {
-            Ok(changed) => changed.map_err(|error| self.inner.locate(item, error)),
-            // An error of the source itself has its place already.
-            Err(error) => Err(error),
-        });
-        Ok(located.collect())
-    }
-
-    fn locate(&self, item: usize, error: Error) -> Error {
-        self.inner.locate(item, error)
-    }
-
-    fn unit(&self) -> Option<usize> {
-        self.inner.unit()
-    }
-
-    fn shard(&self) -> Option<&str> {
-        self.inner.shard()
-    }
-
-    fn arrays(&self) -> Option<&ArrayTally> {
-        self.inner.arrays()
-    }
-
-    fn remarks(&self) -> [&Remarks; 2] {
-        self.inner.remarks()
-    }
-
-    fn len_hint(&self) -> Option<u64> {
-        self.inner.len_hint()
-    }
-
-    fn label_names(&self) -> Option<&[String]> {
-        self.inner.label_names()
+    fn change(&self, (): &(), packed: Vec<u8>) -> Result<Vec<u8>> {
+        match self.apply(&packed) {
+            Ok(Cow::Owned(changed)) => Ok(changed),
+            Ok(Cow::Borrowed(_)) => Ok(packed),
+            Err(error) => Err(error.with_raw(packed)),
+        }
     }
 }

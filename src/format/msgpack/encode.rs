@@ -206,7 +206,7 @@ pub(crate) fn write_bin_len(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeE
 }
 
 /// Writes the header of an array of this many values.
-pub(super) fn write_list(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+pub(crate) fn write_list(len: usize, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     write_len(len, Some((0x90, 15)), [None, Some(0xdc), Some(0xdd)], out)
 }
 

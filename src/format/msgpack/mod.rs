@@ -36,11 +36,11 @@ pub use cursor::widen;
 pub use cursor::{Cursor, Kind, check};
 pub use decode::decode;
 pub(crate) use encode::pack_into;
-#[cfg(feature = "convert")]
-pub(crate) use encode::write_bin_len;
 pub use encode::{EncodeError, encode, pack, to_vec};
 #[doc(hidden)]
 pub use encode::{write_bin, write_map, write_text};
+#[cfg(feature = "convert")]
+pub(crate) use encode::{write_bin_len, write_list};
 pub use rmpv::Value;
 pub use row_ref::RowRef;
 pub use sample::{check_sample, field, key};

@@ -13,6 +13,7 @@ use crate::support::hex;
 #[cfg(feature = "formats")]
 mod tfrecord;
 mod cifar;
+mod coco;
 #[cfg(feature = "formats")]
 mod csv;
 #[cfg(feature = "images")]

@@ -16,10 +16,32 @@ pub(super) fn input(format: Format, kind: LeftOut, dir: &Path) -> Option<Input> 
             Format::Csv | Format::Tsv => table(format, kind, dir),
             Format::List => list(kind, dir).or_else(|| image(format, kind, dir)),
             Format::Jsonl => lines(kind, dir),
+            Format::Coco => annotations(kind, dir),
             Format::Images => folder(kind, dir).or_else(|| image(format, kind, dir)),
             _ => None,
         },
     }
+}
+
+/// Annotations of COCO.
+fn annotations(kind: LeftOut, dir: &Path) -> Option<Input> {
+    let text = match kind {
+        LeftOut::Metadata => r#"{"info": {}, "images": [{"id": 1, "file_name": "a"}]}"#,
+        LeftOut::SameName => r#"{"images": [{"id": 1, "id": 2, "file_name": "a"}]}"#,
+        LeftOut::OtherEncoding => "{\"images\": [{\"id\": 1, \"file_name\": \"\u{e4}\"}]}",
+        _ => return None,
+    };
+    let bytes: Vec<u8> = match kind {
+        LeftOut::OtherEncoding => text.chars().map(|c| c as u8).collect(),
+        _ => text.as_bytes().to_vec(),
+    };
+    let says = match kind {
+        LeftOut::SameName => "images[0]: expected distinct names, found \"id\" twice",
+        LeftOut::OtherEncoding => "UTF-8",
+        _ => "",
+    };
+    let input = Input::refused(says, [file(dir, "a.json", &bytes)]);
+    Some(Input { how: |conversion| conversion.drop_fields(["image"]), ..input })
 }
 
 /// Files of this format that are named like splits, or a folder that has another file too.

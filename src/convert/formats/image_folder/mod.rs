@@ -27,6 +27,8 @@ use crate::convert::file_names::is_image;
 #[cfg(feature = "formats")]
 use crate::convert::formats::csv;
 use crate::convert::formats::def::{FormatDef, Keys, Opening, Output, READ, given};
+use crate::convert::formats::files::MAX_BYTES;
+use crate::convert::masks::{self, AddMasks};
 use crate::convert::read_options::{ReadOptions, misplaced};
 use crate::convert::samples::Samples;
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -65,7 +67,7 @@ pub(in crate::convert) static IMAGES: FormatDef = FormatDef {
     open: |sources| {
         let folder = open_folder(sources)?;
         sources.skipped_files = folder.skipped();
-        Ok(Samples::units(folder))
+        with_masks(folder, sources, sources.paths.iter().all(|path| path.is_dir()))
     },
     output: Output::Directory,
     keeps_labels: true,
@@ -98,7 +100,7 @@ pub(in crate::convert) static LIST: FormatDef = FormatDef {
     notices: |sources| csv::notices(sources, list::delimiter_of),
     open: |sources| {
         let list = sources.only("a list of files")?;
-        Ok(Samples::units(open_list(sources.read, list)?))
+        with_masks(open_list(sources.read, list)?, sources, true)
     },
     ..READ
 };
@@ -177,6 +179,23 @@ fn open_folder(sources: &Opening<'_>) -> Result<ImageFolderReader> {
     }
 }
 
+/// The samples of images, with their masks. Their keys are paths, but for archives and patterns.
+fn with_masks(
+    images: ImageFolderReader,
+    sources: &Opening<'_>,
+    are_paths: bool,
+) -> Result<Samples> {
+    let samples = Samples::units(images);
+    let pattern = sources.read.masks.as_deref().filter(|_| (sources.keeps)(masks::FIELD));
+    let Some(pattern) = pattern else { return Ok(samples) };
+    if !are_paths || !sources.read.pattern.is_empty() {
+        let message = "is for images in a folder or a list of files, without patterns";
+        return Err(Error::new(ErrorKind::Invalid, message).with_option("masks"));
+    }
+    let max_bytes = sources.read.max_bytes.unwrap_or(MAX_BYTES);
+    Ok(samples.changed(AddMasks { pattern: pattern.parse()?, max_bytes }))
+}
+
 /// Images of a list.
 fn open_list(read: &ReadOptions, list: &Path) -> Result<ImageFolderReader> {
     if !read.pattern.is_empty() {
@@ -191,10 +210,12 @@ fn open_list(read: &ReadOptions, list: &Path) -> Result<ImageFolderReader> {
 }
 
 fn folder_options(read: &ReadOptions) -> FolderOptions {
+    // Masks next to images are none themselves.
+    let beside = read.masks.iter().filter(|masks| masks.starts_with('*'));
     let options = ImageFolderReader::options()
         .text_labels(read.text_labels)
         .include(&read.include)
-        .exclude(&read.exclude)
+        .exclude(read.exclude.iter().chain(beside))
         .allow_outside(read.allow_outside);
     let options = given(options, read.labels.as_ref().map(Labels::file), FolderOptions::labels);
     given(options, read.max_bytes, FolderOptions::max_bytes)

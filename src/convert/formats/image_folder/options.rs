@@ -303,6 +303,9 @@ impl FolderOptions {
             let label = || Some(label.clone());
             found.extend(keys.into_iter().map(|key| Found::new(key, label())));
         }
+        if walk.metadata.is_empty() && self.labels == Labels::Sorted {
+            check_is_no_pair(&labels, &walk.empty, &root)?;
+        }
         let mut skipped = walk.skipped.len() as u64 + self.rest_of_folder(&root)?;
         if !walk.metadata.is_empty() {
             loose.retain(|name| self.keeps(name) && self.is_media(name));
@@ -647,6 +650,25 @@ impl FolderOptions {
         }
         Ok(reader)
     }
+}
+
+/// Fails for a folder of images and one of their masks, by what they are called: they would be labels.
+fn check_is_no_pair(folders: &[String], empty: &[String], root: &Path) -> Result<()> {
+    const IMAGES: [&str; 6] = ["images", "image", "imgs", "img", "jpegimages", "inputs"];
+    const MASKS: [&str; 7] =
+        ["masks", "mask", "annotations", "segmentationclass", "segmentations", "labels", "targets"];
+    let find = |names: &[&str]| {
+        let is_one = |name: &&String| names.contains(&&name.to_lowercase()[..]);
+        folders.iter().filter(|name| !empty.contains(name)).find(is_one)
+    };
+    let (2, Some(images), Some(masks)) = (folders.len(), find(&IMAGES), find(&MASKS)) else {
+        return Ok(());
+    };
+    let message = format!("has images in {images}, and {masks} is called like their masks");
+    Err(Error::new(ErrorKind::Invalid, message).at(root).advise(
+        "name the folder of the images, and the masks by --masks 'FOLDER/*.png'; if both names are labels: \
+         --pattern '{LABEL}/**'",
+    ))
 }
 
 /// Files, but no images: how many, and the first of them.

@@ -1,6 +1,5 @@
 //! Reads samples from files of images.
 
-use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -15,7 +14,7 @@ use crate::convert::file_names::{Media, is_image};
 use crate::convert::formats::image_bytes::flaw;
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample_fields::stored_name;
-use crate::convert::source_file::{check_urls, open_sized};
+use crate::convert::source_file;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, sample::KEY};
 use crate::storage;
@@ -212,37 +211,13 @@ impl ImageFolderReader {
     /// The same for a file on disk, which is read directly into the sample: a copy would cost as
     /// much as reading.
     fn content_of(&self, file: &ImageFile, path: &Path) -> Result<(Vec<u8>, usize)> {
-        let at = |error| Error::io(path, error);
-        check_urls(&[path])?;
-        let (mut input, len) = open_sized(path).map_err(at)?;
-        let max = self.max_bytes;
-        if len > max {
-            let message = format!("expected at most {max} bytes, found {len}");
-            return Err(Error::above_limit("max_bytes", message));
-        }
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let mut out = self.head(file, len)?;
-        let before = out.len();
-        // One more byte shows a file that has grown, mostly without another call.
-        out.resize(before + len + 1, 0);
-        let mut found = 0;
-        while found < len || len == 0 {
-            match input.read(&mut out[before + found..]) {
-                Ok(0) => break,
-                Ok(read) => found += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(at(error)),
-            }
-        }
-        out.truncate(before + len);
-        match found {
-            found if found == len => Ok((out, before)),
-            found => {
-                let found = if found > len { "more".into() } else { found.to_string() };
-                let message = format!("expected {len} bytes, found {found}: the file is changing");
-                Err(Error::new(ErrorKind::Io, message))
-            }
-        }
+        let mut before = 0;
+        let out = source_file::read_whole(path, self.max_bytes, |len| {
+            let head = self.head(file, len)?;
+            before = head.len();
+            Ok(head)
+        })?;
+        Ok((out, before))
     }
 
     /// Writes the label as it is in samples, if there is one.

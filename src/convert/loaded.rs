@@ -1,0 +1,125 @@
+//! [`LoadFiles`]: fields that name files become the contents of these files.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use super::changed::Change;
+use super::source_file;
+use crate::Value;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::msgpack::{self, Cursor, Kind, sample};
+use crate::storage::{self, Confined};
+
+/// The most bytes of a file, unless another limit is given.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// In front of the name of a field with the path of a file, for the key of the sample. `Reshape` takes these fields
+/// away.
+pub(super) const PATH: &str = "\0path ";
+
+/// Fields of samples are names of files, one or a list of them, and become their bytes.
+pub(super) struct LoadFiles {
+    pub(super) fields: Vec<String>,
+    /// Fields whose paths are needed for the key.
+    pub(super) in_key: Vec<String>,
+    /// The folder of the files. `None` for the folder of the table.
+    pub(super) root: Option<PathBuf>,
+    /// The table, if it is a stream.
+    pub(super) stream: PathBuf,
+    pub(super) outside: bool,
+    pub(super) max_bytes: Option<u64>,
+}
+
+impl Change for LoadFiles {
+    type Place = Confined;
+
+    fn place(&self, file: Option<&Path>) -> Confined {
+        let place = match &self.root {
+            Some(root) => Confined::to(root),
+            None => Confined::next_to(file.unwrap_or(&self.stream)),
+        };
+        place.allow_outside(self.outside)
+    }
+
+    fn change(&self, place: &Confined, packed: Vec<u8>) -> Result<Vec<u8>> {
+        match self.load(place, &packed) {
+            Ok(Cow::Owned(loaded)) => Ok(loaded),
+            Ok(Cow::Borrowed(_)) => Ok(packed),
+            Err(error) => Err(error.with_raw(packed)),
+        }
+    }
+}
+
+impl LoadFiles {
+    fn load<'a>(&self, place: &Confined, packed: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        let key = msgpack::check_sample(packed)?;
+        let mut fields: Vec<(Cow<'_, str>, Cow<'_, [u8]>)> = Vec::new();
+        let mut is_changed = false;
+        for field in sample::fields(packed)? {
+            let (name, value) = field?;
+            let name = Cursor::new(name).read_str()?;
+            if name == sample::KEY {
+                continue;
+            }
+            if !self.fields.iter().any(|field| field == name) {
+                fields.push((name.into(), value.into()));
+                continue;
+            }
+            let mut out = Vec::new();
+            self.write(place, &mut Cursor::new(value), &mut out)
+                .map_err(|error| error.with_key(key).with_field(name))?;
+            is_changed = true;
+            fields.push((name.into(), out.into()));
+            if self.in_key.iter().any(|field| field == name) {
+                fields.push((format!("{PATH}{name}").into(), value.into()));
+            }
+        }
+        match is_changed {
+            true => super::reshape::pack(key, &fields).map(Cow::Owned),
+            false => Ok(Cow::Borrowed(packed)),
+        }
+    }
+
+    /// Writes the contents of the file, or of each in a list.
+    fn write(&self, place: &Confined, path: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<()> {
+        match path.peek()? {
+            Kind::Nil => {
+                path.read_nil()?;
+                Ok(msgpack::encode(&Value::Nil, out)?)
+            }
+            Kind::Str => self.write_file(place, path.read_str()?, out),
+            Kind::Array => {
+                let len = path.read_array_len()?;
+                msgpack::write_list(len as usize, out)?;
+                for _ in 0..len {
+                    match path.peek()? {
+                        Kind::Str => self.write_file(place, path.read_str()?, out)?,
+                        _ => return Err(no_path("a list with other values")),
+                    }
+                }
+                Ok(())
+            }
+            Kind::Bin => Err(no_path("bytes, which may be its contents already")),
+            _ => Err(no_path("another value")),
+        }
+    }
+
+    fn write_file(&self, place: &Confined, name: &str, out: &mut Vec<u8>) -> Result<()> {
+        if name.is_empty() {
+            return Err(no_path("empty text"));
+        }
+        let path = place.path(name)?;
+        let max = self.max_bytes.unwrap_or(MAX_BYTES);
+        let content = source_file::read_whole(&path, max, |len| {
+            msgpack::write_bin_len(len, out)?;
+            Ok(std::mem::take(out))
+        });
+        *out = content.map_err(|error| error.shown_at(storage::shown(&place.join(name))))?;
+        Ok(())
+    }
+}
+
+fn no_path(found: &str) -> Error {
+    let message = format!("expected the path of a file, or a list of paths, found {found}");
+    Error::new(ErrorKind::Invalid, message)
+}

@@ -5,7 +5,7 @@
 //! command is a file in `cmd/`: its arguments, and a `run` of some dozens of lines over the
 //! library. They share `output.rs` and `say.rs` (what is printed where), `printable.rs` (text that
 //! a terminal can show), `progress.rs` (bars), `monitor.rs` (the progress of conversions),
-//! `interrupt.rs` (Ctrl-C), `exit.rs` (how it ends), `render.rs` (samples as text), `listing.rs`
+//! `interrupt.rs` (Ctrl-C), `exit.rs` (how it ends), `usage.rs` (wrong usage), `render.rs` (samples as text), `listing.rs`
 //! (lines with labels), `file.rs` (small files, written whole or not at all), `ordering.rs`
 //! (orders) and `rearrange.rs` (datasets of datasets). Numbers for people are in `kiste::text`.
 //!
@@ -29,8 +29,8 @@ mod rearrange;
 mod render;
 mod say;
 mod listing;
+mod usage;
 
-use exit::Exit;
 use output::Output;
 
 fn main() -> ExitCode {
@@ -38,8 +38,8 @@ fn main() -> ExitCode {
     let args = match cmd::parse() {
         Ok(args) => args,
         Err(told) => {
-            output::tell_usage(&told);
-            return if told.use_stderr() { Exit::Trouble } else { Exit::Yes }.into();
+            let output = Output::new(false, output::Colour::Auto, progress::Showing::Bar);
+            return usage::tell(&told, &output).into();
         }
     };
     file::read_by_calls(args.untrusted);

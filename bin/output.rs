@@ -18,7 +18,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
-use kiste::text::{escaped, escaped_json, is_unprintable, shown_text};
+use kiste::text::escaped_json;
 
 use crate::printable::{Paint, paint, printable};
 use crate::progress::{Progress, Show, Showing, Unit};
@@ -254,32 +254,4 @@ impl Write for Stdout {
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
-}
-
-/// Prints the message about a wrong usage. It quotes arguments as they are.
-pub(crate) fn tell_usage(told: &clap::Error) {
-    let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
-    let args: Vec<String> = args.collect();
-    let flawed: Vec<&String> = args.iter().filter(|arg| arg.contains(is_unprintable)).collect();
-    let has_secrets = args.iter().any(|arg| matches!(shown_text(arg), Cow::Owned(_)));
-    if !told.use_stderr() || flawed.is_empty() && !has_secrets {
-        // Help and version come this way too, and go to standard output. Whether anybody reads
-        // them is not for us to say.
-        drop(told.print());
-        return;
-    }
-    // With its colours, as what looks like one in an argument goes with them.
-    let mut text = told.render().ansi().to_string();
-    for arg in flawed {
-        let value = arg.split_once('=').map_or("", |(_, value)| value);
-        for quoted in [&arg[..], value].into_iter().filter(|quoted| quoted.contains(is_unprintable))
-        {
-            text = text.replace(quoted, &escaped(quoted));
-        }
-    }
-    for code in ["0", "1", "2", "3", "4", "31", "32", "33", "34", "35", "36", "91"] {
-        text = text.replace(&format!("\u{1b}[{code}m"), "");
-    }
-    let lines: Vec<_> = text.trim_end().split('\n').map(escaped).collect();
-    say(&lines.join("\n"));
 }

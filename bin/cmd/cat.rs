@@ -26,12 +26,15 @@ pub(crate) struct Args {
     /// Data files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Only these samples of each file: 10..20, 10.. or ..20, counted from 0, the end left out
-    #[arg(long, value_name = "A..B", conflicts_with = "keys")]
+    /// Only these samples of each file: 10..20, 10.., ..20 or -3.. for the last three, counted from 0, the end left out
+    #[arg(long, value_name = "A..B", conflicts_with = "keys", allow_hyphen_values = true)]
     range: Option<SampleRange>,
     /// Only the samples with the keys in this file, one per line, in that order; - is standard input
     #[arg(long, value_name = "LIST")]
     keys: Option<PathBuf>,
+    /// At most this many samples of each file
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "keys")]
+    count: Option<usize>,
     #[command(flatten)]
     form: Form,
 }
@@ -54,7 +57,8 @@ impl Args {
             match &keys {
                 None => {
                     let range = self.range.unwrap_or(SampleRange::ALL);
-                    printer.print(&reader, range.within(reader.len()))?;
+                    let count = self.count.unwrap_or(usize::MAX);
+                    printer.print(&reader, range.within(reader.len()).take(count))?;
                 }
                 Some(keys) => {
                     let found = reader.find_many(keys)?;

@@ -9,21 +9,21 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::output::Output;
 
-/// Find one sample by its key and print it, or one field of it
+/// Find samples by their keys and print them, or one field of them
 ///
 /// A whole sample is printed as one line of JSON, as "cat --jsonl" does. A field of text or bytes is written as
-/// it is, without a line end; any other field is JSON. On a terminal, control characters in text are escaped,
+/// it is, without a line end; any other field is JSON. With several keys fields are JSON too, one per line. On a terminal, control characters in text are escaped,
 /// except newlines and tabs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Data file
     file: PathBuf,
-    /// Key of the sample
-    #[arg(required_unless_present = "index")]
-    key: Option<String>,
+    /// Keys of the samples
+    #[arg(required_unless_present = "index", value_name = "KEY")]
+    keys: Vec<String>,
     /// Take the sample of this index, counted from 0, instead of one by its key
-    #[arg(long, value_name = "I", conflicts_with = "key")]
+    #[arg(long, value_name = "I", conflicts_with = "keys")]
     index: Option<usize>,
     /// Only this field
     #[arg(long, value_name = "NAME")]
@@ -43,6 +43,7 @@ const EXAMPLES: &str = "\
 Examples:
   kiste get train.msgpack cat/0001.png | jq .label
   kiste get train.msgpack cat/0001.png --field image -o cat.png
+  kiste get train.msgpack cat/0001.png dog/0042.png --field label
   kiste get train.msgpack --index 0 --field caption --json
 
 Exit code 1 if there is no such sample or field.";
@@ -50,14 +51,29 @@ Exit code 1 if there is no such sample or field.";
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let reader = file::open(&self.file, output)?;
-        let index = self.locate(&reader)?;
-        let (bytes, binary) = match &self.field {
-            Some(name) => self.field(&reader, index, name)?,
-            None => (line(&reader, index, &reader.get(index)?)?, false),
-        };
+        let (mut bytes, mut binary, mut exit) = (Vec::new(), false, Exit::Yes);
+        for index in self.locate(&reader)? {
+            let Some(index) = index.or_else(|failure| match self.keys.len() {
+                // The others are printed.
+                2.. => {
+                    exit = exit.max(output.fail(failure));
+                    Ok(None)
+                }
+                _ => Err(failure),
+            })?
+            else {
+                continue;
+            };
+            let (found, is_binary) = match &self.field {
+                Some(name) => self.field(&reader, index, name)?,
+                None => (line(&reader, index, &reader.get(index)?)?, false),
+            };
+            bytes.extend(found);
+            binary |= is_binary;
+        }
         if let Some(path) = &self.output {
             file::write(path, &bytes, self.force)?;
-            return Ok(Exit::Yes);
+            return Ok(exit);
         }
         if output.is_terminal() {
             let text = std::str::from_utf8(&bytes).ok().filter(|_| !binary).ok_or_else(|| {
@@ -65,24 +81,46 @@ impl Args {
                 failure.hint("add -o OUT, or redirect them")
             })?;
             output.bytes(escaped_lines(text).as_bytes())?;
-            return Ok(Exit::Yes);
+            return Ok(exit);
         }
         output.bytes(&bytes)?;
-        Ok(Exit::Yes)
+        Ok(exit)
     }
 
-    fn locate(&self, reader: &DatasetReader) -> Outcome<usize> {
-        match &self.key {
-            Some(key) => reader.find_and_fetch(key)?.ok_or_else(|| absent(&self.file, key)),
-            None => check_index(&self.file, reader, self.index.unwrap_or_default()),
-        }
+    /// The index of each sample that is asked for.
+    fn locate(&self, reader: &DatasetReader) -> Outcome<Vec<Outcome<Option<usize>>>> {
+        let absent = |key: &str| {
+            let failure = absent(&self.file, key);
+            match key.parse::<usize>() {
+                Ok(index) if index < reader.len() => {
+                    failure.hint(format!("--index {index} takes the sample at this place"))
+                }
+                _ => failure,
+            }
+        };
+        Ok(match &self.keys[..] {
+            [] => {
+                let index = self.index.unwrap_or_default();
+                vec![Ok(Some(check_index(&self.file, reader, index)?))]
+            }
+            [key] => {
+                let found = reader.find_and_fetch(key)?;
+                vec![Ok(Some(found.ok_or_else(|| absent(key))?))]
+            }
+            keys => {
+                let found = reader.find_many(keys)?;
+                let each = keys.iter().zip(found);
+                each.map(|(key, found)| found.map(Some).ok_or_else(|| absent(key))).collect()
+            }
+        })
     }
 
     /// The bytes to write for this field, and whether the field is binary.
     fn field(&self, reader: &DatasetReader, index: usize, name: &str) -> Outcome<(Vec<u8>, bool)> {
+        let is_raw = !self.json && self.keys.len() < 2;
         match reader.field(index, name)? {
-            Some(Value::Binary(bytes)) if !self.json => Ok((bytes, true)),
-            Some(Value::String(text)) if !self.json => Ok((text.into_bytes(), false)),
+            Some(Value::Binary(bytes)) if is_raw => Ok((bytes, true)),
+            Some(Value::String(text)) if is_raw => Ok((text.into_bytes(), false)),
             Some(value) => Ok((line(reader, index, &value)?, false)),
             None => {
                 let path = file::shown(&self.file);

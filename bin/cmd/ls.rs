@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// Data files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// At most this many keys of each file
+    #[arg(short = 'n', long, value_name = "N")]
+    count: Option<usize>,
     /// Also print the index and the size in bytes of each sample, before the key
     #[arg(long, short)]
     long: bool,
@@ -53,7 +56,7 @@ impl Args {
     fn list(&self, path: &Path, output: &Output, out: &mut Stdout) -> Outcome<()> {
         let reader = file::open(path, output)?;
         let width = reader.len().saturating_sub(1).to_string().len();
-        for (index, key) in reader.keys().enumerate() {
+        for (index, key) in reader.keys().enumerate().take(self.count.unwrap_or(usize::MAX)) {
             let key = key?;
             if self.long || self.jsonl {
                 let range = reader.byte_range(index)?;

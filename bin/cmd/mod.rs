@@ -20,13 +20,9 @@ mod cache;
 mod cat;
 #[cfg(feature = "datasets")]
 mod catalogue;
-#[cfg(feature = "datasets")]
-mod classes;
 mod commit;
 mod completions;
 mod convert;
-#[cfg(feature = "datasets")]
-mod datasets;
 mod demo;
 mod diff;
 mod filter;
@@ -47,8 +43,6 @@ mod split;
 mod stat;
 mod tail;
 mod verify;
-#[cfg(feature = "datasets")]
-mod write;
 
 /// Keyed ML sample datasets: make, inspect, rearrange, convert and check them
 #[derive(Debug, Parser)]
@@ -114,9 +108,7 @@ commands! {
         Demo(demo::Args),
         Convert(Box<convert::Args>),
         #[cfg(feature = "datasets")]
-        Write(Box<write::Args>),
-        #[cfg(feature = "datasets")]
-        Datasets(datasets::Args),
+        Catalogue(Box<catalogue::Args>),
         Commit(commit::Args),
         Index(index::Args),
         Cat(cat::Args),
@@ -162,9 +154,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &[
             "convert",
             #[cfg(feature = "datasets")]
-            "write",
-            #[cfg(feature = "datasets")]
-            "datasets",
+            "catalogue",
             "index",
         ],
     ),
@@ -183,8 +173,7 @@ const GROUPS: &[(&str, &[&str])] = &[
 ];
 
 /// Commands that work, but are not listed in the help.
-#[cfg(test)]
-const UNLISTED: &[&str] = &["completions", "man", "commit", "head", "tail"];
+pub(crate) const UNLISTED: &[&str] = &["completions", "man", "commit", "head", "tail"];
 
 /// The command line as clap knows it, with commands grouped in the help. Global options are in the help
 /// of `kiste` alone.
@@ -203,6 +192,8 @@ pub(crate) fn command_line_with_globals() -> clap::Command {
     };
     let command = Args::command().mut_subcommand("array", array);
     let command = command.mut_subcommand("convert", convert::with_short_help);
+    #[cfg(feature = "datasets")]
+    let command = command.mut_subcommand("catalogue", catalogue::with_bound_options);
     let template = grouped(&command, GROUPS, "Global options");
     let after = format!(
         "FILE is the data file of a dataset, the manifest of a dataset of many files, or a URL. Side files \
@@ -306,7 +297,7 @@ fn parse_size(text: &str) -> Result<usize, kiste::Error> {
 
 /// Reads the command line. Errors are clap's, as are help and version.
 pub(crate) fn parse() -> Result<Args, clap::Error> {
-    Args::from_arg_matches(&command_line().try_get_matches()?)
+    Args::from_arg_matches(&command_line().try_get_matches_from(crate::usage::arguments())?)
 }
 
 #[cfg(test)]

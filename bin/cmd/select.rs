@@ -24,8 +24,8 @@ pub(crate) struct Args {
     /// The samples with the keys in this file, one per line; - is standard input
     #[arg(long, value_name = "LIST")]
     keys: Option<PathBuf>,
-    /// These samples: 10..20, 10.. or ..20, counted from 0, the end left out
-    #[arg(long, value_name = "A..B")]
+    /// These samples: 10..20, 10.., ..20 or -3.. for the last three, counted from 0, the end left out
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
     range: Option<SampleRange>,
     /// The samples of these indices: 1,5,3, or a file of them, one per line; - is standard input
     #[arg(long, value_name = "LIST")]

@@ -22,16 +22,15 @@ impl FromStr for MaskPattern {
     type Err = Error;
 
     fn from_str(pattern: &str) -> Result<MaskPattern> {
+        // `*.png` would be the image itself.
+        let is_image = |before: &str, after: &str| before.is_empty() && after.rfind('.') == Some(0);
         match pattern.split_once('*') {
-            Some((before, after))
-                if !after.contains('*') && !(before.is_empty() && after.starts_with('.')) =>
-            {
+            Some((before, after)) if !after.contains('*') && !is_image(before, after) => {
                 Ok(MaskPattern { before: before.to_owned(), after: after.to_owned() })
             }
             _ => {
                 let message = format!(
-                    "expected a path with * for the name of the image, such as 'masks/*.png' or '*_mask.png', found \
-                     {pattern:?}"
+                    "needs a * for the name of the image, such as 'masks/*.png' or '*_mask.png', found {pattern:?}"
                 );
                 Err(Error::new(ErrorKind::Invalid, message).with_option("masks"))
             }
@@ -113,6 +112,7 @@ mod tests {
         assert_eq!(path("m/*.png", "a/b.c.jpg"), Path::new("m/a/b.c.png"));
         assert_eq!(path("*_mask.png", "a.b/c.jpg"), Path::new("d/a.b/c_mask.png"));
         assert_eq!(path("m/*", "a.b/c"), Path::new("m/a.b/c"));
+        assert_eq!(path("*.seg.png", "a.jpg"), Path::new("d/a.seg.png"));
         for wrong in ["masks", "*/*.png", "*.png", ""] {
             assert!(wrong.parse::<MaskPattern>().is_err(), "{wrong}");
         }

@@ -7,31 +7,51 @@ use super::Scalar;
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A half-open range of samples, whose ends may be open: `10..20`, `10..` or `..20`.
+/// A half-open range of samples, whose ends may be open or count from the last sample: `10..20`, `10..`, `..20` or
+/// `-3..`, with `..` or `:` between them.
 ///
 /// ```
 /// use kiste::rearrange::SampleRange;
 ///
 /// let range: SampleRange = "3..".parse()?;
 /// assert_eq!(range.within(5), 3..5);
+/// assert_eq!("-2:".parse::<SampleRange>()?.within(5), 3..5);
 /// assert!("5..3".parse::<SampleRange>().is_err());
 /// # Ok::<(), kiste::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleRange {
-    start: usize,
-    end: usize,
+    start: Edge,
+    end: Edge,
+}
+
+/// An end of a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Edge {
+    /// So many samples after the start.
+    Start(usize),
+    /// So many samples before the end.
+    End(usize),
+}
+
+impl Edge {
+    fn within(self, samples: usize) -> usize {
+        match self {
+            Edge::Start(index) => index.min(samples),
+            Edge::End(index) => samples.saturating_sub(index),
+        }
+    }
 }
 
 impl SampleRange {
     /// All samples.
-    pub const ALL: SampleRange = SampleRange { start: 0, end: usize::MAX };
+    pub const ALL: SampleRange = SampleRange { start: Edge::Start(0), end: Edge::End(0) };
 
     /// The samples of this many that are in the range. As slices do in Python, it leaves out what is
     /// beyond the end.
     pub fn within(self, samples: usize) -> Range<usize> {
-        let end = self.end.min(samples);
-        self.start.min(end)..end
+        let end = self.end.within(samples);
+        self.start.within(samples).min(end)..end
     }
 }
 
@@ -41,16 +61,20 @@ impl FromStr for SampleRange {
     fn from_str(text: &str) -> Result<SampleRange> {
         let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
         let expected = || invalid("expected A..B, A.. or ..B".to_owned());
-        let (start, end) = text.split_once("..").ok_or_else(expected)?;
-        let number = |text: &str, default| match text {
-            "" => Ok(default),
-            digits => digits.parse().map_err(|_| expected()),
+        let parts = text.split_once("..").or_else(|| text.split_once(':'));
+        let (start, end) = parts.ok_or_else(expected)?;
+        let edge = |text: &str, open| match (text, text.strip_prefix('-')) {
+            ("", _) => Ok(open),
+            (digits, None) => digits.parse().map(Edge::Start).map_err(|_| expected()),
+            (_, Some(digits)) => digits.parse().map(Edge::End).map_err(|_| expected()),
         };
-        let (start, end) = (number(start, 0)?, number(end, usize::MAX)?);
-        if start > end {
-            return Err(invalid(format!("{start} is beyond {end}")));
+        let SampleRange { start: first, end: last } = SampleRange::ALL;
+        let range = SampleRange { start: edge(start, first)?, end: edge(end, last)? };
+        match (range.start, range.end) {
+            (Edge::Start(a), Edge::Start(b)) if a > b => Err(invalid(format!("{a} is beyond {b}"))),
+            (Edge::End(a), Edge::End(b)) if a < b => Err(invalid(format!("-{a} is beyond -{b}"))),
+            _ => Ok(range),
         }
-        Ok(SampleRange { start, end })
     }
 }
 

@@ -133,7 +133,7 @@ fn names_are_forgiving_but_not_guessed() {
     let failed =
         run(&dir, ["write", "imagnet21k", "."]).fails(2, "there is no data set \"imagnet21k\"");
     assert!(failed.err.contains("perhaps ImageNet21k"), "{failed:?}");
-    assert!(failed.err.contains("hint: kiste datasets lists"), "{failed:?}");
+    assert!(failed.err.contains("hint: kiste catalogue lists"), "{failed:?}");
     let failed = run(&dir, ["datasets", "imagenet"]);
     failed.fails(2, "no data set \"imagenet\"; perhaps ILSVRC2012 or ImageNet21k");
     run(&dir, ["write", "unheard-of", "."]).fails(2, "there is no data set \"unheard-of\"");

@@ -224,8 +224,8 @@ fn images_get_their_masks() {
         .exits(1);
     assert_eq!(samples(&dir, "out.msgpack").len(), 1);
     for (args, said) in [
-        (&["e", "--masks", "masks/"][..], "expected a path with * for the name of the image"),
-        (&["e", "--masks", "*.png"], "expected a path with *"),
+        (&["e", "--masks", "masks/"][..], "--masks needs a * for the name of the image"),
+        (&["e", "--masks", "*.png"], "--masks needs a *"),
         (&["e/*.jpg", "--masks", "*_mask.png"], "is for images in a folder or a list"),
         (&["e/list.csv", "--from", "csv", "--masks", "*_mask.png"], "is for images and list"),
     ] {

@@ -6,9 +6,8 @@ const COMMANDS: &[&str] = &[
     "demo",
     "convert",
     #[cfg(feature = "datasets")]
-    "write",
+    "catalogue",
     #[cfg(feature = "datasets")]
-    "datasets",
     "index",
     "cat",
     "head",
@@ -96,7 +95,7 @@ fn errors_are_one_line_and_hints_another() {
     assert_eq!(
         run.err,
         "kiste: words.msgpack.md5: its name and first bytes do not show which format it has\n\
-         hint: name its format with --from dataset, images, list, jsonl, webdataset, tfrecord, mds, \
+         hint: name its format with --from dataset, images, list, coco, jsonl, webdataset, tfrecord, mds, \
          cifar10, cifar100, mnist, npz, csv, tsv, parquet or arrow\n"
     );
     assert_eq!(run.out, "");

@@ -1,3 +1,5 @@
 mod examples;
 #[cfg(feature = "full")]
 mod guide;
+#[cfg(feature = "full")]
+mod layouts;

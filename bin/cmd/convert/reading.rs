@@ -12,7 +12,7 @@ use crate::file;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Reading")]
 pub(super) struct Reading {
-    /// The format of SRC: images, list, jsonl, dataset, webdataset, tfrecord, mds, cifar10,
+    /// The format of SRC: images, list, coco, jsonl, dataset, webdataset, tfrecord, mds, cifar10,
     /// cifar100, mnist, npz, csv, tsv, parquet or arrow [default: detected, where that is certain]
     #[arg(long, value_name = "FORMAT", value_parser = format::readable(), hide_possible_values = true)]
     from: Option<Format>,

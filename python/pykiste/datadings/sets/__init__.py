@@ -1,3 +1,3 @@
-"""Types of samples. Well-known data sets are written by the command `kiste write`."""
+"""Types of samples. Well-known data sets are written by the command `kiste catalogue`."""
 
 from pykiste.datadings.sets.types import *  # noqa: F403

@@ -1,6 +1,9 @@
-//! `write`: a data set of the catalogue, from its archives.
+//! `catalogue`: well-known data sets, listed, described, or made from their archives.
 
+mod classes;
+mod describe;
 mod files;
+mod table;
 
 use std::fs;
 use std::io::Write;
@@ -8,21 +11,21 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kiste::convert::{Conversion, Format, Report};
-use kiste::datasets::{Limits, Options, Pass, Split, Subsampling, Take};
+use kiste::datasets::{self, Dataset, Limits, Options, Pass, Split, Subsampling, Take};
 use kiste::text::units;
+use kiste::{Error, Remedy};
 use serde::Serialize;
 
-use super::catalogue::{failure, find};
-use super::{classes, convert, parse_size};
+use super::{convert, parse_size};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::monitor::Monitor;
 use crate::output::Output;
 use crate::rearrange::{Writing, tell_seed};
 
-/// Make datasets of a well-known data set, from the archives that its authors publish
+/// Well-known data sets: list them, describe one, or make datasets from the archives that its authors publish
 ///
-/// "kiste datasets" lists the names; "kiste datasets NAME" says which files are needed, where they come from,
-/// and what the samples are. The files are expected in INDIR, and compared with their digests. Each split
+/// Without a NAME all are listed. NAME alone says which files are needed, where they come from, and what the samples
+/// are. With INDIR datasets are made: the files are expected there, and compared with their digests. Each split
 /// becomes OUTDIR/SPLIT.msgpack, with OUTDIR/SPLIT.msgpack.labels next to it where classes have names.
 ///
 /// Splits, keys, fields and labels are the same as in Python's datadings-write. Samples come in the
@@ -41,10 +44,10 @@ use crate::rearrange::{Writing, tell_seed};
 pub(crate) struct Args {
     /// Which data set; capital letters make no difference
     #[arg(value_name = "NAME")]
-    name: String,
-    /// Folder with its files
+    name: Option<String>,
+    /// Folder with its files [default: the data set is described]
     #[arg(value_name = "INDIR")]
-    indir: PathBuf,
+    indir: Option<PathBuf>,
     /// Folder for the datasets, created if it does not exist [default: INDIR]
     #[arg(value_name = "OUTDIR")]
     outdir: Option<PathBuf>,
@@ -123,11 +126,24 @@ pub(crate) struct Args {
     running: convert::Running,
     #[command(flatten)]
     writing: Writing,
-    /// Print one JSON object that says what was written, or counted
+    /// Print the classes of NAME: numbers, names, colours, how many training images each would fill, and its weight
+    /// for training, where known
+    #[arg(long, requires = "name", conflicts_with = "indir", help_heading = "Instead of writing")]
+    classes: bool,
+    /// Print JSON: what was written or counted, the description, or the list of all
     #[arg(long, conflicts_with = "part")]
     json: bool,
     #[command(flatten)]
     samples: convert::Samples,
+}
+
+/// The command with all options that are about making datasets bound to INDIR, without which nothing is made. It
+/// has two names more, which it was known by.
+pub(super) fn with_bound_options(command: clap::Command) -> clap::Command {
+    command.aliases(["write", "datasets"]).mut_args(|arg| match arg.get_id().as_str() {
+        "name" | "indir" | "classes" | "json" | "help" => arg,
+        _ => arg.requires("indir"),
+    })
 }
 
 /// Options that make no sense if nothing is written.
@@ -136,13 +152,32 @@ const NOT_WRITING: [&str; 8] =
 
 const EXAMPLES: &str = "\
 Examples:
-  kiste write CIFAR10 downloads/ data/
-  kiste write mnist downloads/ --splits test
-  kiste write ILSVRC2012 /archive /data/imagenet --compress 90 --threads 16
-  kiste write Places365 downloads/ --low-res --skip-verification
-  kiste write VOC2012 downloads/ --to parquet --bad skip
-  kiste write Places2017 downloads/ data/ --splits training --part 3/8
-  kiste write VOC2012 downloads/ --calculate-weights --splits train";
+  kiste catalogue
+  kiste catalogue ILSVRC2012
+  kiste catalogue VOC2012 --classes
+  kiste catalogue --json | jq -r '.[] | select(.free) | .name'
+  kiste catalogue CIFAR10 downloads/ data/
+  kiste catalogue mnist downloads/ --splits test
+  kiste catalogue ILSVRC2012 /archive /data/imagenet --compress 90 --threads 16
+  kiste catalogue Places365 downloads/ --low-res --skip-verification
+  kiste catalogue VOC2012 downloads/ --to parquet --bad skip
+  kiste catalogue Places2017 downloads/ data/ --splits training --part 3/8
+  kiste catalogue VOC2012 downloads/ --calculate-weights --splits train
+
+\"free\" means that all files can be downloaded without registration.";
+
+/// Without the hint at `--append`, which this command does not have.
+fn failure(error: Error) -> Failure {
+    let is_there = matches!(error.remedy(), Some(Remedy::OverwriteOrAppend));
+    let failure = Failure::from(error);
+    if is_there { failure.hint("--force replaces it") } else { failure }
+}
+
+/// The data set of this name.
+fn find(name: &str) -> Outcome<&'static Dataset> {
+    let hint = "kiste catalogue lists all there are";
+    datasets::find(name).map_err(|error| Failure::from(error).hint(hint))
+}
 
 /// The result, as JSON.
 #[derive(Serialize)]
@@ -166,14 +201,18 @@ struct Written {
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        let (name, indir) = match (&self.name, &self.indir) {
+            (Some(name), Some(indir)) => (name, indir.as_path()),
+            (name, _) => return describe::run(name.as_deref(), self.classes, self.json, output),
+        };
         let start = Instant::now();
         self.set_threads()?;
-        let dataset = find(&self.name)?;
+        let dataset = find(name)?;
         let splits: Vec<&str> = self.splits.iter().map(String::as_str).collect();
         let options = self.options();
         let see =
-            |error| Failure::from(error).hint(format!("see: kiste datasets {}", dataset.name));
-        let opening = dataset.opening(&self.indir, &splits, &options).map_err(see)?;
+            |error| Failure::from(error).hint(format!("see: kiste catalogue {}", dataset.name));
+        let opening = dataset.opening(indir, &splits, &options).map_err(see)?;
         for (asked, take) in
             [(self.calculate_weights, Take::Weights), (self.scene_labels, Take::SceneLabels)]
         {
@@ -184,14 +223,15 @@ impl Args {
         let convert::Running { plan, dry_run, part, .. } = self.running;
         let only_prints = self.calculate_weights || self.scene_labels || plan || dry_run;
         let configure = |conversion| self.configure(conversion);
+        let outdir = self.outdir(indir);
         if !only_prints && part.is_none() {
-            opening.check_outputs(self.outdir(), self.format(), configure)?;
+            opening.check_outputs(outdir, self.format(), configure)?;
         }
         let fetched = files::provide(&opening, self.downloads(), output)?;
         if !self.skip_verification {
             files::verify(&opening, &fetched, output)?;
         }
-        let passes = dataset.open(&self.indir, &splits, &options).map_err(failure)?;
+        let passes = dataset.open(indir, &splits, &options).map_err(failure)?;
         if self.scene_labels {
             return print_scenes(&passes, self.json, output);
         }
@@ -199,7 +239,7 @@ impl Args {
             classes::print_weights(&passes, &opening, self.json, output)?;
             return Ok(Exit::Yes);
         }
-        let steps = opening.steps(&passes, self.outdir(), self.format(), configure)?;
+        let steps = opening.steps(&passes, outdir, self.format(), configure)?;
         let conversions = steps.iter().flat_map(|step| &step.conversions).map(|(_, each)| each);
         if plan {
             let plans: kiste::Result<Vec<_>> = conversions.map(Conversion::plan).collect();
@@ -209,8 +249,8 @@ impl Args {
             }
             return Ok(Exit::Yes);
         }
-        if !dry_run && !kiste::storage::is_url(self.outdir()) {
-            fs::create_dir_all(self.outdir()).map_err(|error| Failure::io(self.outdir(), error))?;
+        if !dry_run && !kiste::storage::is_url(outdir) {
+            fs::create_dir_all(outdir).map_err(|error| Failure::io(outdir, error))?;
         }
         let mut exit = Exit::Yes;
         let mut summary = Summary { dataset: dataset.name, splits: Vec::new(), seconds: 0.0 };
@@ -233,7 +273,7 @@ impl Args {
         tell_skipped(&passes, output);
         summary.seconds = start.elapsed().as_secs_f64();
         if self.shuffle && !dry_run {
-            tell_seed(self.outdir(), self.seed, output);
+            tell_seed(outdir, self.seed, output);
         }
         if self.json && !dry_run {
             output.json(&summary)?;
@@ -272,9 +312,8 @@ impl Args {
         }
     }
 
-    fn outdir(&self) -> &Path {
-        let given = self.outdir.as_deref().or(self.outdir_option.as_deref());
-        given.unwrap_or(&self.indir)
+    fn outdir<'a>(&'a self, indir: &'a Path) -> &'a Path {
+        self.outdir.as_deref().or(self.outdir_option.as_deref()).unwrap_or(indir)
     }
 
     fn format(&self) -> Format {

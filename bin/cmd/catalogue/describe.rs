@@ -1,4 +1,4 @@
-//! `datasets`: what the catalogue has.
+//! What the catalogue has.
 
 use std::io::Write;
 
@@ -6,50 +6,22 @@ use kiste::datasets::{ALL, Classes, Dataset, File};
 use kiste::text::units;
 use serde_json::json;
 
-use super::catalogue::{Align, find, print_columns};
-use super::classes;
+use super::table::{Align, print_columns};
+use super::{classes, find};
 use crate::exit::{Exit, Failure, Outcome, flag};
 use crate::listing::{Listing, wrapped};
 use crate::output::Output;
 
-/// List the data sets that "kiste write" knows, or describe one
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// Which one [default: all are listed]
-    #[arg(value_name = "NAME")]
-    name: Option<String>,
-    /// Print its classes: numbers, names, colours, how many training images each would fill, and its weight for
-    /// training, where known
-    #[arg(long, requires = "name")]
-    classes: bool,
-    /// Print JSON: an object, or a list of them
-    #[arg(long)]
-    json: bool,
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  kiste datasets
-  kiste datasets ILSVRC2012
-  kiste datasets VOC2012 --classes
-  kiste datasets --json | jq -r '.[] | select(.free) | .name'
-
-\"free\" means that all files can be downloaded without registration.";
-
-impl Args {
-    pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        match self.name.as_deref().map(find).transpose()? {
-            Some(dataset) if self.classes => tell_classes(dataset, self.json, output)?,
-            Some(dataset) if self.json => output.json(dataset)?,
-            Some(dataset) => tell(dataset, output)?,
-            None if self.json => {
-                output.json(&ALL)?;
-            }
-            None => list(output)?,
-        }
-        Ok(Exit::Yes)
+/// Lists all data sets, or describes one.
+pub(super) fn run(name: Option<&str>, classes: bool, json: bool, output: &Output) -> Outcome<Exit> {
+    match name.map(find).transpose()? {
+        Some(dataset) if classes => tell_classes(dataset, json, output)?,
+        Some(dataset) if json => output.json(dataset)?,
+        Some(dataset) => tell(dataset, output)?,
+        None if json => output.json(&ALL)?,
+        None => list(output)?,
     }
+    Ok(Exit::Yes)
 }
 
 /// A row for each data set, in columns.

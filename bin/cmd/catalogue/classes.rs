@@ -7,7 +7,8 @@ use kiste::text::units;
 use serde::Serialize;
 use serde_json::json;
 
-use super::catalogue::{self, Align, Column, print_columns};
+use super::failure;
+use super::table::{Align, Column, print_columns};
 use crate::exit::Outcome;
 use crate::output::{Output, Stdout};
 
@@ -47,7 +48,7 @@ pub(super) fn print_weights(
         let splits = &pass.splits;
         let names: Vec<&str> = splits.iter().map(|split| split.name).collect();
         let progress = output.progress(format!("counting {}", names.join(", ")), pass.total);
-        let counts = pass.count(opening, |seen| progress.set(seen)).map_err(catalogue::failure)?;
+        let counts = pass.count(opening, |seen| progress.set(seen)).map_err(failure)?;
         let counts = splits.iter().zip(&counts).filter(|(split, _)| opening.wants(split.name));
         counted.extend(counts.map(|(split, counts)| Counted {
             split: split.name,

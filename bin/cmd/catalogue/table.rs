@@ -1,25 +1,9 @@
-//! Shared by the commands about the catalogue.
+//! Tables of the catalogue.
 
 use std::io::Write;
 
-use kiste::datasets::{self, Dataset};
-use kiste::{Error, Remedy};
-
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 use crate::output::{Output, Stdout};
-
-/// Without the hint at `--append`, which this command does not have.
-pub(super) fn failure(error: Error) -> Failure {
-    let is_there = matches!(error.remedy(), Some(Remedy::OverwriteOrAppend));
-    let failure = Failure::from(error);
-    if is_there { failure.hint("--force replaces it") } else { failure }
-}
-
-/// The data set of this name.
-pub(super) fn find(name: &str) -> Outcome<&'static Dataset> {
-    let hint = "kiste datasets lists all there are";
-    datasets::find(name).map_err(|error| Failure::from(error).hint(hint))
-}
 
 /// A column: its heading, and whether its cells are text, which stands on the left, or numbers.
 pub(super) type Column = (&'static str, Align);

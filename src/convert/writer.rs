@@ -1,6 +1,6 @@
 //! [`SampleWriter`]: samples out, in any format.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::carried::ChangedValues;
 use super::split::Assignment;
@@ -62,14 +62,22 @@ pub trait SampleWriter: Send {
         Vec::new()
     }
 
+    /// Completes the file, and begins another one for the samples that follow, with the same columns.
+    #[doc(hidden)]
+    fn next_file(&mut self, path: &Path) -> Result<()> {
+        let message = "expected a format whose outputs can have several files";
+        Err(Error::new(ErrorKind::Unsupported, message).at(path))
+    }
+
     /// Completes the output. Returns its files, or its directory.
     fn finish(self: Box<Self>) -> Result<Vec<PathBuf>>;
 }
 
 /// Makes a [`SampleWriter`] of a writer with the same methods, whose output is one file or directory. Where its
-/// path is, and what was changed, are methods of a writer that are made here too.
+/// path is, and what was changed, are methods of a writer that are made here too. With `next_file` it has a method for
+/// the next one of several files.
 macro_rules! sample_writer {
-    ($writer:ident, |$this:ident| $path:expr, $changes:expr) => {
+    ($writer:ident, |$this:ident| $path:expr, $changes:expr $(, $next_file:ident)?) => {
         impl $writer {
             /// Values that became something else so far, because the format has no exact form for them.
             pub fn changes(&self) -> Vec<$crate::convert::ChangedValues> {
@@ -92,6 +100,12 @@ macro_rules! sample_writer {
             fn changes(&self) -> Vec<$crate::convert::ChangedValues> {
                 $writer::changes(self)
             }
+
+            $(
+                fn $next_file(&mut self, path: &std::path::Path) -> $crate::Result<()> {
+                    $writer::$next_file(self, path)
+                }
+            )?
 
             fn finish(self: Box<Self>) -> $crate::Result<Vec<std::path::PathBuf>> {
                 let path = self.path().to_path_buf();

@@ -35,6 +35,12 @@ impl NewFile {
         self.file.write_all(bytes).map_err(|error| Error::io(&self.path, error))
     }
 
+    /// Finishes this file, and begins another one in its stead, which must not exist yet.
+    pub(super) fn next(&mut self, path: &Path) -> Result<()> {
+        let next = NewFile::create(path)?;
+        std::mem::replace(self, next).finish()
+    }
+
     /// Makes the file durable and gives it its name.
     pub(super) fn finish(self) -> Result<()> {
         let file = self.file.into_inner().map_err(IntoInnerError::into_error);

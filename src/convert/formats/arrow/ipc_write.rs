@@ -48,34 +48,56 @@ impl ArrowIpcWriter {
     /// Those of [`ParquetWriter::write_packed`](super::ParquetWriter::write_packed).
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         match self.table.add(packed)? {
-            true => self.write_batch(),
+            true => self.write_batches(),
             false => Ok(()),
         }
     }
 
     /// Makes the file durable and gives it its name.
     pub fn finish(mut self) -> Result<()> {
-        self.write_batch()?;
+        self.write_batches()?;
+        self.finish_file()
+    }
+
+    fn next_file(&mut self, path: &Path) -> Result<()> {
+        match self.table.next_file(path) {
+            true => self.write_batches(),
+            false => Ok(()),
+        }
+    }
+
+    fn finish_file(&mut self) -> Result<()> {
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         writer.finish().map_err(|error| blame(&self.path, error))?;
         writer.into_inner().map_err(|error| blame(&self.path, error))?.finish()
     }
 
-    fn write_batch(&mut self) -> Result<()> {
+    /// Writes all samples so far, each to its file.
+    fn write_batches(&mut self) -> Result<()> {
+        while let Some(next) = self.write_batch()? {
+            self.finish_file()?;
+            self.file = Some(NewFile::create(&next)?);
+            self.path = next;
+        }
+        Ok(())
+    }
+
+    /// Writes the samples of this file. Returns the next one, if there is one.
+    fn write_batch(&mut self) -> Result<Option<PathBuf>> {
         let schema = self.table.schema().map_err(|error| error.at(&self.path))?;
         let at = |error| blame(&self.path, error);
         if let Some(file) = self.file.take() {
             self.writer = Some(FileWriter::try_new(file, &schema).map_err(at)?);
         }
-        let batch = self.table.take().map_err(|error| error.at(&self.path))?;
-        match &mut self.writer {
-            Some(writer) if batch.num_rows() > 0 => writer.write(&batch).map_err(at),
-            _ => Ok(()),
+        let (batch, next) = self.table.take().map_err(|error| error.at(&self.path))?;
+        if let Some(writer) = self.writer.as_mut().filter(|_| batch.num_rows() > 0) {
+            writer.write(&batch).map_err(at)?;
         }
+        Ok(next)
     }
 }
 
-sample_writer!(ArrowIpcWriter, |writer| &writer.path, writer.table.changes());
+sample_writer!(ArrowIpcWriter, |writer| &writer.path, writer.table.changes(), next_file);
 
 fn blame(path: &Path, error: ArrowError) -> Error {
     match error {

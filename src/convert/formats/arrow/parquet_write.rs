@@ -94,37 +94,59 @@ impl ParquetWriter {
     /// not like those of the first samples. The sample is not written then.
     pub fn write_packed(&mut self, packed: &[u8]) -> Result<()> {
         match self.table.add(packed)? {
-            true => self.write_batch(),
+            true => self.write_batches(),
             false => Ok(()),
         }
     }
 
     /// Makes the file durable and gives it its name.
     pub fn finish(mut self) -> Result<()> {
-        self.write_batch()?;
+        self.write_batches()?;
+        self.finish_file()
+    }
+
+    fn next_file(&mut self, path: &Path) -> Result<()> {
+        match self.table.next_file(path) {
+            true => self.write_batches(),
+            false => Ok(()),
+        }
+    }
+
+    fn finish_file(&mut self) -> Result<()> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
         let file = writer.into_inner().map_err(|error| blame(&self.path, error))?;
         file.finish()
     }
 
-    fn write_batch(&mut self) -> Result<()> {
+    /// Writes all samples so far, each to its file.
+    fn write_batches(&mut self) -> Result<()> {
+        while let Some(next) = self.write_batch()? {
+            self.finish_file()?;
+            self.file = Some(NewFile::create(&next)?);
+            self.path = next;
+        }
+        Ok(())
+    }
+
+    /// Writes the samples of this file. Returns the next one, if there is one.
+    fn write_batch(&mut self) -> Result<Option<PathBuf>> {
         let schema = self.table.schema().map_err(|error| error.at(&self.path))?;
         let at = |error| blame(&self.path, error);
         if let Some(file) = self.file.take() {
             let properties = properties(&schema, &self.table).map_err(at)?;
             self.writer = Some(ArrowWriter::try_new(file, schema, Some(properties)).map_err(at)?);
         }
-        let batch = self.table.take().map_err(|error| error.at(&self.path))?;
-        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let (batch, next) = self.table.take().map_err(|error| error.at(&self.path))?;
+        let Some(writer) = &mut self.writer else { return Ok(next) };
         writer.write(&batch).map_err(at)?;
         if writer.in_progress_size() >= self.row_group {
             writer.flush().map_err(at)?;
         }
-        Ok(())
+        Ok(next)
     }
 }
 
-sample_writer!(ParquetWriter, |writer| &writer.path, writer.table.changes());
+sample_writer!(ParquetWriter, |writer| &writer.path, writer.table.changes(), next_file);
 
 fn properties(schema: &Arc<Schema>, table: &Table) -> Result<WriterProperties, ParquetError> {
     // For readers that ignore the Arrow schema.

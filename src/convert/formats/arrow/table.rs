@@ -1,5 +1,7 @@
 //! [`Table`]: collects samples for a batch of rows, and finds the columns.
 
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -30,20 +32,29 @@ pub(super) struct Table {
     labels: Option<(String, Vec<String>)>,
     samples: Vec<Vec<u8>>,
     bytes: usize,
+    /// Further files, and how many of these samples come before each.
+    files: VecDeque<(usize, PathBuf)>,
     changes: Changes,
 }
 
 impl Table {
     pub(super) fn new() -> Table {
-        let changes = Changes::default();
-        Table { entries: None, schema: None, labels: None, samples: Vec::new(), bytes: 0, changes }
+        Table {
+            entries: None,
+            schema: None,
+            labels: None,
+            samples: Vec::new(),
+            bytes: 0,
+            files: VecDeque::new(),
+            changes: Changes::default(),
+        }
     }
 
     /// Values that became something else so far, also in samples that wait for their batch.
     pub(super) fn changes(&self) -> Vec<ChangedValues> {
         let mut changes = self.changes.clone();
         // An error of a batch is reported when that is written.
-        drop(self.columns(&mut changes));
+        drop(self.columns(&self.samples, &mut changes));
         changes.list()
     }
 
@@ -79,6 +90,12 @@ impl Table {
         self.bytes += packed.len();
         let limit = if self.schema.is_some() { BATCH } else { FIRST };
         Ok(self.samples.len() >= limit.0 || self.bytes >= limit.1)
+    }
+
+    /// The samples that follow are in another file. Returns whether it is time to [take](Self::take) a batch.
+    pub(super) fn next_file(&mut self, path: &Path) -> bool {
+        self.files.push_back((self.samples.len(), path.to_path_buf()));
+        self.schema.is_some()
     }
 
     /// The schema, which does not change from now on.
@@ -141,12 +158,12 @@ impl Table {
             .map(|entry| &entry.name[..])
     }
 
-    /// The columns of the samples so far.
-    fn columns(&self, changes: &mut Changes) -> Result<Vec<Column>> {
+    /// The columns of these samples.
+    fn columns(&self, samples: &[Vec<u8>], changes: &mut Changes) -> Result<Vec<Column>> {
         let entries = self.entries.as_deref().unwrap_or_default();
         let mut columns: Vec<Column> = entries.iter().map(|entry| Column::of(&entry.of)).collect();
         let mut null = NullMeanings::default();
-        for packed in &self.samples {
+        for packed in samples {
             append_map(
                 &mut columns,
                 entries,
@@ -163,11 +180,18 @@ impl Table {
         Ok(columns)
     }
 
-    /// A batch of the samples so far.
-    pub(super) fn take(&mut self) -> Result<RecordBatch> {
+    /// A batch of the samples so far; only of those in this file, if there is a next one, which is returned too.
+    pub(super) fn take(&mut self) -> Result<(RecordBatch, Option<PathBuf>)> {
         let schema = self.schema()?;
+        let (end, next) = match self.files.pop_front() {
+            Some((end, next)) => (end, Some(next)),
+            None => (self.samples.len(), None),
+        };
+        let samples: Vec<Vec<u8>> = self.samples.drain(..end).collect();
+        self.bytes -= samples.iter().map(Vec::len).sum::<usize>();
+        self.files.iter_mut().for_each(|(before, _)| *before -= end);
         let mut changes = std::mem::take(&mut self.changes);
-        let columns = self.columns(&mut changes);
+        let columns = self.columns(&samples, &mut changes);
         self.changes = changes;
         let columns = columns?;
         let arrays: Vec<ArrayRef> = columns
@@ -176,9 +200,7 @@ impl Table {
             .map(|(column, field)| column.finish(field.data_type()))
             .collect::<Result<_, _>>()
             .map_err(ours)?;
-        self.samples.clear();
-        self.bytes = 0;
-        RecordBatch::try_new(schema, arrays).map_err(ours)
+        Ok((RecordBatch::try_new(schema, arrays).map_err(ours)?, next))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writes samples to a table.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::carries;
 use super::read::{CsvType, type_of};
@@ -48,6 +48,8 @@ pub struct CsvWriter {
     /// The columns, once they are known.
     columns: Option<Vec<String>>,
     first: Vec<Row>,
+    /// Further files, and how many of the first samples come before each.
+    files: Vec<(usize, PathBuf)>,
     changes: Changes,
     /// The kinds of the values of each column.
     kinds: BTreeMap<String, Kinds>,
@@ -114,8 +116,8 @@ impl CsvWriter {
     pub fn create(path: impl AsRef<Path>) -> Result<CsvWriter> {
         let file = NewFile::create(path.as_ref())?;
         let changes = Changes::default();
-        let (first, kinds) = (Vec::new(), BTreeMap::new());
-        Ok(CsvWriter { file, delimiter: b',', columns: None, first, changes, kinds })
+        let (first, files, kinds) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Ok(CsvWriter { file, delimiter: b',', columns: None, first, files, changes, kinds })
     }
 
     /// The byte between values, such as a tab. Default: a comma.
@@ -176,13 +178,36 @@ impl CsvWriter {
         let mut known = Distinct::default();
         let columns: Vec<String> =
             fields.filter(|(name, _)| known.insert(name)).map(|(name, _)| name.clone()).collect();
-        let names = std::iter::once(KEY).chain(columns.iter().map(String::as_str));
-        self.write_record(names)?;
-        for row in std::mem::take(&mut self.first) {
-            self.write_row(&columns, &row)?;
+        self.write_header(&columns)?;
+        let mut files = std::mem::take(&mut self.files).into_iter().peekable();
+        for (index, row) in std::mem::take(&mut self.first).iter().enumerate() {
+            while let Some((_, path)) = files.next_if(|(before, _)| *before == index) {
+                self.file.next(&path)?;
+                self.write_header(&columns)?;
+            }
+            self.write_row(&columns, row)?;
+        }
+        for (_, path) in files {
+            self.file.next(&path)?;
+            self.write_header(&columns)?;
         }
         self.columns = Some(columns);
         Ok(())
+    }
+
+    fn next_file(&mut self, path: &Path) -> Result<()> {
+        let Some(columns) = self.columns.take() else {
+            self.files.push((self.first.len(), path.to_path_buf()));
+            return Ok(());
+        };
+        self.file.next(path)?;
+        self.write_header(&columns)?;
+        self.columns = Some(columns);
+        Ok(())
+    }
+
+    fn write_header(&mut self, columns: &[String]) -> Result<()> {
+        self.write_record(std::iter::once(KEY).chain(columns.iter().map(String::as_str)))
     }
 
     fn write_row(&mut self, columns: &[String], row: &Row) -> Result<()> {
@@ -215,7 +240,7 @@ impl CsvWriter {
     }
 }
 
-sample_writer!(CsvWriter, |writer| writer.file.path(), writer.all_changes());
+sample_writer!(CsvWriter, |writer| writer.file.path(), writer.all_changes(), next_file);
 
 /// A sample as strings, and which of them were strings before.
 fn row(key: &str, packed: &[u8]) -> Result<(Row, Vec<bool>)> {

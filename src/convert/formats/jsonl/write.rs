@@ -57,10 +57,14 @@ impl JsonLinesWriter {
         Ok(())
     }
 
+    fn next_file(&mut self, path: &Path) -> Result<()> {
+        self.file.next(path)
+    }
+
     /// Makes the file durable and gives it its name.
     pub fn finish(self) -> Result<()> {
         self.file.finish()
     }
 }
 
-sample_writer!(JsonLinesWriter, |writer| writer.file.path(), writer.changes.list());
+sample_writer!(JsonLinesWriter, |writer| writer.file.path(), writer.changes.list(), next_file);

@@ -85,13 +85,17 @@ impl TfRecordWriter {
         Ok(())
     }
 
+    fn next_file(&mut self, path: &Path) -> Result<()> {
+        self.file.next(path)
+    }
+
     /// Makes the file durable and gives it its name.
     pub fn finish(self) -> Result<()> {
         self.file.finish()
     }
 }
 
-sample_writer!(TfRecordWriter, |writer| writer.file.path(), writer.changes.list());
+sample_writer!(TfRecordWriter, |writer| writer.file.path(), writer.changes.list(), next_file);
 
 /// The feature of a packed value, if one can hold it.
 fn feature_of(packed: &[u8]) -> Result<Option<Feature<'_>>> {

@@ -51,6 +51,7 @@ const SHARD_BYTES: u64 = 1 << 26;
 pub struct MdsWriter {
     root: PathBuf,
     size_limit: u64,
+    shard_samples: u64,
     columns: Option<Vec<Column>>,
     /// Bytes of a shard without samples.
     head: u64,
@@ -74,15 +75,29 @@ impl MdsWriter {
             let message = "the file exists already";
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(index));
         }
-        let (size_limit, columns, samples, shards) = (SHARD_BYTES, None, Vec::new(), Vec::new());
-        let changes = Changes::default();
-        Ok(MdsWriter { root, size_limit, columns, head: 0, samples, bytes: 0, shards, changes })
+        Ok(MdsWriter {
+            root,
+            size_limit: SHARD_BYTES,
+            shard_samples: u64::MAX,
+            columns: None,
+            head: 0,
+            samples: Vec::new(),
+            bytes: 0,
+            shards: Vec::new(),
+            changes: Changes::default(),
+        })
     }
 
     /// The size limit of a shard, which only a single sample may exceed. Default: 64 MiB, as for
     /// Streaming. The format allows for no more than 4 GiB.
     pub fn shard_bytes(mut self, bytes: u64) -> MdsWriter {
         self.size_limit = bytes.min(MAX_SHARD);
+        self
+    }
+
+    /// The most samples in a shard; 0 is taken for 1. Default: as many as the size limit allows.
+    pub fn shard_samples(mut self, samples: u64) -> MdsWriter {
+        self.shard_samples = samples.max(1);
         self
     }
 
@@ -149,7 +164,9 @@ impl MdsWriter {
             self.head = encode_shard(&self.info(), &[]).map_or(0, |shard| shard.len() as u64);
         }
         let size = sample.len() as u64 + 4;
-        if !self.samples.is_empty() && self.size_limit < self.head + self.bytes + size {
+        let is_full = self.samples.len() as u64 >= self.shard_samples
+            || self.size_limit < self.head + self.bytes + size;
+        if !self.samples.is_empty() && is_full {
             self.flush()?;
         }
         self.bytes += size;

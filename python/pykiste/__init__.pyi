@@ -481,6 +481,7 @@ def convert(
     split: dict[str, float] | None = None,
     shards: int | None = None,
     shard_size: int | None = None,
+    shard_samples: int | None = None,
     append: bool = False,
     overwrite: bool = False,
     digests: bool = True,

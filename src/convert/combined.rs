@@ -19,6 +19,7 @@ struct Refused {
 /// The properties of a conversion that matter here.
 struct Asked<'a> {
     conversion: &'a Conversion,
+    format: Format,
     is_dataset: bool,
     is_sharded: bool,
     is_url: bool,
@@ -32,12 +33,23 @@ impl Asked<'_> {
     fn splits(&self) -> bool {
         self.conversion.options.split.is_split()
     }
+
+    fn is_sized(&self, format: Format) -> bool {
+        self.format == format && self.conversion.options.shard_size.is_some()
+    }
+
+    fn is_counted(&self, format: Format) -> bool {
+        self.format == format && self.conversion.options.shard_samples.is_some()
+    }
 }
 
 const MANY_FILES: &str = "a dataset of many files";
 const ANOTHER_FORMAT: &str = "an output of another format";
 
-static REFUSED: [Refused; 4] = [
+const ONE_ARRAY: &str = "a field is one array of all samples";
+const EACH_A_FILE: &str = "each image is a file of its own";
+
+static REFUSED: [Refused; 8] = [
     Refused {
         option: Some("split"),
         with: MANY_FILES,
@@ -60,6 +72,34 @@ static REFUSED: [Refused; 4] = [
         remedy: None,
     },
     Refused {
+        option: Some("shard_size"),
+        with: "npz",
+        why: ONE_ARRAY,
+        is_asked: |asked| asked.is_sized(Format::Npz),
+        remedy: None,
+    },
+    Refused {
+        option: Some("shard_samples"),
+        with: "npz",
+        why: ONE_ARRAY,
+        is_asked: |asked| asked.is_counted(Format::Npz),
+        remedy: None,
+    },
+    Refused {
+        option: Some("shard_size"),
+        with: "a folder of images",
+        why: EACH_A_FILE,
+        is_asked: |asked| asked.is_sized(Format::Images),
+        remedy: None,
+    },
+    Refused {
+        option: Some("shard_samples"),
+        with: "a folder of images",
+        why: EACH_A_FILE,
+        is_asked: |asked| asked.is_counted(Format::Images),
+        remedy: None,
+    },
+    Refused {
         option: None,
         with: "a URL",
         why: "only datasets are written to URLs",
@@ -71,9 +111,11 @@ static REFUSED: [Refused; 4] = [
 impl Conversion {
     /// Fails for what cannot be combined.
     pub(super) fn check_combined(&self) -> Result<()> {
+        let format = self.output_format();
         let asked = Asked {
             conversion: self,
-            is_dataset: self.output_format() == Format::Dataset,
+            format,
+            is_dataset: format == Format::Dataset,
             is_sharded: self.is_sharded(),
             is_url: storage::is_url(&self.output),
         };
@@ -87,7 +129,7 @@ impl Conversion {
                 Error::new(ErrorKind::Unsupported, message).with_option(option)
             }
             None => {
-                let message = format!("cannot write {} to {with}: {why}", self.output_format());
+                let message = format!("cannot write {format} to {with}: {why}");
                 Error::new(ErrorKind::Unsupported, message).at(storage::shown(&self.output))
             }
         };
@@ -107,7 +149,7 @@ mod tests {
         let docs = include_str!("../../docs/convert-many.md");
         for Refused { option, with, why, .. } in &REFUSED {
             let option = match option {
-                Some(option) => format!("`--{option}`"),
+                Some(option) => format!("`--{}`", option.replace('_', "-")),
                 None => "another format".to_owned(),
             };
             let row = format!("| {option} | {with} | {why} |");

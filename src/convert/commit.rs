@@ -218,6 +218,7 @@ impl<'a> Joining<'a> {
 
     fn run(mut self, monitor: &mut dyn Monitor) -> Result<Report> {
         let format = self.conversion.output_format();
+        let form = self.conversion.export_form(format);
         let output = self.conversion.output.clone();
         let begun = self.parts.commit_begun()?;
         // A part cannot know whether another one has seen a field; now all are known.
@@ -230,7 +231,7 @@ impl<'a> Joining<'a> {
         if begun {
             is_done = match format {
                 Format::Dataset => self.is_published()?,
-                format => export::clear_places(format, &targets, self.parts)?,
+                _ => export::clear_places(form, &targets, self.parts)?,
             };
             // Files there may be replaced: others were refused. In a store the files of this commit are
             // known by the numbers of its writes.
@@ -247,7 +248,7 @@ impl<'a> Joining<'a> {
             for path in targets.iter().filter(|_| !self.home.is_object_store()) {
                 match format {
                     Format::Dataset => replaced.push(path.clone()),
-                    format => replaced.extend(export::files_of(format, path)?),
+                    _ => replaced.extend(form.files_of(path)?),
                 }
             }
             self.parts.begin_commit(&replaced, self.conversion.appends()?)?;

@@ -275,8 +275,11 @@ impl Conversion {
         if self.options.overwrite || self.options.append || self.how.resume {
             return Ok(());
         }
-        let is_dataset = self.output_format() == Format::Dataset;
-        let what = if is_dataset { "dataset" } else { "output" };
+        let form = self.export_form(self.output_format());
+        if form.is_cut() {
+            return super::export::check_place(form, &self.output, false);
+        }
+        let what = if form.format == Format::Dataset { "dataset" } else { "output" };
         check_free(&self.output, false, what)
     }
 
@@ -338,10 +341,10 @@ impl Conversion {
         split.check()?;
         // Before any work is done: reads the lists.
         split.assignment()?;
-        let format = self.output_format();
+        let form = self.export_form(self.output_format());
         let mut names = std::collections::BTreeSet::new();
         for path in self.targets().iter().filter(|_| split.is_split()) {
-            for name in super::export::names_of(format, path) {
+            for name in form.names_of(path) {
                 if !names.insert(name) {
                     let message =
                         "two outputs would have the same name, or one that the other needs";

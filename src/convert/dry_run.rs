@@ -12,6 +12,7 @@ use super::Source;
 use super::carried::{ChangedValues, Remark, Remarks};
 use super::conversion::Conversion;
 use super::export::Export;
+use super::export_form::ExportForm;
 use super::format::Format;
 use super::monitor::{Monitor, Notice};
 use super::reshape::pack;
@@ -317,7 +318,8 @@ fn back_and_forth(
     source: Option<&dyn Source>,
 ) -> Result<(Vec<Vec<u8>>, Vec<ChangedValues>)> {
     let scratch = ScratchDir::create()?;
-    let mut export = Export::create(format, &scratch.path().join("trial"), false, labels)?;
+    let form = ExportForm::of(format);
+    let mut export = Export::create(form, &scratch.path().join("trial"), false, labels)?;
     for (item, sample) in samples.iter().enumerate() {
         export.writer().write_packed(sample).map_err(|error| match source {
             Some(source) => source.locate(item, error),

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::carried::ChangedValues;
 use super::export_dir::ExportDir;
+use super::export_form::ExportForm;
 use super::format::{Format, Output};
-use super::formats::webdataset::prefix;
 use super::writer::SampleWriter;
 use super::{Journal, Place};
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -15,7 +15,7 @@ use crate::storage::{LocalStorage, Storage};
 /// An output in a directory next to its place: it is moved there when it is complete, and removed if
 /// it never is.
 pub(super) struct Export {
-    format: Format,
+    form: ExportForm,
     path: PathBuf,
     overwrite: bool,
     // Writers remove their own files when they are dropped, so the writer has to go before the
@@ -29,17 +29,17 @@ impl Export {
     ///
     /// `labels` are the names of the numeric labels in the samples.
     pub(super) fn create(
-        format: Format,
+        form: ExportForm,
         path: &Path,
         overwrite: bool,
         labels: Option<&[String]>,
     ) -> Result<Export> {
-        check_place(format, path, overwrite)?;
+        check_place(form, path, overwrite)?;
         let (dir, path) = (ExportDir::begin(path)?, path.to_path_buf());
-        format.check_available()?;
+        form.format.check_available()?;
         let inner = dir.path().join(path.file_name().unwrap_or_default());
-        let writer = (format.def().create)(&inner, labels)?;
-        Ok(Export { format, path, overwrite, writer, dir })
+        let writer = form.writer(&inner, labels)?;
+        Ok(Export { form, path, overwrite, writer, dir })
     }
 
     /// Values that became something else so far.
@@ -60,8 +60,8 @@ impl Export {
         self.writer.finish()?;
         self.dir.sync()?;
         // A file may have appeared there meanwhile, and replacing it was not allowed.
-        check_place(self.format, &self.path, self.overwrite)?;
-        match self.format.output() {
+        check_place(self.form, &self.path, self.overwrite)?;
+        match self.form.output() {
             Output::Directory if self.path.symlink_metadata().is_ok() => {
                 // No file system replaces a directory in one step. This one is removed with the
                 // directory of the export, after the new one has its name.
@@ -70,7 +70,7 @@ impl Export {
                 published.inspect_err(|_| self.dir.put_back(&self.path))
             }
             Output::Shards if self.overwrite => {
-                let old = shards(&self.path)?;
+                let old = self.form.shards(&self.path)?;
                 let files = publish(&self.dir, &self.path, publishing)?;
                 remove_for_good(&self.path, old.iter().filter(|shard| !files.contains(shard)))?;
                 Ok(files)
@@ -116,15 +116,15 @@ fn publish(
 }
 
 /// Fails if something is there that must stay, before anything is read.
-pub(super) fn check_place(format: Format, path: &Path, overwrite: bool) -> Result<()> {
+pub(super) fn check_place(form: ExportForm, path: &Path, overwrite: bool) -> Result<()> {
     let exists = |path: &Path| Error::new(ErrorKind::AlreadyExists, "exists already").at(path);
-    match format.output() {
-        Output::Shards => match shards(path)?.first() {
+    match form.output() {
+        Output::Shards => match form.shards(path)?.first() {
             Some(shard) if !overwrite => Err(exists(shard).with_remedy(Remedy::Overwrite)),
             _ => Ok(()),
         },
         _ if path.symlink_metadata().is_err() => Ok(()),
-        Output::Directory if format == Format::Mds => {
+        Output::Directory if form.format == Format::Mds => {
             check_is_mds(path)?;
             if overwrite { Ok(()) } else { Err(exists(path).with_remedy(Remedy::Overwrite)) }
         }
@@ -168,85 +168,39 @@ fn check_is_mds(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file or folder is what this output would be made of.
-fn is_of(format: Format, path: &Path, made: &Path) -> bool {
-    match format.output() {
-        Output::Shards => is_shard(path, &made.file_name().unwrap_or_default().to_string_lossy()),
-        _ => made.file_name() == path.file_name(),
-    }
-}
-
-fn is_shard(path: &Path, name: &str) -> bool {
-    let prefix = format!("{}-", prefix(path).display());
-    let number = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tar"));
-    number.is_some_and(|n| n.len() >= 6 && n.bytes().all(|b| b.is_ascii_digit()))
-}
-
-/// The names that an output has and that are needed to make it, without numbers of shards.
-pub(super) fn names_of(format: Format, path: &Path) -> [PathBuf; 2] {
-    let name = match format.output() {
-        Output::Shards => path.with_file_name(prefix(path)),
-        _ => path.to_path_buf(),
-    };
-    [name, super::export_dir::dir_of(path)]
-}
-
-/// The shards that are there.
-fn shards(path: &Path) -> Result<Vec<PathBuf>> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    let mut shards = Vec::new();
-    for entry in fs::read_dir(parent).map_err(|error| Error::io(parent, error))? {
-        let name = entry.map_err(|error| Error::io(parent, error))?.file_name();
-        let name = name.to_string_lossy();
-        if is_shard(path, &name) {
-            shards.push(path.with_file_name(&*name));
-        }
-    }
-    Ok(shards)
-}
-
-/// The existing files, or the folder, of an output in this format.
-pub(super) fn files_of(format: Format, path: &Path) -> Result<Vec<PathBuf>> {
-    match format.output() {
-        Output::Shards => shards(path),
-        _ => Ok(vec![path.to_path_buf()]),
-    }
-}
-
 /// Clears the places of exports that an earlier commit of the same parts began: removes what it
 /// published, if that was not everything. True if it was, so that nothing is left to do.
 ///
 /// Of several outputs all are made again: what one cannot hold counts for all of them.
-pub(super) fn clear_places(format: Format, paths: &[PathBuf], parts: &Journal) -> Result<bool> {
+pub(super) fn clear_places(form: ExportForm, paths: &[PathBuf], parts: &Journal) -> Result<bool> {
     paths.iter().try_for_each(|path| ExportDir::clear(path))?;
     let mut all = true;
     for path in paths {
-        all &= is_made(format, path, parts)?;
+        all &= is_made(form, path, parts)?;
     }
-    paths.iter().try_for_each(|path| clear_place(format, path, all, parts))?;
+    paths.iter().try_for_each(|path| clear_place(form, path, all, parts))?;
     Ok(all)
 }
 
 /// What was about to be published of an output.
-fn made_of(format: Format, path: &Path, parts: &Journal) -> Result<Vec<PathBuf>> {
+fn made_of(form: ExportForm, path: &Path, parts: &Journal) -> Result<Vec<PathBuf>> {
     let made = parts.made()?.into_iter().map(|name| path.with_file_name(name));
     // Of the other outputs of a split nothing is asked here.
-    Ok(made.filter(|made| is_of(format, path, made)).collect())
+    Ok(made.filter(|made| form.is_of(path, made)).collect())
 }
 
 /// Whether all of an output is there.
-fn is_made(format: Format, path: &Path, parts: &Journal) -> Result<bool> {
-    let made = made_of(format, path, parts)?;
+fn is_made(form: ExportForm, path: &Path, parts: &Journal) -> Result<bool> {
+    let made = made_of(form, path, parts)?;
     let places: Vec<Place> = made.iter().map(|path| parts.place(path)).collect::<Result<_>>()?;
     Ok(!made.is_empty() && places.into_iter().all(|place| place == Place::Made))
 }
 
 /// Removes what is in the place of an output: all that the commit has put there, or if that is to stay, what was
 /// there before.
-fn clear_place(format: Format, path: &Path, stays: bool, parts: &Journal) -> Result<()> {
-    let made = made_of(format, path, parts)?;
-    let there = files_of(format, path)?;
+fn clear_place(form: ExportForm, path: &Path, stays: bool, parts: &Journal) -> Result<()> {
+    let made = made_of(form, path, parts)?;
+    let there = form.files_of(path)?;
     if stays {
         let old: Vec<&PathBuf> = there.iter().filter(|old| !made.contains(old)).collect();
         for old in &old {

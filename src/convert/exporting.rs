@@ -6,6 +6,7 @@ use super::bad_input::{BadInput, Tally};
 use super::carried::ChangedValues;
 use super::conversion::Conversion;
 use super::export::{self, Export};
+use super::export_form::ExportForm;
 use super::format::{Format, Output};
 use super::monitor::{Monitor, Notice, Phase, Total};
 use super::open::Opened;
@@ -42,7 +43,8 @@ impl Conversion {
         let quarantine = match self.options.bad {
             BadInput::Quarantine => {
                 // The quarantine of an earlier run stays if this one cannot begin.
-                export::check_place(format, &self.output, self.options.overwrite)?;
+                let form = self.export_form(format);
+                export::check_place(form, &self.output, self.options.overwrite)?;
                 Some(Quarantine::begin(Quarantine::path_of(&self.output), 0)?)
             }
             _ => None,
@@ -71,7 +73,8 @@ impl Conversion {
     ) -> Result<Report> {
         let Exporting { format, before, unseen, starts, quarantine, assignment, paths, parts } =
             exporting;
-        let begun = Exports::create(format, assignment, paths, self.options.overwrite, source);
+        let form = self.export_form(format);
+        let begun = Exports::create(form, assignment, paths, self.options.overwrite, source);
         #[cfg(feature = "stat")]
         let begun = begun.and_then(|exports| {
             let (first, labels) = (&source.first[..], source.label_names());
@@ -154,30 +157,30 @@ struct Counted {
 
 /// The outputs of one pass; each gets the samples that a split assigns to it.
 struct Exports {
-    format: Format,
+    form: ExportForm,
     assignment: Assignment,
     exports: Vec<Counted>,
 }
 
 impl Exports {
     fn create(
-        format: Format,
+        form: ExportForm,
         assignment: Assignment,
         paths: Vec<PathBuf>,
         overwrite: bool,
         source: &Peeked,
     ) -> Result<Exports> {
         let begin = |path: PathBuf| {
-            let export = Export::create(format, &path, overwrite, source.label_names())?;
+            let export = Export::create(form, &path, overwrite, source.label_names())?;
             Ok(Counted { path, export, samples: 0, bytes: 0 })
         };
         let exports = paths.into_iter().map(begin).collect::<Result<_>>()?;
-        Ok(Exports { format, assignment, exports })
+        Ok(Exports { form, assignment, exports })
     }
 
     /// The first output without samples, in a format that must have some.
     fn empty(&self) -> Option<&Path> {
-        let may_be_empty = matches!(self.format, Format::Jsonl | Format::Csv);
+        let may_be_empty = matches!(self.form.format, Format::Jsonl | Format::Csv);
         let empty = self.exports.iter().find(|one| one.samples == 0);
         empty.filter(|_| !may_be_empty).map(|one| &*one.path)
     }
@@ -189,10 +192,10 @@ impl Exports {
 
     /// Moves all outputs to their places.
     fn publish(self, parts: Option<&Journal>) -> Result<Vec<WrittenOutput>> {
-        let format = self.format;
+        let form = self.form;
         let finish = |Counted { path, export, samples, bytes }| {
             let files = export.finish(|from, place| publishing(parts, from, place))?;
-            let path = match (format.output(), &files[..]) {
+            let path = match (form.output(), &files[..]) {
                 (Output::Shards, _) => path,
                 (_, [file]) => file.clone(),
                 _ => path,

@@ -89,7 +89,10 @@ mod compared;
 mod plan;
 mod report;
 mod sample_lines;
+mod shard_limit;
+mod sharded_writer;
 mod export_dir;
+mod export_form;
 mod export;
 mod exporting;
 #[cfg(feature = "stat")]

@@ -60,10 +60,18 @@ macro_rules! common_options {
             /// Distributes samples over several outputs. Default: one.
             split: plain(split: Split),
             /// How many shards there are, where the output is a dataset of many files: runs of the input with as
-            /// many samples each, or where their number is not known with about as many bytes. Default: what [`shard_size`](Self::shard_size) makes.
+            /// many samples each, or where their number is not known with about as many bytes. Default: as many as
+            /// [`shard_size`](Self::shard_size) and [`shard_samples`](Self::shard_samples) make.
             shards: value(count: usize),
-            /// The bytes of a shard, where the output is a dataset of many files, `NAME.shards.json`: a shard
-            /// ends with the sample that reaches them. Default: 2 GiB, and in parts one shard for each part.
+            /// The bytes of a shard, where the output is a dataset of many files, `NAME.shards.json`, or in another
+            /// format: a shard ends with the sample that reaches them. In WebDataset they are bytes of the file. In
+            /// MDS they are too, and a shard that would get larger ends before the sample. Elsewhere they are bytes
+            /// of samples as a dataset has them. JSON lines, TFRecord, CSV, Parquet and Arrow then have the files
+            /// `NAME-00000.EXT` and so on.
+            ///
+            /// Default: for a dataset of many files 2 GiB, and in parts one shard for each part; for WebDataset 1
+            /// GiB or 10 000 samples, for MDS 64 MiB, and for other formats one file. With
+            /// [`shard_samples`](Self::shard_samples) alone, bytes do not count.
             ///
             /// ```
             /// use kiste::DatasetReader;
@@ -78,6 +86,22 @@ macro_rules! common_options {
             /// # Ok::<(), Box<dyn std::error::Error>>(())
             /// ```
             shard_size: value(bytes: u64),
+            /// The samples of a shard, for the outputs that [`shard_size`](Self::shard_size) is for: a shard ends
+            /// after this many, or with `shard_size` when it reaches one of the two. Samples that are left out do
+            /// not count.
+            ///
+            /// ```
+            /// use kiste::convert::{Conversion, Silent};
+            ///
+            /// # let dir = tempfile::tempdir()?;
+            /// # let (lines, words) = (dir.path().join("words.jsonl"), dir.path().join("out.jsonl"));
+            /// # std::fs::write(&lines, "{\"key\": \"a\"}\n{\"key\": \"b\"}\n{\"key\": \"c\"}\n")?;
+            /// let report = Conversion::new([&lines], &words).shard_samples(2).run(&mut Silent)?;
+            /// let shards = ["out-00000.jsonl", "out-00001.jsonl"].map(|name| dir.path().join(name));
+            /// assert_eq!(report.outputs[0].files, shards);
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            shard_samples: value(count: u64),
             /// Appends to the dataset that is there; to one of many files new shards. Default: no.
             append: flag,
             /// Replaces an output that is there, when the new one is complete: a dataset, a file, all shards

@@ -176,11 +176,9 @@ impl Conversion {
     pub(super) fn check_places(&self, plan: &Plan) -> Result<()> {
         let format = self.output_format();
         if format != Format::Dataset {
-            let overwrite = self.options.overwrite;
+            let (form, overwrite) = (self.export_form(format), self.options.overwrite);
             let targets = self.targets();
-            return targets
-                .iter()
-                .try_for_each(|path| export::check_place(format, path, overwrite));
+            return targets.iter().try_for_each(|path| export::check_place(form, path, overwrite));
         }
         if self.is_sharded() {
             return match self.options.append || self.options.overwrite {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::Source;
+use super::shard_limit::ShardLimit;
 use crate::error::{Error, Result};
 
 /// A piece that ends [soon](Cut::Soon) takes no longer.
@@ -11,9 +12,9 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// Where a piece ends.
 pub(super) enum Cut {
-    /// After the sample with which it has this many bytes.
-    Bytes(u64),
-    /// The same, or after some time: no more than that is lost if the run is killed.
+    /// After the sample that reaches this.
+    Limit(ShardLimit),
+    /// After the sample with which it has this many bytes, or after some time: no more than that is lost if the run is killed.
     Soon(u64),
     /// Before the first of these units that was not reached yet: one piece for each.
     Units(VecDeque<usize>),
@@ -94,6 +95,17 @@ impl Cutter {
         Ok(true)
     }
 
+    /// This many samples of the piece were written, and the others were left out and do not count. Returns whether the
+    /// piece goes on for that reason.
+    pub(super) fn goes_on(&mut self, written: u64) -> bool {
+        let Cut::Limit(limit) = self.cut else { return false };
+        let goes_on = self.is_full && !limit.is_reached(written, self.bytes);
+        if goes_on {
+            (self.samples, self.is_full) = (written, false);
+        }
+        goes_on
+    }
+
     /// Begins the next piece, if there is one.
     pub(super) fn next_piece(&mut self) -> Result<bool> {
         (self.bytes, self.samples, self.is_full) = (0, 0, false);
@@ -102,7 +114,7 @@ impl Cutter {
             Cut::Never => Ok(false),
             Cut::Units(ends) => Ok(ends.pop_front().is_some() && !ends.is_empty()),
             Cut::Samples(counts) => Ok(counts.pop_front().is_some() && !counts.is_empty()),
-            Cut::Bytes(_) | Cut::Soon(_) => self.fill(),
+            Cut::Limit(_) | Cut::Soon(_) => self.fill(),
         }
     }
 }
@@ -114,7 +126,7 @@ impl Source for Cutter {
         }
         self.start = self.passed;
         let (most, most_samples) = match &self.cut {
-            Cut::Bytes(bytes) => (*bytes, u64::MAX),
+            Cut::Limit(limit) => (limit.bytes, limit.samples),
             Cut::Soon(_) if self.begun.elapsed() >= SOON => (0, u64::MAX),
             Cut::Soon(bytes) => (*bytes, u64::MAX),
             Cut::Units(ends) => match (ends.front(), self.unit) {

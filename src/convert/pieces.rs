@@ -28,6 +28,7 @@ use super::quarantine::Quarantine;
 use super::report::{Report, WrittenOutput};
 use super::reshape::check_unseen;
 use super::same_keys::Origins;
+use super::shard_limit::ShardLimit;
 use super::{InOrder, Input, Journal, Part, Source};
 use crate::dataset::names::ReadManifest;
 use crate::dataset::{DatasetReader, Stats, Writer};
@@ -306,10 +307,10 @@ impl Conversion {
         if !self.is_sharded() {
             return Ok(Cut::Soon(self.how.piece_bytes));
         }
-        match (self.options.shards, self.options.shard_size, input) {
-            (_, Some(bytes), _) => Ok(Cut::Bytes(bytes)),
+        match (self.options.shards, self.shard_limit(), input) {
+            (_, Some(limit), _) => Ok(Cut::Limit(limit)),
             (None, None, _) if part.of() > 1 => Ok(Cut::Never),
-            (None, None, _) => Ok(Cut::Bytes(SHARD_BYTES)),
+            (None, None, _) => Ok(Cut::Limit(ShardLimit::of_bytes(SHARD_BYTES))),
             // Each part is a shard.
             (Some(_), ..) if part.of() > 1 => Ok(Cut::Never),
             (Some(count), _, Some(input)) => {
@@ -383,20 +384,28 @@ impl PartRun<'_> {
         let mut writer =
             conversion.begin_piece(&self.home, self.parts, part, &mut self.progress, name)?;
         self.passing.crc = self.home.is_own.then(crc32fast::Hasher::new);
-        let passed = match &mut self.distinct {
-            Some(distinct) => {
-                self.passing.pass(&mut self.source, &mut distinct.before(&mut writer))
-            }
-            None => {
-                self.passing.begin_output();
-                self.passing.pass(&mut self.source, &mut writer)
-            }
-        };
+        let passed = self.pass(&mut writer);
         let filled = passed.and_then(|()| {
             writer.set_labels(self.labels.as_deref())?;
             writer.finish()
         });
         filled.map_err(|error| conversion.stopped_pieces(error, part, &self.progress))
+    }
+
+    fn pass(&mut self, writer: &mut Writer) -> Result<()> {
+        if self.distinct.is_none() {
+            self.passing.begin_output();
+        }
+        let before = self.passing.written.0;
+        loop {
+            match &mut self.distinct {
+                Some(distinct) => self.passing.pass(&mut self.source, &mut distinct.before(writer)),
+                None => self.passing.pass(&mut self.source, writer),
+            }?;
+            if !self.source.goes_on(self.passing.written.0 - before) {
+                return Ok(());
+            }
+        }
     }
 
     /// Notes a piece that is whole, and where the next one begins, if there is one.

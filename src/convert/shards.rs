@@ -38,16 +38,24 @@ impl Conversion {
         let invalid = |option: &'static str, message: &str| {
             Err(Error::new(ErrorKind::Invalid, message).with_option(option))
         };
-        let count = match (options.shards, options.shard_size) {
-            (Some(_), Some(_)) => return invalid("shards", "cannot be combined with shard_size"),
-            (Some(0), _) => return invalid("shards", "expected at least 1"),
-            (_, Some(0)) => return invalid("shard_size", "expected at least 1 byte"),
-            (Some(_), _) => Some("shards"),
-            (_, Some(_)) => Some("shard_size"),
+        let option = match (options.shards, options.shard_size, options.shard_samples) {
+            (Some(_), Some(_), _) => {
+                return invalid("shards", "cannot be combined with shard_size");
+            }
+            (Some(_), _, Some(_)) => {
+                return invalid("shards", "cannot be combined with shard_samples");
+            }
+            (Some(0), ..) => return invalid("shards", "expected at least 1"),
+            (_, Some(0), _) => return invalid("shard_size", "expected at least 1 byte"),
+            (.., Some(0)) => return invalid("shard_samples", "expected at least 1"),
+            (Some(_), ..) => Some("shards"),
+            (_, Some(_), _) => Some("shard_size"),
+            (.., Some(_)) => Some("shard_samples"),
             _ => None,
         };
         if !self.is_sharded() {
-            return match count {
+            let is_dataset = self.output_format() == Format::Dataset;
+            return match option.filter(|option| is_dataset || *option == "shards") {
                 Some(option) => invalid(
                     option,
                     "is for a dataset of many files: name a manifest as output, NAME.shards.json",
@@ -160,7 +168,7 @@ impl Conversion {
             return Err(Error::new(ErrorKind::Invalid, message).at(&self.output));
         };
         let of_part = part.number() - 1;
-        Ok(match (part.of(), self.options.shard_size) {
+        Ok(match (part.of(), self.shard_limit()) {
             (1, _) => format!("{stem}-{number:05}.msgpack"),
             // Behind the shards that are there before an append.
             (_, None) => format!("{stem}-{:05}.msgpack", number + of_part as u64),

@@ -24,6 +24,7 @@ mod loaded;
 mod convert_images;
 mod convert_parts;
 mod convert_shards;
+mod convert_sharded_exports;
 mod convert_bad_input;
 mod convert_split;
 mod convert_keys;

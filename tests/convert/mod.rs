@@ -9,5 +9,7 @@ mod left_out;
 #[cfg(feature = "convert")]
 mod notes;
 mod parted_shuffle;
+#[cfg(feature = "full")]
+mod sharded_exports;
 #[cfg(feature = "convert")]
 mod sharding;

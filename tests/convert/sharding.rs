@@ -76,6 +76,8 @@ fn forms(lines: &[PathBuf], out: &Path) -> Vec<(Conversion, Option<usize>, usize
         (conversion().shards(4), Some(4), 300),
         (conversion().shards(9), Some(9), 300),
         (limited, None, 120),
+        (conversion().shard_samples(70), Some(5), 300),
+        (conversion().shard_samples(50).shard_size(2000), None, 300),
         (conversion().shard_size(5000).digests(false), None, 300),
     ]
 }
@@ -141,9 +143,8 @@ fn parts_write_their_shards_in_place_and_commit_writes_the_manifest() {
     let (dir, lines) = with_lines();
     let (many, one) = (dir.path().join("many.shards.json"), dir.path().join("one.msgpack"));
     Conversion::new(&lines, &one).run(&mut Silent).unwrap();
-    for size in [None, Some(2000)] {
-        let conversion = Conversion::new(&lines, &many).durable(false);
-        let conversion = size.into_iter().fold(conversion, Conversion::shard_size);
+    let whole = || Conversion::new(&lines, &many).durable(false);
+    for conversion in [whole(), whole().shard_size(2000), whole().shard_samples(3)] {
         for (number, part) in Part::all(64).enumerate() {
             // Some are stopped, some of them twice.
             for _ in 0..number % 3 {
@@ -324,7 +325,8 @@ fn what_makes_no_sense_is_refused() {
         conversion().shards(2).shard_size(2),
         conversion().split(Split::new().ratio("a", 1.0)),
         Conversion::new(&lines, dir.path().join("one.msgpack")).shards(3),
-        Conversion::new(&lines, dir.path().join("one.tar")).shard_size(3),
+        Conversion::new(&lines, dir.path().join("one.msgpack")).shard_size(3),
+        Conversion::new(&lines, dir.path().join("one.tar")).shards(3),
     ] {
         let error = wrong.run(&mut Silent).unwrap_err();
         assert!(error.option().is_some(), "{error}");

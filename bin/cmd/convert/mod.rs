@@ -200,13 +200,20 @@ struct Splitting {
     /// Text mixed into the hash; change it for a different split
     #[arg(long, value_name = "TEXT", requires = "split", default_value = "")]
     split_salt: String,
-    /// Size of a shard, where DST is NAME.shards.json, the manifest of a dataset of many files, which are
-    /// written next to it [default: 2G, or with --part one shard per part]
+    /// Size of a shard: it ends with the sample that reaches SIZE. DST is NAME.shards.json, the manifest of a
+    /// dataset of many files, which are written next to it [default: 2G, or with --part one shard per part]; or
+    /// another format: tar and MDS have shards of SIZE [default: 1G and 64M], and x.jsonl, .tfrecord, .csv,
+    /// .parquet or .arrow becomes x-00000.jsonl and so on. In tar and MDS, SIZE is the size of the file; elsewhere the
+    /// bytes of the samples in a dataset
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     shard_size: Option<usize>,
-    /// Number of shards, with equally many samples each; where the number of samples is not known, with about
-    /// as many bytes of SRC
-    #[arg(long, value_name = "N", conflicts_with = "shard_size")]
+    /// Samples in a shard, where --shard-size would do: with both, a shard ends when it reaches one of the two. Samples
+    /// that are left out do not count
+    #[arg(long, value_name = "N")]
+    shard_samples: Option<u64>,
+    /// Number of shards of a dataset of many files, with equally many samples each; where the number of samples is
+    /// not known, with about as many bytes of SRC
+    #[arg(long, value_name = "N", conflicts_with_all = ["shard_size", "shard_samples"])]
     shards: Option<usize>,
 }
 
@@ -255,6 +262,7 @@ Examples:
   kiste convert t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz test.msgpack
   kiste convert cifar/data_batch_{1..5} train.msgpack --from cifar10
   kiste convert photos.msgpack photos.tar
+  kiste convert captions.msgpack captions.parquet --shard-samples 100000
   kiste convert train.msgpack for-streaming --to mds
   kiste convert photos.msgpack labels.csv --drop image
   kiste convert photos-000000.tar photos.msgpack --rename jpg=image,cls=label --limit 1000
@@ -328,6 +336,7 @@ impl Args {
             .memory_map(!file::reads_by_calls());
         let size = self.splitting.shard_size.map(|size| size as u64);
         let conversion = given(conversion, size, Conversion::shard_size);
+        let conversion = given(conversion, self.splitting.shard_samples, Conversion::shard_samples);
         let conversion = given(conversion, self.splitting.shards, Conversion::shards);
         let conversion = conversion.split(self.splitting.split());
         let conversion = self.writing.apply(self.samples.apply(self.reading.apply(conversion)));

@@ -8,6 +8,7 @@ use crate::convert::carried::{Carried, Handling, LeftOut, ValueKind, ValuePlace}
 use crate::convert::monitor::Notice;
 use crate::convert::read_options::ReadOptions;
 use crate::convert::samples::Samples;
+use crate::convert::shard_limit::ShardLimit;
 use crate::convert::writer::SampleWriter;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::storage::Storage;
@@ -68,12 +69,19 @@ pub(in crate::convert) struct FormatDef {
     /// Suffixes that a writer may append to the name of a field.
     #[cfg_attr(not(feature = "stat"), expect(dead_code, reason = "needed by dry runs"))]
     pub(in crate::convert) suffixes: &'static [&'static str],
-    /// Begins an output at this path, or with this path before the numbers of its shards; with the names of the
-    /// numeric labels in its samples.
-    pub(in crate::convert) create: Create,
+    /// Begins an output.
+    pub(in crate::convert) create: fn(&NewOutput<'_>) -> Result<Box<dyn SampleWriter>>,
 }
 
-pub(in crate::convert) type Create = fn(&Path, Option<&[String]>) -> Result<Box<dyn SampleWriter>>;
+/// An output to begin.
+pub(in crate::convert) struct NewOutput<'a> {
+    /// Its path, or the path before the numbers of its shards.
+    pub(in crate::convert) path: &'a Path,
+    /// The names of the numeric labels in its samples.
+    pub(in crate::convert) labels: Option<&'a [String]>,
+    /// Where shards end that its writer makes, if that was asked for.
+    pub(in crate::convert) limit: Option<ShardLimit>,
+}
 
 /// A format that is only read and has nothing special: what a definition starts from.
 pub(super) const READ: FormatDef = FormatDef {
@@ -101,7 +109,7 @@ pub(super) const READ: FormatDef = FormatDef {
     carries: |_, _| Carried::Refused("a format that can be written"),
     key_field: false,
     suffixes: &[""],
-    create: |_, _| Err(absent()),
+    create: |_| Err(absent()),
 };
 
 /// Both are asked before: whether this build has a format, and whether that is written.

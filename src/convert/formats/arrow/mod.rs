@@ -75,8 +75,9 @@ pub(in crate::convert) static PARQUET: FormatDef = FormatDef {
     endings: &["parquet"],
     not_endings: &[("pq", "the name of Parquet ends in .parquet")],
     #[cfg(feature = "parquet")]
-    create: |path, labels| {
-        Ok(Box::new(ParquetWriter::create(path)?.labels(LABEL, labels.unwrap_or_default())))
+    create: |new| {
+        let labels = new.labels.unwrap_or_default();
+        Ok(Box::new(ParquetWriter::create(new.path)?.labels(LABEL, labels)))
     },
     ..TABLE
 };
@@ -103,8 +104,9 @@ pub(in crate::convert) static ARROW: FormatDef = FormatDef {
     },
     endings: &["arrow", "feather"],
     #[cfg(feature = "parquet")]
-    create: |path, labels| {
-        Ok(Box::new(ArrowIpcWriter::create(path)?.labels(LABEL, labels.unwrap_or_default())))
+    create: |new| {
+        let labels = new.labels.unwrap_or_default();
+        Ok(Box::new(ArrowIpcWriter::create(new.path)?.labels(LABEL, labels)))
     },
     ..TABLE
 };

@@ -58,7 +58,7 @@ pub(in crate::convert) static CSV: FormatDef = FormatDef {
     carries,
     key_field: true,
     #[cfg(feature = "formats")]
-    create: |path, _| Ok(Box::new(CsvWriter::create(path)?)),
+    create: |new| Ok(Box::new(CsvWriter::create(new.path)?)),
     ..READ
 };
 

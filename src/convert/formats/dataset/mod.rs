@@ -44,6 +44,6 @@ pub(in crate::convert) static DATASET: FormatDef = FormatDef {
     keeps_labels: true,
     carries: |_, _| Carried::Exact,
     // For a trial, a dataset is as good as its samples in JSON lines.
-    create: |path, _| Ok(Box::new(JsonLinesWriter::create(path)?)),
+    create: |new| Ok(Box::new(JsonLinesWriter::create(new.path)?)),
     ..READ
 };

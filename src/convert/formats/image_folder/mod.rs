@@ -72,9 +72,9 @@ pub(in crate::convert) static IMAGES: FormatDef = FormatDef {
     output: Output::Directory,
     keeps_labels: true,
     carries,
-    create: |path, labels| {
-        let writer = ImageFolderWriter::create(path)?;
-        Ok(Box::new(given(writer, labels, ImageFolderWriter::labels)))
+    create: |new| {
+        let writer = ImageFolderWriter::create(new.path)?;
+        Ok(Box::new(given(writer, new.labels, ImageFolderWriter::labels)))
     },
     ..READ
 };

@@ -57,7 +57,7 @@ pub(in crate::convert) static JSONL: FormatDef = FormatDef {
     endings: &["jsonl", "ndjson"],
     not_endings: &[("json", "JSON can only be written as JSON lines, whose names end in .jsonl")],
     carries,
-    create: |path, _| Ok(Box::new(JsonLinesWriter::create(path)?)),
+    create: |new| Ok(Box::new(JsonLinesWriter::create(new.path)?)),
     ..READ
 };
 

@@ -14,7 +14,7 @@ use crate::convert::carried::{
     Carried, Extent, Handling as H, LeftOut as L, NumberKind as N, ValueKind as V, ValuePlace,
 };
 use crate::convert::file_names::KeyNames;
-use crate::convert::formats::def::{FormatDef, Output, READ};
+use crate::convert::formats::def::{FormatDef, Output, READ, given};
 use crate::convert::input::Input;
 use crate::convert::samples::Samples;
 use crate::error::Result;
@@ -57,7 +57,12 @@ pub(in crate::convert) static MDS: FormatDef = FormatDef {
     not_endings: &[("mds", "MDS is a folder")],
     carries,
     key_field: true,
-    create: |path, _| Ok(Box::new(MdsWriter::create(path)?)),
+    create: |new| {
+        let writer = given(MdsWriter::create(new.path)?, new.limit, |writer, limit| {
+            writer.shard_bytes(limit.bytes).shard_samples(limit.samples)
+        });
+        Ok(Box::new(writer))
+    },
     ..READ
 };
 

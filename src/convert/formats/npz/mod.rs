@@ -76,7 +76,7 @@ pub(in crate::convert) static NPZ: FormatDef = FormatDef {
     carries,
     key_field: true,
     #[cfg(feature = "zip")]
-    create: |path, _| Ok(Box::new(NpzWriter::create(path)?)),
+    create: |new| Ok(Box::new(NpzWriter::create(new.path)?)),
     ..READ
 };
 

@@ -49,7 +49,7 @@ pub(in crate::convert) static TFRECORD: FormatDef = FormatDef {
     carries,
     key_field: true,
     #[cfg(feature = "formats")]
-    create: |path, _| Ok(Box::new(TfRecordWriter::create(path)?)),
+    create: |new| Ok(Box::new(TfRecordWriter::create(new.path)?)),
     ..READ
 };
 

@@ -17,7 +17,7 @@ use crate::convert::carried::{
     Carried, Handling as H, LeftOut as L, NumberKind as N, ValueKind as V, ValuePlace,
 };
 use crate::convert::file_names::{ending, uncompressed};
-use crate::convert::formats::def::{FormatDef, Keys, Output, READ};
+use crate::convert::formats::def::{FormatDef, Keys, Output, READ, given};
 use crate::convert::samples::Samples;
 
 pub(in crate::convert) static WEBDATASET: FormatDef = FormatDef {
@@ -49,7 +49,13 @@ pub(in crate::convert) static WEBDATASET: FormatDef = FormatDef {
     endings: &["tar"],
     carries,
     suffixes: &["", ".txt", ".cls", ".npy", ".json", ".bin"],
-    create: |path, _| Ok(Box::new(WebDatasetWriter::create(path.with_file_name(prefix(path)))?)),
+    create: |new| {
+        let writer = WebDatasetWriter::create(new.path.with_file_name(prefix(new.path)))?;
+        let writer = given(writer, new.limit, |writer, limit| {
+            writer.shard_bytes(limit.bytes).shard_samples(limit.samples)
+        });
+        Ok(Box::new(writer))
+    },
     ..READ
 };
 

@@ -1,0 +1,34 @@
+//! [`ShardLimit`]: where one shard of an output ends and the next begins.
+
+use super::conversion::Conversion;
+
+/// A shard ends with the sample that reaches one of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ShardLimit {
+    /// [`u64::MAX`] if only samples count.
+    pub(super) bytes: u64,
+    /// [`u64::MAX`] if only bytes count.
+    pub(super) samples: u64,
+}
+
+impl ShardLimit {
+    /// Only bytes count.
+    pub(super) fn of_bytes(bytes: u64) -> ShardLimit {
+        ShardLimit { bytes, samples: u64::MAX }
+    }
+
+    /// Whether a shard with this many gets no further sample.
+    pub(super) fn is_reached(self, samples: u64, bytes: u64) -> bool {
+        samples >= self.samples || bytes >= self.bytes
+    }
+}
+
+impl Conversion {
+    /// The limit that was asked for.
+    pub(super) fn shard_limit(&self) -> Option<ShardLimit> {
+        let (bytes, samples) = (self.options.shard_size, self.options.shard_samples);
+        bytes.or(samples)?;
+        let or_none = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+        Some(ShardLimit { bytes: or_none(bytes), samples: or_none(samples) })
+    }
+}

@@ -19,7 +19,6 @@ struct Refused {
 /// The properties of a conversion that matter here.
 struct Asked<'a> {
     conversion: &'a Conversion,
-    format: Format,
     is_dataset: bool,
     is_sharded: bool,
     is_url: bool,
@@ -33,23 +32,12 @@ impl Asked<'_> {
     fn splits(&self) -> bool {
         self.conversion.options.split.is_split()
     }
-
-    fn is_sized(&self, format: Format) -> bool {
-        self.format == format && self.conversion.options.shard_size.is_some()
-    }
-
-    fn is_counted(&self, format: Format) -> bool {
-        self.format == format && self.conversion.options.shard_samples.is_some()
-    }
 }
 
 const MANY_FILES: &str = "a dataset of many files";
 const ANOTHER_FORMAT: &str = "an output of another format";
 
-const ONE_ARRAY: &str = "a field is one array of all samples";
-const EACH_A_FILE: &str = "each image is a file of its own";
-
-static REFUSED: [Refused; 8] = [
+static REFUSED: [Refused; 4] = [
     Refused {
         option: Some("split"),
         with: MANY_FILES,
@@ -72,34 +60,6 @@ static REFUSED: [Refused; 8] = [
         remedy: None,
     },
     Refused {
-        option: Some("shard_size"),
-        with: "npz",
-        why: ONE_ARRAY,
-        is_asked: |asked| asked.is_sized(Format::Npz),
-        remedy: None,
-    },
-    Refused {
-        option: Some("shard_samples"),
-        with: "npz",
-        why: ONE_ARRAY,
-        is_asked: |asked| asked.is_counted(Format::Npz),
-        remedy: None,
-    },
-    Refused {
-        option: Some("shard_size"),
-        with: "a folder of images",
-        why: EACH_A_FILE,
-        is_asked: |asked| asked.is_sized(Format::Images),
-        remedy: None,
-    },
-    Refused {
-        option: Some("shard_samples"),
-        with: "a folder of images",
-        why: EACH_A_FILE,
-        is_asked: |asked| asked.is_counted(Format::Images),
-        remedy: None,
-    },
-    Refused {
         option: None,
         with: "a URL",
         why: "only datasets are written to URLs",
@@ -114,7 +74,6 @@ impl Conversion {
         let format = self.output_format();
         let asked = Asked {
             conversion: self,
-            format,
             is_dataset: format == Format::Dataset,
             is_sharded: self.is_sharded(),
             is_url: storage::is_url(&self.output),

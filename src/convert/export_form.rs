@@ -76,7 +76,9 @@ impl ExportForm {
         }
         let prefix = format!("{}-", prefix(path).display());
         let number = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tar"));
-        number.is_some_and(|n| n.len() >= 6 && n.bytes().all(|b| b.is_ascii_digit()))
+        // A date in the name of another file is no number of a shard.
+        let is_number = |n: &str| n.len() == 6 || (n.len() == 7 && !n.starts_with('0'));
+        number.is_some_and(|n| is_number(n) && n.bytes().all(|b| b.is_ascii_digit()))
     }
 
     /// The names that an output has and that are needed to make it, without numbers of shards.

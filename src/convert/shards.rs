@@ -54,13 +54,21 @@ impl Conversion {
             _ => None,
         };
         if !self.is_sharded() {
-            let is_dataset = self.output_format() == Format::Dataset;
-            return match option.filter(|option| is_dataset || *option == "shards") {
-                Some(option) => invalid(
+            return match (option, self.output_format()) {
+                (Some(option), Format::Npz) => {
+                    invalid(option, "is not for npz: a field is one array of all samples")
+                }
+                (Some(option), Format::Images) => invalid(
                     option,
-                    "is for a dataset of many files: name a manifest as output, NAME.shards.json",
+                    "is not for a folder of images: each image is a file of its own",
                 ),
-                None => Ok(()),
+                (Some(option), format) if format == Format::Dataset || option == "shards" => {
+                    invalid(
+                        option,
+                        "is for a dataset of many files: name a manifest as output, NAME.shards.json",
+                    )
+                }
+                _ => Ok(()),
             };
         }
         if options.shards.is_some_and(|count| count > MAX_SHARDS) {

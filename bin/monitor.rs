@@ -71,6 +71,13 @@ impl convert::Monitor for Monitor<'_> {
             Notice::KeyBecomesField(_) => {
                 self.output.note(format_args!("{notice}: --key-field key makes it the key again"));
             }
+            Notice::KeysEscaped(_) => {
+                self.output.note(format_args!("{notice}: --key '{{key.stem}}' leaves out endings"));
+            }
+            Notice::LabelsLost => {
+                self.output.warn(&notice);
+                self.output.hint("--text-labels stores them in place of the numbers");
+            }
             Notice::KeysReplaced => {
                 self.output
                     .note(format_args!("{notice}: {{key}} in --key has them in the new ones"));

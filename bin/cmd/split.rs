@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use kiste::rearrange::{DatasetPart, PartsBy, check_part_paths, part_path};
 use kiste::text::units;
 
+use super::convert::share;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::output::Output;
@@ -11,17 +12,19 @@ use crate::rearrange::{Making, tell_seed};
 /// Cut a dataset into several: at positions, by ratios, or by a field
 ///
 /// POS are the indices at which a new part begins: "split IN 100" makes a part of the first 100
-/// samples and one of the rest. With --ratio samples are dealt out at random, by --seed; in each
-/// part they stay in their order. With --by-class each value of a field has a part of its own.
+/// samples and one of the rest. With --split the hash of its key decides where a sample goes, as in "kiste
+/// convert": it stays there when samples are added. With --ratio samples are dealt out at random, by --seed, in exact
+/// numbers. With --by-class each value of a field has a part of its own. Samples stay in their order.
 ///
-/// The parts are ROOT-0.EXT, ROOT-1.EXT and so on for an input ROOT.EXT, or ROOT-VALUE.EXT with
-/// --by-class. They are published one after the other, each as a whole.
+/// The parts are ROOT-0.EXT, ROOT-1.EXT and so on for an input ROOT.EXT, ROOT-NAME.EXT with --split, or
+/// ROOT-VALUE.EXT with --by-class, where VALUE is the name of a label if it has one. They are published one after the other, each as a whole.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "\
     kiste split [OPTIONS] <IN> <POS>...
+       kiste split [OPTIONS] <IN> --split <NAME=RATIO,...>
        kiste split [OPTIONS] <IN> --ratio <LIST>
        kiste split [OPTIONS] <IN> --by-class <FIELD>")]
-#[command(group = clap::ArgGroup::new("how").required(true).args(["at", "ratio", "by_class"]))]
+#[command(group = clap::ArgGroup::new("how").required(true).args(["at", "split", "ratio", "by_class"]))]
 pub(crate) struct Args {
     /// Data file to read
     #[arg(value_name = "IN")]
@@ -29,6 +32,9 @@ pub(crate) struct Args {
     /// Where a new part begins: ascending, at least 1, less than there are samples
     #[arg(value_name = "POS")]
     at: Vec<usize>,
+    /// Names and shares of the parts, such as train=0.8,val=0.2: the hash of its key decides where a sample goes
+    #[arg(long, value_name = "NAME=RATIO,...", value_delimiter = ',', value_parser = share)]
+    split: Vec<(String, f64)>,
     /// Shares of the parts, such as 0.8,0.1,0.1 or 8,1,1
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     ratio: Vec<f64>,
@@ -54,6 +60,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   kiste split all.msgpack 50000 -o train.msgpack test.msgpack
+  kiste split all.msgpack --split train=0.9,val=0.1
   kiste split all.msgpack --ratio 0.8,0.1,0.1 --stratify label
   kiste split scans.msgpack --ratio 9,1 --by-group patient
   kiste split all.msgpack --by-class label";
@@ -87,6 +94,9 @@ impl Args {
         let (ratios, seed) = (self.ratio.clone(), self.seed);
         match (&self.by_class, &self.by_group) {
             (Some(field), _) => PartsBy::Values(field.clone()),
+            _ if !self.split.is_empty() => {
+                PartsBy::Keys { shares: self.split.clone(), salt: String::new() }
+            }
             _ if ratios.is_empty() => PartsBy::Positions(self.at.clone()),
             (_, Some(field)) => PartsBy::Groups { ratios, seed, field: field.clone() },
             _ => PartsBy::Ratios { ratios, seed, stratify: self.stratify.clone() },

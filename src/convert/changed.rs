@@ -20,6 +20,11 @@ pub trait Change: Send + Sync {
     /// Looks at the file of the samples that follow, if they are from one.
     fn place(&self, file: Option<&Path>) -> Self::Place;
 
+    /// Whether the names of the numeric labels are still those of the samples.
+    fn keeps_label_names(&self) -> bool {
+        true
+    }
+
     /// The changed sample. An error has the sample with it.
     fn change(&self, place: &Self::Place, packed: Vec<u8>) -> Result<Vec<u8>>;
 }
@@ -103,7 +108,7 @@ impl<T: Input, C: Change> Input for Changed<T, C> {
     }
 
     fn label_names(&self) -> Option<&[String]> {
-        self.inner.label_names()
+        self.inner.label_names().filter(|_| self.change.keeps_label_names())
     }
 }
 
@@ -124,5 +129,9 @@ impl<T: Source, C: Change> Source for Changed<T, C> {
 
     fn inner(&self) -> Option<&dyn Source> {
         Some(&self.inner)
+    }
+
+    fn label_names(&self) -> Option<&[String]> {
+        self.inner.label_names().filter(|_| self.change.keeps_label_names())
     }
 }

@@ -8,6 +8,7 @@ use super::conversion::Conversion;
 use super::export::{self, Export};
 use super::export_form::ExportForm;
 use super::format::{Format, Output};
+use super::formats::webdataset;
 use super::monitor::{Monitor, Notice, Phase, Total};
 use super::open::Opened;
 use super::passing::{Passing, starts};
@@ -90,6 +91,10 @@ impl Conversion {
         };
         if source.label_names().is_some() && !format.keeps_labels() {
             monitor.notice(Notice::LabelsLost);
+        }
+        if format == Format::Webdataset && source.first.iter().flatten().any(webdataset::is_escaped)
+        {
+            monitor.notice(Notice::KeysEscaped(self.output.clone()));
         }
         let mut passing = Passing::new(monitor, self.options.bad, Duplicates::Refuse)
             .after(before)

@@ -50,6 +50,7 @@ mod chained;
 mod changed;
 mod loaded;
 mod masks;
+mod named_labels;
 mod split_names;
 pub(crate) mod formats;
 mod image_choices;

@@ -143,6 +143,9 @@ pub enum Notice {
     /// The key becomes a field like others, called `key`. A conversion back makes it the key again
     /// with [`key_field`](super::Conversion::key_field).
     KeyBecomesField(PathBuf),
+    /// Names of files in WebDataset end at their first dot, so dots in keys are written as `%2E`, and read as dots
+    /// again by kiste alone.
+    KeysEscaped(PathBuf),
     /// Keys that the source itself has are replaced by others, and are in no field.
     KeysReplaced,
     /// More fields change: [`dry_run`](super::Conversion::dry_run) lists all.
@@ -211,6 +214,11 @@ impl fmt::Display for Notice {
             Notice::KeyBecomesField(path) => {
                 write!(f, "{}: the key becomes a field \"key\"", Shown::of(&path))
             }
+            Notice::KeysEscaped(path) => write!(
+                f,
+                "{}: dots in keys become %2E, as names of samples end at a dot",
+                Shown::of(&path)
+            ),
             Notice::KeysReplaced => f.write_str("the keys of the source are replaced, not kept"),
             Notice::MoreFieldsChange => f.write_str("more fields change; a dry run lists all"),
             Notice::OneColumn { path, delimiter } => {

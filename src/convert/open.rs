@@ -7,6 +7,7 @@ use super::format::{Format, Keys};
 use super::formats::def::Opening;
 use super::layout::{Group, Layout, PathValues, Placed};
 use super::loaded::LoadFiles;
+use super::named_labels::NameLabels;
 use super::read_options::{ReadOptions, misplaced};
 pub(super) use super::samples::Samples;
 use super::{BadInput, Monitor, Notice, output_checks, source_file, source_patterns};
@@ -41,6 +42,7 @@ impl Conversion {
         if let Some(OwnInput(input)) = &self.input {
             check_images(&self.options.read)?;
             let samples = self.with_files(Samples::units(input.clone()))?;
+            let samples = self.with_label_names(samples)?;
             let samples = with_images(samples, &self.options.read)?;
             return Ok(Opened { format: None, samples, skipped_files: 0, notices: Vec::new() });
         }
@@ -105,7 +107,10 @@ impl Conversion {
         if format == Format::Dataset {
             output_checks::check_is_other(&self.sources, &self.output)?;
         }
-        let samples = with_images(self.with_files(samples)?, options)?;
+        let samples = self.with_files(samples)?;
+        let names_labels = !matches!(format, Format::Images | Format::List);
+        let samples = if names_labels { self.with_label_names(samples)? } else { samples };
+        let samples = with_images(samples, options)?;
         Ok(Opened { format: Some(format), samples, skipped_files, notices })
     }
 
@@ -133,6 +138,21 @@ impl Conversion {
             max_bytes: read.max_bytes,
         };
         Ok(samples.changed(load))
+    }
+
+    /// The same samples, with the names of labels in place of their numbers, if that is asked for.
+    fn with_label_names(&self, samples: Samples) -> Result<Samples> {
+        if !self.options.read.text_labels {
+            return Ok(samples);
+        }
+        match samples.label_names().map(<[String]>::to_vec) {
+            Some(names) => Ok(samples.changed(NameLabels(names))),
+            None => Err(Error::new(
+                ErrorKind::Invalid,
+                "needs names of labels, and the source has none",
+            )
+            .with_option("text_labels")),
+        }
     }
 
     /// The options that the format gets.

@@ -62,7 +62,8 @@ macro_rules! read_options {
             /// A file with all labels of images, one per line, in the order of their numbers, from 0. Default: the labels
             /// that occur, in natural order.
             labels: path,
-            /// Whether samples hold labels as strings instead of numbers. Default: no.
+            /// Whether samples hold labels as strings instead of numbers: those of images, and in sources that name their
+            /// labels the fields `label` and `labels`. Default: no.
             text_labels: flag,
             /// Resizes images.
             resize: value(size: Resize),
@@ -95,7 +96,6 @@ impl ReadOptions {
             () if !self.include.is_empty() => Some("include"),
             () if !self.exclude.is_empty() => Some("exclude"),
             () if self.labels.is_some() => Some("labels"),
-            () if self.text_labels => Some("text_labels"),
             () if self.masks.is_some() => Some("masks"),
             () => self.list_option(),
         }

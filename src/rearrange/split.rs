@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Scalar, by_class, cut_at, parts, scalars, whole_groups};
+use super::{ByKey, Scalar, by_class, cut_at, parts, scalars, whole_groups};
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -50,7 +50,16 @@ pub enum PartsBy {
         /// The field.
         field: String,
     },
-    /// Each value of this field has a part of its own. See [`by_class`].
+    /// The hash of its key decides where a sample goes, as [`Split`](crate::convert::Split) does: it stays there when
+    /// samples are added or sorted. See [`ByKey`].
+    Keys {
+        /// The name of each part, and its share.
+        shares: Vec<(String, f64)>,
+        /// Another salt is another split.
+        salt: String,
+    },
+    /// Each value of this field has a part of its own, called by the value, or by its name if the field is `label` and
+    /// the dataset has names of labels. See [`by_class`].
     Values(String),
 }
 
@@ -69,7 +78,7 @@ impl PartsBy {
     /// The field that has to be read of each sample.
     pub fn field(&self) -> Option<&str> {
         match self {
-            PartsBy::Positions(_) => None,
+            PartsBy::Positions(_) | PartsBy::Keys { .. } => None,
             PartsBy::Ratios { stratify, .. } => stratify.as_deref(),
             PartsBy::Groups { field, .. } | PartsBy::Values(field) => Some(field),
         }
@@ -84,9 +93,9 @@ impl PartsBy {
     pub fn parts(
         &self,
         reader: &DatasetReader,
-        progress: impl FnMut(u64) -> Result<()>,
+        mut progress: impl FnMut(u64) -> Result<()>,
     ) -> Result<Vec<DatasetPart>> {
-        let values = self.field().map(|field| scalars(reader, field, progress)).transpose()?;
+        let values = self.field().map(|field| scalars(reader, field, &mut progress)).transpose()?;
         let (part_of, ratios) = match self {
             PartsBy::Positions(positions) => {
                 let ranges = cut_at(reader.len(), positions);
@@ -97,9 +106,11 @@ impl PartsBy {
                 };
                 return Ok(ranges.into_iter().enumerate().map(part).collect());
             }
-            PartsBy::Values(_) => {
+            PartsBy::Keys { shares, salt } => return by_key(reader, shares, salt, progress),
+            PartsBy::Values(field) => {
+                let labels = if field == LABEL { reader.labels()? } else { None };
                 let part = |(value, indices): (Scalar, _)| DatasetPart {
-                    name: plain(&value.to_string()),
+                    name: plain(&named(&value, labels.as_deref())),
                     indices,
                 };
                 return Ok(by_class(values.unwrap_or_default()).into_iter().map(part).collect());
@@ -118,6 +129,37 @@ impl PartsBy {
         }
         Ok(parts)
     }
+}
+
+/// The field of numbers that `.labels` names.
+const LABEL: &str = "label";
+
+/// A value, or the name of the label that it is.
+fn named(value: &Scalar, labels: Option<&[String]>) -> String {
+    let label = match value {
+        Scalar::Whole(number) => usize::try_from(*number).ok(),
+        _ => None,
+    };
+    let name = label.and_then(|label| labels?.get(label));
+    name.cloned().unwrap_or_else(|| value.to_string())
+}
+
+/// The samples whose keys fall to each share.
+fn by_key(
+    reader: &DatasetReader,
+    shares: &[(String, f64)],
+    salt: &str,
+    mut progress: impl FnMut(u64) -> Result<()>,
+) -> Result<Vec<DatasetPart>> {
+    let ratios: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
+    let keys = ByKey::new(&ratios, salt)?;
+    let part = |(name, _): &(String, f64)| DatasetPart { name: name.clone(), indices: Vec::new() };
+    let mut parts: Vec<DatasetPart> = shares.iter().map(part).collect();
+    for (index, key) in reader.keys().enumerate() {
+        parts[keys.part(&key?)].indices.push(index);
+        progress(index as u64 + 1)?;
+    }
+    Ok(parts)
 }
 
 /// A value as a part of a file name, without what has a meaning in a path or in a shell.

@@ -163,3 +163,32 @@ fn keys_that_are_replaced_are_said_to_be() {
         assert!(!made.err.contains(says), "{made:?}");
     }
 }
+
+/// Numbers of labels become their names, from every source that has names.
+#[test]
+fn labels_become_text() {
+    let dir = scratch();
+    let lines = b"{\"key\":\"a\",\"label\":1}\n{\"key\":\"b\",\"label\":0,\"labels\":[0,1]}\n{\"key\":\"c\",\"label\":null}\n";
+    run_with(&dir, ["convert", "-", "n.msgpack"], lines).exits(0);
+    run(&dir, ["convert", "n.msgpack", "t.jsonl", "--text-labels"])
+        .fails(2, "--text-labels needs names of labels, and the source has none");
+    fs::write(dir.path().join("n.msgpack.labels"), "cat\ndog\n").unwrap();
+    run(&dir, ["convert", "n.msgpack", "t.jsonl", "--text-labels"]).exits(0);
+    assert_eq!(
+        fs::read_to_string(dir.path().join("t.jsonl")).unwrap(),
+        "{\"key\":\"a\",\"label\":\"dog\"}\n{\"key\":\"b\",\"label\":\"cat\",\"labels\":[\"cat\",\"dog\"]}\n\
+         {\"key\":\"c\",\"label\":null}\n"
+    );
+    run(&dir, ["convert", "n.msgpack", "t.msgpack", "--text-labels"]).quietly();
+    assert!(!dir.path().join("t.msgpack.labels").exists());
+    let lines = b"{\"key\":\"a\",\"label\":2}\n{\"key\":\"b\",\"label\":\"x\"}\n{\"key\":\"c\",\"label\":0}\n";
+    run_with(&dir, ["convert", "-", "w.msgpack"], lines).exits(0);
+    fs::write(dir.path().join("w.msgpack.labels"), "cat\ndog\n").unwrap();
+    run(&dir, ["convert", "w.msgpack", "u.jsonl", "--text-labels"])
+        .fails(2, "field \"label\": expected a label below 2, found 2");
+    run(&dir, ["convert", "w.msgpack", "u.jsonl", "--text-labels", "--bad", "skip"]).exits(1);
+    assert_eq!(
+        fs::read_to_string(dir.path().join("u.jsonl")).unwrap(),
+        "{\"key\":\"c\",\"label\":\"cat\"}\n"
+    );
+}

@@ -82,6 +82,31 @@ fn a_split_by_ratio_is_random_stratified_or_keeps_groups_whole() {
     run(&dir, ["split", "n.msgpack", "5", "--by-group", "label"]).exits(2);
 }
 
+/// The names of labels name the parts, and the syntax of `convert` deals samples out as `convert` does.
+#[test]
+fn parts_have_names() {
+    let dir = scratch();
+    numbered(&dir, "n.msgpack", 60);
+    fs::write(dir.path().join("n.msgpack.labels"), "cat\ndog\nemu/x\n").unwrap();
+    run(&dir, ["split", "n.msgpack", "--by-class", "label"]).exits(0);
+    assert_eq!(numbers(&dir, "n-dog.msgpack")[..2], [1, 4]);
+    assert_eq!(numbers(&dir, "n-emu_x.msgpack")[..2], [2, 5]);
+    run(&dir, ["split", "n.msgpack", "--split", "train=0.8,val=0.2"]).exits(0);
+    run(&dir, ["convert", "n.msgpack", "c.msgpack", "--split", "train=0.8,val=0.2"]).exits(0);
+    for part in ["train", "val"] {
+        let found = numbers(&dir, &format!("n-{part}.msgpack"));
+        assert!(!found.is_empty() && found == numbers(&dir, &format!("c-{part}.msgpack")));
+    }
+    for (wrong, says) in [
+        ("train", "expected NAME=RATIO"),
+        ("a=0", "expected NAME=RATIO"),
+        ("a=1,a=2", "two parts would have this name"),
+    ] {
+        run(&dir, ["split", "n.msgpack", "--split", wrong, "-f"]).fails(2, says);
+    }
+    run(&dir, ["split", "n.msgpack", "5", "--split", "a=1"]).exits(2);
+}
+
 #[test]
 fn a_split_by_class_has_a_part_for_each() {
     let dir = scratch();

@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use kiste::DatasetReader;
 use kiste::format::msgpack::{self, sample};
-use kiste::{DatasetReader, Reader};
 
 /// A row: what one has, what to type, and the fields of the samples.
 struct Row {

@@ -445,7 +445,7 @@ fn array_form(text: &str) -> Result<String, kiste::Error> {
     text.parse::<ArrayPolicy>().map(|_| text.to_owned())
 }
 
-fn share(text: &str) -> Result<(String, f64), String> {
+pub(super) fn share(text: &str) -> Result<(String, f64), String> {
     let pair = text.split_once('=').and_then(|(name, share)| Some((name, share.parse().ok()?)));
     match pair {
         Some((name, share)) if Split::new().ratio(name, share).check().is_ok() => {

@@ -89,7 +89,8 @@ struct Files {
     /// order]
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
-    /// Store labels as strings instead of numbers
+    /// Store labels as strings instead of numbers, also of datasets, Parquet, Arrow, COCO and CIFAR whose labels have
+    /// names
     #[arg(long)]
     text_labels: bool,
 }

@@ -19,6 +19,7 @@ use crate::convert::carried::{
 use crate::convert::file_names::{ending, uncompressed};
 use crate::convert::formats::def::{FormatDef, Keys, Output, READ, given};
 use crate::convert::samples::Samples;
+use crate::format::msgpack;
 
 pub(in crate::convert) static WEBDATASET: FormatDef = FormatDef {
     name: "webdataset",
@@ -78,6 +79,12 @@ pub(in crate::convert) fn prefix(path: &Path) -> PathBuf {
 /// Whether this name, in lower case, is the name of a tar archive.
 fn is_tar(name: &str) -> bool {
     uncompressed(name).ends_with(".tar") || name.ends_with(".tgz")
+}
+
+/// Whether the key of a packed sample is spelled differently in names of files.
+pub(in crate::convert) fn is_escaped(packed: impl AsRef<[u8]>) -> bool {
+    let key = msgpack::check_sample(packed.as_ref());
+    key.is_ok_and(|key| meaning::escape(key) != key)
 }
 
 /// Whether a file is read as a tar archive because of its name.

@@ -193,7 +193,7 @@ fn images_get_their_masks() {
         ("f/cat/0.seg.png", b"mask 0"),
     ]);
     let failed = run(&dir, ["convert", "d", "out.msgpack"])
-        .fails(2, "d: has images in images, and masks is called like their masks");
+        .fails(2, "d: has the folders images and masks, which seem to be images and their masks");
     assert!(failed.err.contains("--masks"), "{failed:?}");
     for (source, masks, expected) in [
         ("e", "*_mask.png", &[("0.jpg", "mask 0"), ("1.jpg", "mask 1")][..]),

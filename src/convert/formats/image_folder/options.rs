@@ -664,7 +664,8 @@ fn check_is_no_pair(folders: &[String], empty: &[String], root: &Path) -> Result
     let (2, Some(images), Some(masks)) = (folders.len(), find(&IMAGES), find(&MASKS)) else {
         return Ok(());
     };
-    let message = format!("has images in {images}, and {masks} is called like their masks");
+    let message =
+        format!("has the folders {images} and {masks}, which seem to be images and their masks");
     Err(Error::new(ErrorKind::Invalid, message).at(root).advise(
         "name the folder of the images, and the masks by --masks 'FOLDER/*.png'; if both names are labels: \
          --pattern '{LABEL}/**'",

@@ -66,21 +66,26 @@ pub(crate) fn arguments() -> Vec<OsString> {
 
 /// Prints help, or the message about a wrong usage in the style of all others.
 pub(crate) fn tell(told: &clap::Error, output: &Output) -> Exit {
-    if !told.use_stderr() {
+    let is_help = matches!(
+        told.kind(),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand
+    );
+    if !told.use_stderr() || is_help {
         // Help and version go to standard output. Whether they are read is not for us to say.
         drop(told.print());
-        return Exit::Yes;
+        return if told.use_stderr() { Exit::Trouble } else { Exit::Yes };
     }
     let text = plain(told);
     let mut message = Vec::new();
-    let (mut tips, mut usage) = (Vec::new(), None);
+    let (mut tips, mut usage) = (Vec::new(), Vec::new());
     let mut is_message = true;
     for line in text.lines().map(str::trim) {
         match line.strip_prefix("error: ").map_or(line, |line| line) {
             "" => is_message = false,
             line if is_message => message.push(line.to_owned()),
             line if line.starts_with("tip: ") => tips.push(line["tip: ".len()..].to_owned()),
-            line if line.starts_with("Usage: ") => usage = Some(line["Usage: ".len()..].to_owned()),
+            line if line.starts_with("Usage: ") => usage.push(line["Usage: ".len()..].to_owned()),
+            line if line.starts_with("kiste ") => usage.push(line.to_owned()),
             _ => {}
         }
     }
@@ -88,11 +93,13 @@ pub(crate) fn tell(told: &clap::Error, output: &Output) -> Exit {
     let hint = match (told.kind(), command) {
         (ErrorKind::InvalidSubcommand, Some(name)) => {
             message = vec![format!("there is no command {name:?}")];
-            Some(meant(&name, told))
+            // Of the commands of a command, all names are known.
+            let is_first = std::env::args().nth(1).is_some_and(|first| first == name);
+            Some(if is_first || tips.is_empty() { meant(&name, told) } else { tips.join("; ") })
         }
         _ if !tips.is_empty() => Some(tips.join("; ")),
         (ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument, _) => {
-            usage.map(|usage| format!("usage: {usage}"))
+            (!usage.is_empty()).then(|| format!("usage: {}", usage.join("; ")))
         }
         _ => None,
     };

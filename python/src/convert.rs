@@ -14,8 +14,9 @@ use crate::interrupt::watched;
 ///
 /// `sources` is a path or a list of paths. The options are the command's, with underscores; the guide
 /// (`docs/python.md`) lists the ones with other names. With `part=(i, n)` only the i-th of n parts is made,
-/// which `commit` joins. `progress` is called with a dict a few times a second; Ctrl-C, or an exception in
-/// it, stops the conversion. Returns what was written.
+/// which `commit` joins. With `{split}` in `output` each split of the sources has an output of its own. `progress`
+/// is called with a dict a few times a second; Ctrl-C, or an exception in it, stops the conversion. Returns what
+/// was written.
 #[pyfunction]
 #[pyo3(signature = (sources, output, *, part=None, progress=None, **options))]
 pub(crate) fn convert<'py>(
@@ -31,17 +32,30 @@ pub(crate) fn convert<'py>(
         Err(_) => sources.extract()?,
     };
     let mut conversion = Conversion::new(sources, output);
+    let salt = options.map(|options| options.get_item("split_salt")).transpose()?.flatten();
+    let salt = salt.map_or(Ok(String::new()), |salt| salt.extract::<String>())?;
     for (name, value) in options.into_iter().flat_map(|options| options.iter()) {
         let name: String = name.extract()?;
         if !value.is_none() {
-            conversion = with_option(conversion, &name, &value)?;
+            conversion = with_option(conversion, &name, &value, &salt)?;
         }
     }
     let part = part.map(|(part, of)| format!("{part}/{of}").parse::<Part>()).transpose();
     let part = part.map_err(raise)?;
-    let report = watched(py, progress, move |monitor| match part {
-        Some(part) => conversion.run_part(part, monitor),
-        None => conversion.run(monitor),
+    let report = watched(py, progress, move |monitor| {
+        let each = conversion.each_split()?;
+        if part.is_none() && each.len() > 1 {
+            // Before any of them is written.
+            each.iter().try_for_each(Conversion::check_output)?;
+        }
+        let mut report = Report::default();
+        for one in &each {
+            report.add(match part {
+                Some(part) => one.run_part(part, monitor)?,
+                None => one.run(monitor)?,
+            });
+        }
+        Ok(report)
     })?;
     described(py, &report)
 }
@@ -62,6 +76,7 @@ fn with_option(
     conversion: Conversion,
     name: &str,
     value: &Bound<'_, PyAny>,
+    salt: &str,
 ) -> PyResult<Conversion> {
     let yes = || value.extract::<bool>();
     Ok(match name {
@@ -80,10 +95,17 @@ fn with_option(
         }
         "split" => {
             let mut shares = value.cast::<PyDict>()?.iter();
-            conversion.split(shares.try_fold(Split::new(), |split, (name, share)| {
-                PyResult::Ok(split.ratio(name.extract::<String>()?, share.extract()?))
+            let split = Split::new().salt(salt);
+            conversion.split(shares.try_fold(split, |split, (name, share)| {
+                let name = name.extract::<String>()?;
+                // A share, or the file with the keys.
+                PyResult::Ok(match share.extract::<PathBuf>() {
+                    Ok(keys) => split.list(name, keys),
+                    Err(_) => split.ratio(name, share.extract()?),
+                })
             })?)
         }
+        "split_salt" => conversion,
         other => {
             let planned =
                 other.strip_suffix("_format").filter(|name| ["from", "to"].contains(name));

@@ -117,3 +117,40 @@ def test_ctrl_c_stops_it_and_resume_goes_on(tmp_path, lines):
     if not out.exists():
         ki.convert(lines, out, resume=True)
     assert len(ki.open(out)) == 20_000
+
+
+def test_splits_of_the_sources_and_of_keys(tmp_path):
+    folder = tmp_path / "words"
+    folder.mkdir()
+    (folder / "train.jsonl").write_text('{"key":"a"}\n{"key":"b"}\n')
+    (folder / "test.jsonl").write_text('{"key":"c"}\n')
+    report = ki.convert(folder, tmp_path / "words-{split}.msgpack")
+    assert [(made["path"].name, made["samples"]) for made in report["outputs"]] == [
+        ("words-test.msgpack", 1),
+        ("words-train.msgpack", 2),
+    ]
+    with pytest.raises(ki.Error, match="2 splits, which are not mixed"):
+        ki.convert(folder, tmp_path / "words.msgpack")
+    with pytest.raises(ki.Error, match="words-test.msgpack"):
+        ki.convert(folder, tmp_path / "words-{split}.msgpack")
+    keys = tmp_path / "val.txt"
+    keys.write_text("a\n")
+    split = {"val": keys, "train": 1.0}
+    report = ki.convert(tmp_path / "words-train.msgpack", tmp_path / "s.msgpack", split=split)
+    assert {made["path"].name: made["samples"] for made in report["outputs"]} == {
+        "s-val.msgpack": 1,
+        "s-train.msgpack": 1,
+    }
+    many = [tmp_path / f"words-{name}.msgpack" for name in ("train", "test")]
+    parts = [
+        ki.convert(many, tmp_path / f"{salt}.msgpack", split={"x": 1, "y": 1}, split_salt=salt)
+        for salt in ("p", "q", "r", "s", "t")
+    ]
+    assert len({tuple(made["samples"] for made in part["outputs"]) for part in parts}) > 1
+
+
+def test_files_that_fields_name(tmp_path):
+    (tmp_path / "a.wav").write_bytes(b"sound")
+    (tmp_path / "t.jsonl").write_text('{"key":"a","audio":"a.wav"}\n')
+    ki.convert(tmp_path / "t.jsonl", tmp_path / "t.msgpack", load="audio")
+    assert ki.open(tmp_path / "t.msgpack")[0]["audio"] == b"sound"

@@ -166,6 +166,36 @@ impl Report {
         self.changes.iter().map(ToString::to_string).collect()
     }
 
+    /// Adds what a conversion of [another split](super::Conversion::each_split) did. The list of bad samples is the first
+    /// that there is.
+    pub fn add(&mut self, other: Report) {
+        if self.outputs.is_empty() {
+            *self = other;
+            return;
+        }
+        self.outputs.extend(other.outputs);
+        self.was_complete &= other.was_complete;
+        self.skipped_duplicates += other.skipped_duplicates;
+        self.different_duplicates += other.different_duplicates;
+        self.bad.count += other.bad.count;
+        self.bad.unsupported += other.bad.unsupported;
+        self.bad.unread_places += other.bad.unread_places;
+        self.bad.first.extend(other.bad.first);
+        self.quarantine = self.quarantine.take().or(other.quarantine);
+        self.skipped_files += other.skipped_files;
+        self.arrays = match (self.arrays.take(), other.arrays) {
+            (Some(mut sum), Some(more)) => {
+                sum += more;
+                Some(sum)
+            }
+            (one, other) => one.or(other),
+        };
+        self.changes.extend(other.changes);
+        self.remarks.extend(other.remarks);
+        self.duration += other.duration;
+        self.resumed |= other.resumed;
+    }
+
     /// Whether the input had no samples: none was written, and none left out.
     pub fn is_empty(&self) -> bool {
         let written =

@@ -179,7 +179,7 @@ fn labels_become_text() {
         "{\"key\":\"a\",\"label\":\"dog\"}\n{\"key\":\"b\",\"label\":\"cat\",\"labels\":[\"cat\",\"dog\"]}\n\
          {\"key\":\"c\",\"label\":null}\n"
     );
-    run(&dir, ["convert", "n.msgpack", "t.msgpack", "--text-labels"]).quietly();
+    run(&dir, ["convert", "n.msgpack", "t.msgpack", "--text-labels"]).exits(0);
     assert!(!dir.path().join("t.msgpack.labels").exists());
     let lines = b"{\"key\":\"a\",\"label\":2}\n{\"key\":\"b\",\"label\":\"x\"}\n{\"key\":\"c\",\"label\":0}\n";
     run_with(&dir, ["convert", "-", "w.msgpack"], lines).exits(0);

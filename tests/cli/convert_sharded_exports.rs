@@ -132,8 +132,14 @@ fn shards_that_make_no_sense_are_refused() {
     let fails = |args: &[&str], says: &str| {
         run(&dir, [&["convert", "all.msgpack"], args].concat()).fails(2, says)
     };
-    fails(&["x.npz", "--shard-samples", "2"], "--shard-samples cannot be combined with npz");
-    fails(&["x", "--to", "images", "--shard-size", "2K"], "--shard-size cannot be combined with a");
+    fails(
+        &["x.npz", "--shard-samples", "2"],
+        "--shard-samples is not for npz: a field is one array",
+    );
+    fails(
+        &["x", "--to", "images", "--shard-size", "2K"],
+        "--shard-size is not for a folder of images",
+    );
     fails(&["x.jsonl", "--shard-samples", "0"], "--shard-samples expected at least 1");
     fails(&["x.jsonl", "--shard-size", "0"], "--shard-size expected at least 1 byte");
     fails(&["x.msgpack", "--shard-samples", "2"], "--shard-samples is for a dataset of many files");

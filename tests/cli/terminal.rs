@@ -82,7 +82,7 @@ fn commands(file: &str, other: &str) -> Vec<Vec<String>> {
         "filter FILE s9.msgpack EVIL|sort FILE sa.msgpack --by EVIL|sort FILE sb.msgpack --by nope-EVIL",
         "shuffle FILE sc.msgpack|split FILE --by-class class|split FILE 1|merge FILE OTHER sd.msgpack",
         "merge FILE FILE se.msgpack|array info nope-EVIL|array verify FILE|blpk info nope-EVIL",
-        "blpk compress FILE|blpk info FILE.blp|datasets nope-EVIL|write nope-EVIL x|demo FILE",
+        "blpk compress FILE|blpk info FILE.blp|catalogue nope-EVIL|catalogue nope-EVIL x|demo FILE",
         "ls nope-FILE|ls --nope-EVIL|nope-EVIL|cache nope-EVIL|completions nope-EVIL|man nope-EVIL|order FILE --seed EVIL",
     ];
     let fill = |word: &str| {

@@ -7,7 +7,6 @@ const COMMANDS: &[&str] = &[
     "convert",
     #[cfg(feature = "datasets")]
     "catalogue",
-    #[cfg(feature = "datasets")]
     "index",
     "cat",
     "head",
@@ -47,7 +46,7 @@ fn help_lists_every_command_by_intent() {
     let listed = help.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let listed = listed.filter(|line| !line.trim_start().starts_with('-')).count();
     assert!(listed <= 24, "{listed} commands: {help}");
-    let order = ["Make:", "\n  convert", "Look:", "\n  cat", "Change:", "\n  sort", "Check:"];
+    let order = ["Make:", "\n  convert", "Look:", "\n  cat ", "Change:", "\n  sort", "Check:"];
     assert!(order.map(at).is_sorted() && at("Check:") < at("\n  verify"), "{help}");
 }
 
@@ -82,7 +81,7 @@ fn version_is_that_of_the_package() {
 fn a_typing_error_is_answered_with_a_suggestion() {
     let dir = scratch();
     let command = run(&dir, ["verfy", "x"]).exits(2);
-    assert!(command.out.is_empty() && command.err.contains("'verify'"), "{command:?}");
+    assert!(command.out.is_empty() && command.err.contains("hint: kiste verify?"), "{command:?}");
     let option = run(&dir, ["cat", "--jsnl", "x"]).exits(2);
     assert!(option.out.is_empty() && option.err.contains("'--jsonl'"), "{option:?}");
     assert!(run(&dir, [""; 0]).exits(2).err.contains("Usage"));

@@ -65,8 +65,7 @@ pub(super) fn first_members(text: &[u8]) -> (Vec<(String, bool)>, &[u8]) {
             }
             b'[' if depth == 1 => {
                 depth += 1;
-                let rest = text[at..].trim_ascii_start();
-                let is_objects = rest.starts_with(b"{") || rest.starts_with(b"]");
+                let is_objects = text[at..].trim_ascii_start().starts_with(b"{");
                 if let Some((_, known)) = members.last_mut() {
                     *known = is_objects;
                 }

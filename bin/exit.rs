@@ -237,11 +237,18 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         Remedy::KeyField => {
             "--key-field makes another field the key, --key makes keys from fields".to_owned()
         }
-        Remedy::Recode(encoding) => {
-            let (path, name) = (quoted(path?), encoding.unwrap_or("ENCODING"));
-            let known = encoding.map_or(String::new(), |name| format!(", if all of it is {name}"));
-            format!("a copy in UTF-8 can be read{known}: iconv -f {name} -t UTF-8 {path} > COPY")
+        Remedy::Decode(encoding) => format!("--encoding {encoding} reads it"),
+        Remedy::NameEncoding(Some(encoding)) => {
+            format!("if it is Western European text: --encoding {encoding}")
         }
+        Remedy::NameEncoding(None) => {
+            "--encoding names the encoding of the text, such as cp1251, shift_jis or gb18030"
+                .to_owned()
+        }
+        Remedy::Recode(encoding) => format!(
+            "a copy in UTF-8 can be read: iconv -f {encoding} -t UTF-8 {} > COPY",
+            quoted(path?)
+        ),
         Remedy::PlainJson => "--plain-json reads names with $ as ordinary names".to_owned(),
         Remedy::PlainQuotes => "--quote none reads quotes as ordinary characters".to_owned(),
         Remedy::EditImages => {

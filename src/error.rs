@@ -115,8 +115,12 @@ pub enum Remedy {
     WriteDataset,
     /// Make another field the key, or make keys from fields.
     KeyField,
-    /// Make a copy of the text in UTF-8; this seems to be its encoding, by the name that iconv knows.
-    Recode(Option<&'static str>),
+    /// Read the text in this encoding, which its first bytes show.
+    Decode(&'static str),
+    /// Say which encoding the text is in: this one, if it is text of Western Europe. Without one nothing is known.
+    NameEncoding(Option<&'static str>),
+    /// Make a copy of the text in UTF-8; this is its encoding, by the name that iconv knows.
+    Recode(&'static str),
     /// Read the lines as JSON in which names that begin with `$` have no meaning.
     PlainJson,
     /// Take quotes of a table as characters of the text.

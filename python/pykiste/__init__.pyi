@@ -449,6 +449,7 @@ def convert(
     guess_types: bool = False,
     quotes: bool = True,
     plain_json: bool = False,
+    encoding: str | None = None,
     max_bytes: int | None = None,
     splits: str | list[str] | None = None,
     merge_splits: bool = False,

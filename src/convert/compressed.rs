@@ -132,6 +132,10 @@ pub(super) fn plain_head(path: &Path, len: u64) -> Result<Option<Vec<u8>>> {
 
 /// The error of reading from an opened file: bytes that do not decompress are damage to the file.
 pub(crate) fn blame(path: &Path, error: io::Error) -> Error {
+    let error = match error.downcast::<Error>() {
+        Ok(error) => return error.at(path),
+        Err(error) => error,
+    };
     let kind = match error.kind() {
         io::ErrorKind::InvalidData
         | io::ErrorKind::InvalidInput

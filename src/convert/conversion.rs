@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Input;
 use super::bad_input::BadInput;
+use super::decoded::TextEncoding;
 use super::format::{self, Format};
 use super::image_choices::{ChromaSubsampling, Resize, StoredAs};
 use super::option_list;

@@ -1,14 +1,15 @@
 //! Text that is not UTF-8: which encoding it seems to be in.
 //!
-//! All text is read as UTF-8. Other text is refused, and the error names the likely encoding: where
-//! a whole file is in another encoding, each bad line of it is sound.
+//! Text is read as UTF-8, unless the caller names another [`TextEncoding`]. Other text is refused, and the error names
+//! the likely encoding: where a whole file is in another encoding, each bad line of it is sound.
 
+use super::decoded::{TextEncoding, unspelled};
 use crate::error::{Error, ErrorKind, Remedy};
 
 /// Pairs of bytes at the start of a text that are looked at.
 const PAIRS: usize = 64;
 /// Bytes of a text that an error shows.
-const SHOWN: usize = 24;
+pub(super) const SHOWN: usize = 24;
 /// In the encodings of Western Europe letters with accents stand alone, or in pairs as in `Größe`.
 const RUN: usize = 2;
 
@@ -34,16 +35,26 @@ pub(super) fn wide(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The error of a text that begins in an encoding of 16 or 32 bits.
-pub(super) fn wide_error(encoding: &'static str) -> Error {
-    let message = format!("expected UTF-8, found {encoding}");
-    Error::new(ErrorKind::Unsupported, message).with_remedy(Remedy::Recode(Some(encoding)))
+/// The error of a text that begins in another encoding than this one, as a mark or zeros show.
+pub(super) fn wide_error(expected: &str, found: &'static str) -> Error {
+    let message = format!("expected {expected}, found {found}");
+    Error::new(ErrorKind::Unsupported, message).with_remedy(match found {
+        "UTF-8" => Remedy::Decode("utf-8"),
+        "UTF-16" => Remedy::Decode("utf-16"),
+        "UTF-16LE" => Remedy::Decode("utf-16le"),
+        "UTF-16BE" => Remedy::Decode("utf-16be"),
+        other => Remedy::Recode(other),
+    })
 }
 
-/// The problem of this text, if it is not UTF-8 or begins in a wider encoding.
-pub(super) fn flaw(text: &[u8]) -> Option<Error> {
+/// The problem of a text, if it has bytes that this encoding does not have. Without an encoding: if it is not UTF-8, or
+/// begins in a wider encoding.
+pub(super) fn flaw(text: &[u8], encoding: Option<TextEncoding>) -> Option<Error> {
+    if let Some(encoding) = encoding {
+        return encoding.flaw(text);
+    }
     if let Some(encoding) = wide(text) {
-        return Some(wide_error(encoding));
+        return Some(wide_error("UTF-8", encoding));
     }
     let at = std::str::from_utf8(text).err()?.valid_up_to();
     let from = text[..at].len().saturating_sub(SHOWN / 2);
@@ -53,11 +64,16 @@ pub(super) fn flaw(text: &[u8]) -> Option<Error> {
     Some(match narrow(text) {
         // A byte among others that are UTF-8 was damaged.
         Narrow::No => error,
-        Narrow::Unknown => error.with_remedy(Remedy::Recode(None)),
+        Narrow::Unknown => error.with_remedy(Remedy::NameEncoding(None)),
         Narrow::Western => {
-            error.note("as in WINDOWS-1252").with_remedy(Remedy::Recode(Some("WINDOWS-1252")))
+            error.note("as in WINDOWS-1252").with_remedy(Remedy::NameEncoding(Some("cp1252")))
         }
     })
+}
+
+/// A text as it is shown to the user: bytes that the encoding does not have are themselves again.
+pub(super) fn raw(text: &[u8], encoding: Option<TextEncoding>) -> Vec<u8> {
+    if encoding.is_some() { unspelled(text) } else { text.to_vec() }
 }
 
 /// Whether a text that is not UTF-8 seems to be in an encoding of 8 bits.
@@ -115,8 +131,8 @@ mod tests {
         ] {
             assert_eq!(narrow(text), expected, "{text:?}");
         }
-        let error = flaw(b"x,M\xfcller").unwrap();
+        let error = flaw(b"x,M\xfcller", None).unwrap();
         assert_eq!(error.to_string(), "expected UTF-8, found \"x,M\\xfcller\"; as in WINDOWS-1252");
-        assert!(flaw("é".as_bytes()).is_none());
+        assert!(flaw("é".as_bytes(), None).is_none());
     }
 }

@@ -38,6 +38,7 @@ use crate::error::{Error, Result};
 pub(crate) mod sample_fields;
 mod file_names;
 mod encoding;
+mod decoded;
 mod source_file;
 #[cfg(feature = "parquet")]
 mod ranged_file;
@@ -124,6 +125,7 @@ pub use carried::{
 pub use chained::Chained;
 pub use commit::commit;
 pub use conversion::Conversion;
+pub use decoded::TextEncoding;
 #[cfg(feature = "stat")]
 pub use dry_run::{DryRun, FieldOutcome, TriedField};
 #[cfg(feature = "download")]

@@ -8,7 +8,7 @@ use super::formats::def::Opening;
 use super::layout::{Group, Layout, PathValues, Placed};
 use super::loaded::LoadFiles;
 use super::named_labels::NameLabels;
-use super::read_options::{ReadOptions, misplaced};
+use super::read_options::{ReadOptions, TEXTS, misplaced};
 pub(super) use super::samples::Samples;
 use super::{BadInput, Monitor, Notice, output_checks, source_file, source_patterns};
 use crate::error::{Error, ErrorKind, Result};
@@ -201,6 +201,12 @@ impl ReadOptions {
             () if self.delimiter.is_some() && !table => ("delimiter", "csv, tsv and list"),
             () if self.plain_quotes && !table => ("quote", "csv, tsv and list"),
             () if self.plain_json && format != Format::Jsonl => ("plain_json", "jsonl"),
+            () if self.encoding.is_some()
+                && !table
+                && !matches!(format, Format::Jsonl | Format::Images) =>
+            {
+                ("encoding", TEXTS)
+            }
             () if matches!(format, Format::Images | Format::List) => return Ok(()),
             () => match self.folder_option() {
                 Some("root") if !self.load.is_empty() || format == Format::Coco => return Ok(()),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::decoded::TextEncoding;
 use super::image_choices::{ChromaSubsampling, Resize, StoredAs};
 use super::split::is_default;
 use crate::error::{Error, ErrorKind};
@@ -26,6 +27,9 @@ macro_rules! read_options {
             /// Whether names that begin with `$` have no meaning in JSON lines, as other programs write them.
             /// Default: no; they have the meaning of [`format::jsonl`](crate::format::jsonl).
             plain_json: flag,
+            /// The encoding of the text in CSV, TSV, lists, JSON lines and folders of text files. Bytes that it does not
+            /// have are bad input. Default: UTF-8. A byte order mark is no part of the text.
+            encoding: value(encoding: TextEncoding),
             /// Refuses a file, line, row, record, page, batch or shard that is larger than this when
             /// decompressed. Default: 1 GiB; 4 GiB for shards of MDS and files of MNIST, 16 GiB for all
             /// arrays of an npz together.
@@ -89,6 +93,12 @@ read_options!(fields);
 pub(super) use read_options;
 
 impl ReadOptions {
+    /// The encoding of text, if it must be decoded.
+    #[cfg(feature = "formats")]
+    pub(super) fn decoding(&self) -> Option<TextEncoding> {
+        self.encoding.and_then(TextEncoding::unless_utf8)
+    }
+
     /// An option for images or lists that was given.
     pub(super) fn folder_option(&self) -> Option<&'static str> {
         match () {
@@ -115,6 +125,9 @@ impl ReadOptions {
         }
     }
 }
+
+/// What an encoding is for.
+pub(super) const TEXTS: &str = "csv, tsv, list, jsonl and folders of text files";
 
 /// An option was given that is for other formats.
 pub(super) fn misplaced(option: &'static str, formats: &str, format: &str) -> Error {

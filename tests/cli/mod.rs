@@ -34,6 +34,7 @@ mod figures;
 mod names_of_outputs;
 mod convert_tables;
 mod convert_texts;
+mod encodings;
 mod arrays;
 mod cat_get_info;
 mod stat;

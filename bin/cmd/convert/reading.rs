@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kiste::convert::{ChromaSubsampling, Conversion, Format, Resize, StoredAs};
+use kiste::convert::{ChromaSubsampling, Conversion, Format, Resize, StoredAs, TextEncoding};
 
 use super::format;
 use crate::cmd::{given, parse_size};
@@ -36,6 +36,10 @@ pub(super) struct Reading {
     /// JSON lines: read names that begin with $ as ordinary names, as in JSON of other programs
     #[arg(long)]
     plain_json: bool,
+    /// CSV, TSV, lists, JSON lines and folders of text files: the encoding of the text, such as utf-16, latin-1,
+    /// cp1252, shift_jis or gb18030. Bytes that it does not have are bad input [default: utf-8]
+    #[arg(long, value_name = "NAME")]
+    encoding: Option<TextEncoding>,
     /// Refuse a file, line, row, record, sample of webdataset, page, batch or shard that is larger
     /// than this when decompressed [default: 1G; shards of mds and files of mnist 4G; all arrays of
     /// an npz together 16G]
@@ -164,6 +168,7 @@ impl Reading {
             delimiter,
             quote,
             plain_json,
+            encoding,
             max_bytes,
             splits,
             merge_splits,
@@ -190,6 +195,7 @@ impl Reading {
         let conversion = given(conversion, from, Conversion::from);
         let conversion = given(conversion, delimiter, Conversion::delimiter);
         let conversion = given(conversion, quote, Conversion::quotes);
+        let conversion = given(conversion, encoding, Conversion::encoding);
         let conversion = given(conversion, max_bytes.map(|max| max as u64), Conversion::max_bytes);
         let conversion = given(conversion, files.root, Conversion::root);
         let conversion = given(conversion, files.masks, Conversion::masks);

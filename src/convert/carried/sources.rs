@@ -76,7 +76,7 @@ pub enum LeftOut {
     JoinedRows,
     /// Rows with more or fewer values than there are columns.
     OtherLength,
-    /// Text in another encoding than UTF-8.
+    /// Text in another encoding than UTF-8, or than the one that was given.
     OtherEncoding,
     /// Names that begin with `$` and are not of the notation of JSON lines. They can be read as they are.
     ReservedName,
@@ -185,7 +185,11 @@ impl LeftOut {
                 "rows with more or fewer values than columns",
                 "refused",
             ],
-            L::OtherEncoding => ["text in another encoding", "text in other encodings", "refused"],
+            L::OtherEncoding => [
+                "text in another encoding",
+                "text in another encoding than `--encoding` says",
+                "refused",
+            ],
             L::ReservedName => [
                 "name with `$` that the notation lacks",
                 "names with `$` that the notation lacks",

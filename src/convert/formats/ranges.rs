@@ -9,7 +9,7 @@
 //! A walk reports no damage. Where it cannot continue, no record begins in the ranges behind. The
 //! reader of the range before gets to the same place, finds the same damage, and reports it once.
 //!
-//! A compressed file is one range, and so is anything but a regular file. A file behind a URL is one as
+//! A compressed file is one range, and so is text that must be decoded, and anything but a regular file. A file behind a URL is one as
 //! well: a walk would fetch much of it once more, one header after the other.
 
 use std::path::{Path, PathBuf};
@@ -36,6 +36,8 @@ pub(super) struct Ranges {
     paths: Vec<PathBuf>,
     /// Bytes of a range.
     unit: u64,
+    /// Whether each file is one range.
+    whole: bool,
     cut: OnceLock<Arc<Cut>>,
 }
 
@@ -86,12 +88,19 @@ pub(super) struct Range {
 impl Ranges {
     /// These files in ranges of [`UNIT`] bytes.
     pub(super) fn new(paths: Vec<PathBuf>) -> Ranges {
-        Ranges { paths, unit: UNIT, cut: OnceLock::new() }
+        Ranges { paths, unit: UNIT, whole: false, cut: OnceLock::new() }
     }
 
     /// Sets the size of a range.
     pub(super) fn set_unit(&mut self, unit: u64) {
         self.unit = unit.max(1);
+        self.forget();
+    }
+
+    /// Makes each file one range.
+    #[cfg(feature = "formats")]
+    pub(super) fn set_whole(&mut self, yes: bool) {
+        self.whole = yes;
         self.forget();
     }
 
@@ -107,7 +116,8 @@ impl Ranges {
 
     fn cut(&self) -> &Cut {
         self.cut.get_or_init(|| {
-            let files: Vec<File> = self.paths.par_iter().map(|path| File::new(path)).collect();
+            let file = |path: &PathBuf| File::new(path, self.whole);
+            let files: Vec<File> = self.paths.par_iter().map(file).collect();
             let mut starts = vec![0usize];
             for file in &files {
                 let last = starts[starts.len() - 1];
@@ -176,10 +186,10 @@ impl Ranges {
 }
 
 impl File {
-    fn new(path: &Path) -> File {
+    fn new(path: &Path, whole: bool) -> File {
         let size = size_of(path).ok().flatten();
         // If it cannot be opened, reading it reports that.
-        let plain = !storage::is_url(path) && compressed::is_plain(path).unwrap_or(false);
+        let plain = !whole && !storage::is_url(path) && compressed::is_plain(path).unwrap_or(false);
         File { size, plain, known: Mutex::new(vec![Some(Begin::FRONT)]) }
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::read::{CsvReader, other_delimiter};
-use crate::convert::formats::def::Opening;
+use crate::convert::formats::def::{Opening, given};
 use crate::convert::monitor::Notice;
 use crate::convert::read_options::ReadOptions;
 use crate::convert::samples::Samples;
@@ -26,15 +26,17 @@ pub(in crate::convert::formats) fn notices(
     let (None, Some(path)) = (sources.read.delimiter, sources.paths.first()) else {
         return Ok(Vec::new());
     };
-    let found = other_delimiter(path, usual(path))?;
+    let found = other_delimiter(path, usual(path), sources.read.decoding())?;
     let notice = |delimiter| Notice::OneColumn { path: path.clone(), delimiter };
     Ok(found.map(notice).into_iter().collect())
 }
 
 pub(super) fn open(sources: &Opening<'_>, usual: u8) -> Result<Samples> {
-    let table = CsvReader::open_all(sources.paths)?
-        .asked(sources)
-        .delimiter(delimiter(sources.read, usual)?)
-        .quotes(!sources.read.plain_quotes);
+    let delimiter = delimiter(sources.read, usual)?;
+    let asked = |table: CsvReader| {
+        let table = table.asked(sources).delimiter(delimiter).quotes(!sources.read.plain_quotes);
+        given(table, sources.read.encoding, CsvReader::encoding)
+    };
+    let table = asked(CsvReader::open_all(sources.paths)?);
     Ok(Samples::units(if sources.read.guess_types { table.guess_types()? } else { table }))
 }

@@ -1,6 +1,7 @@
 //! Reads samples from tables.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 
 use super::bounded::Bounded;
@@ -8,6 +9,7 @@ use super::table::{Dialect, Table, note};
 use crate::Value;
 use crate::convert::carried::LeftOut;
 use crate::convert::compressed;
+use crate::convert::decoded::{TextEncoding, decoded};
 use crate::convert::formats::files::{InputFiles, options_of_files, units_are_ranges};
 use crate::convert::formats::ranges::{Begin, Range, end_of_walk};
 use crate::convert::input::{Emit, Input};
@@ -44,7 +46,8 @@ pub enum CsvType {
 /// its ending, a slash and the number of the row; or a [column](Self::key). Files may be compressed
 /// by bzip2, gzip or Zstandard.
 ///
-/// Units are ranges of a file, cut between rows; a compressed file is one unit. Because of quotes,
+/// Units are ranges of a file, cut between rows; a file that is compressed, or in another [encoding](Self::encoding)
+/// than UTF-8, is one unit. Because of quotes,
 /// only a scan from the front can tell where a row begins. So a reader that starts in the middle
 /// scans all rows before, which is faster than decoding them.
 ///
@@ -62,8 +65,7 @@ pub enum CsvType {
 #[must_use]
 #[derive(Debug, Clone)]
 pub struct CsvReader {
-    delimiter: u8,
-    quoting: bool,
+    dialect: Dialect,
     types: BTreeMap<String, CsvType>,
     files: InputFiles,
 }
@@ -90,13 +92,17 @@ impl CsvReader {
     ///
     /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
     pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<CsvReader> {
-        let (files, types) = (InputFiles::open(files)?, BTreeMap::new());
-        Ok(CsvReader { delimiter: b',', quoting: true, types, files })
+        Ok(CsvReader::of(InputFiles::open(files)?))
+    }
+
+    fn of(files: InputFiles) -> CsvReader {
+        let dialect = Dialect { delimiter: b',', quoting: true, encoding: None };
+        CsvReader { dialect, types: BTreeMap::new(), files }
     }
 
     /// The byte between values, such as a tab. Default: a comma.
     pub fn delimiter(mut self, delimiter: u8) -> Self {
-        self.delimiter = delimiter;
+        self.dialect.delimiter = delimiter;
         self.files.ranges.forget();
         self
     }
@@ -104,8 +110,15 @@ impl CsvReader {
     /// Whether quotes around a value do not belong to it, so that it can have the delimiter and line
     /// ends in it. Without, a quote is a character like others, and each line is a row. Default: yes.
     pub fn quotes(mut self, yes: bool) -> Self {
-        self.quoting = yes;
+        self.dialect.quoting = yes;
         self.files.ranges.forget();
+        self
+    }
+
+    /// The encoding of the text. Default: UTF-8.
+    pub fn encoding(mut self, encoding: TextEncoding) -> Self {
+        self.dialect.encoding = encoding.unless_utf8();
+        self.files.ranges.set_whole(self.dialect.encoding.is_some());
         self
     }
 
@@ -187,7 +200,8 @@ impl CsvReader {
     /// Adds the place of a row, and the row itself, to an error.
     fn located(&self, file: usize, record: &::csv::StringRecord, error: Error) -> Error {
         let error = error.within(line_of(record)).at(self.files.path(file));
-        let mut text = ::csv::WriterBuilder::new().delimiter(self.delimiter).from_writer(vec![]);
+        let mut text =
+            ::csv::WriterBuilder::new().delimiter(self.dialect.delimiter).from_writer(vec![]);
         match text.write_record(record).ok().and_then(|()| text.into_inner().ok()) {
             Some(row) => error.with_raw(row.trim_ascii_end()),
             None => error,
@@ -243,10 +257,30 @@ impl CsvReader {
                 let file = open_regular(path).map_err(|error| Error::io(path, error))?;
                 Bounded::file(file, self.files.max_bytes)
             }
-            false => Bounded::new(compressed::open(path)?, self.files.max_bytes),
+            false => return Ok(self.table_of(path, compressed::open(path)?)),
         };
-        let dialect = Dialect { delimiter: self.delimiter, quoting: self.quoting };
-        Ok(Table::with_names(path, input, dialect))
+        Ok(Table::with_names(path, input, self.dialect))
+    }
+
+    /// A table whose bytes come from `input`.
+    fn table_of(&self, path: &Path, input: Box<dyn Read + Send>) -> Table {
+        let text = decoded(input, self.dialect.encoding);
+        Table::with_names(path, Bounded::new(text, self.files.max_bytes), self.dialect)
+    }
+
+    /// The sample of a row.
+    fn sample(
+        &self,
+        unit: usize,
+        file: usize,
+        names: &::csv::StringRecord,
+        number: u64,
+        row: Result<Row<'_>>,
+    ) -> Result<Vec<u8>> {
+        let Row { values, odd } = row?;
+        note(&self.files.remarks, unit, self.files.path(file), values, odd);
+        let packed = self.pack(self.files.name(file)?, names, number, values);
+        packed.map_err(|error| self.located(file, values, error))
     }
 
     fn field<'a>(&self, name: &str, text: &'a str) -> Result<Field<'a>> {
@@ -286,12 +320,16 @@ pub(in crate::convert) fn guess<'a>(values: impl Iterator<Item = &'a str>) -> Op
 
 /// What seems to be the delimiter of a table that has one column with this one: what is in its first
 /// two rows as often.
-pub(in crate::convert) fn other_delimiter(path: &Path, delimiter: u8) -> Result<Option<char>> {
+pub(in crate::convert) fn other_delimiter(
+    path: &Path,
+    delimiter: u8,
+    encoding: Option<TextEncoding>,
+) -> Result<Option<char>> {
     // A pipe can be read only once.
     if !size_of(path).is_ok_and(|size| size.is_some()) {
         return Ok(None);
     }
-    let input = Bounded::new(compressed::open(path)?, SUSPECTED_ROW);
+    let input = Bounded::new(decoded(compressed::open(path)?, encoding), SUSPECTED_ROW);
     let mut builder = ::csv::ReaderBuilder::new();
     builder.delimiter(delimiter).has_headers(false).flexible(true);
     let mut rows = Vec::new();
@@ -373,14 +411,8 @@ impl Input for CsvReader {
         let walk = |file, from, to| self.walk(file, from, to);
         let Some(range) = self.files.ranges.range(unit, walk)? else { return Ok(()) };
         let file = range.file;
-        let stem = self.files.name(file)?;
-        self.rows(range, |names, number, row| {
-            emit(row.and_then(|Row { values, odd }| {
-                note(&self.files.remarks, unit, self.files.path(file), values, odd);
-                let packed = self.pack(stem, names, number, values);
-                packed.map_err(|error| self.located(file, values, error))
-            }))
-        })
+        self.files.name(file)?;
+        self.rows(range, |names, number, row| emit(self.sample(unit, file, names, number, row)))
     }
 }
 
@@ -446,7 +478,7 @@ mod tests {
             ("", b',', None),
         ] {
             std::fs::write(&path, text).unwrap();
-            assert_eq!(other_delimiter(&path, delimiter).unwrap(), expected, "{text:?}");
+            assert_eq!(other_delimiter(&path, delimiter, None).unwrap(), expected, "{text:?}");
         }
     }
 }

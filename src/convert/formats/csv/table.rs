@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::bounded::{self, Bounded};
 use super::quotes::Quotes;
 use crate::convert::carried::{LeftOut, RemarkLog};
+use crate::convert::decoded::TextEncoding;
 use crate::convert::sample_fields::stored_name;
 use crate::convert::{compressed, encoding};
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -24,6 +25,8 @@ pub(in crate::convert) struct Dialect {
     pub(in crate::convert) delimiter: u8,
     /// Whether quotes around a value do not belong to it.
     pub(in crate::convert) quoting: bool,
+    /// The encoding from which it is decoded.
+    pub(in crate::convert) encoding: Option<TextEncoding>,
 }
 
 impl Table {
@@ -52,7 +55,7 @@ impl Table {
         let at = |error: Error| error.within("line 1").at(&self.path);
         let names = match read {
             Err(error) if error.is_io_error() => return Err(stopped(&self.path, error)),
-            read => read.map_err(|error| at(flaw(&error, row)))?,
+            read => read.map_err(|error| at(self.flaw(&error, row)))?,
         };
         if self.quotes(row).is_open {
             return Err(at(never_closed()));
@@ -100,7 +103,7 @@ impl Table {
         let (place, error) = match &read {
             Ok(false) => return Ok(None),
             Err(error) if error.is_io_error() => (None, None),
-            Err(error) => (error.position(), Some(flaw(error, row))),
+            Err(error) => (error.position(), Some(self.flaw(error, row))),
             Ok(true) => (record.position(), None),
         };
         let line = place.map_or(0, ::csv::Position::line);
@@ -113,7 +116,7 @@ impl Table {
         };
         let at = |error: Error| error.within(format_args!("line {line}")).at(&self.path);
         Ok(Some(match error {
-            Some(error) => Err(at(error).with_raw(row)),
+            Some(error) => Err(at(error).with_raw(encoding::raw(row, self.dialect.encoding))),
             None => Ok(self.odd(quotes)),
         }))
     }
@@ -132,8 +135,28 @@ impl Table {
 
     /// Fails if the first bytes are in another encoding.
     fn check_encoding(&self) -> Result<()> {
+        if self.dialect.encoding.is_some() {
+            return Ok(());
+        }
         let found = encoding::wide(self.rows.get_ref().seen());
-        found.map_or(Ok(()), |found| Err(encoding::wide_error(found).at(&self.path)))
+        found.map_or(Ok(()), |found| Err(encoding::wide_error("UTF-8", found).at(&self.path)))
+    }
+
+    /// The fault of a row.
+    fn flaw(&self, error: &::csv::Error, row: &[u8]) -> Error {
+        // What is left of a row that was cut may lack values too.
+        let encoding = self.dialect.encoding;
+        if let Some(error) = encoding.and_then(|encoding| encoding.flaw(row)) {
+            return error;
+        }
+        match error.kind() {
+            ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+                let message = format!("expected {expected_len} values, found {len}");
+                Error::new(ErrorKind::Damaged, message)
+            }
+            _ => encoding::flaw(row, encoding)
+                .unwrap_or_else(|| Error::new(ErrorKind::Damaged, error.to_string())),
+        }
     }
 
     fn quotes(&self, row: &[u8]) -> Quotes {
@@ -184,19 +207,6 @@ fn joined() -> Error {
     let message = "expected the end of a value of several lines after its closing quote, found text: a \
                    quote that belongs to the text joins rows";
     Error::new(ErrorKind::Damaged, message).with_remedy(Remedy::PlainQuotes)
-}
-
-/// The fault of a row.
-fn flaw(error: &::csv::Error, row: &[u8]) -> Error {
-    match error.kind() {
-        ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            let message = format!("expected {expected_len} values, found {len}");
-            Error::new(ErrorKind::Damaged, message)
-        }
-        _ => {
-            encoding::flaw(row).unwrap_or_else(|| Error::new(ErrorKind::Damaged, error.to_string()))
-        }
-    }
 }
 
 /// The error of an input that cannot be read any further.

@@ -10,6 +10,7 @@ use super::options::FolderOptions;
 use super::read::ImageFolderReader;
 use crate::convert::carried::RemarkLog;
 use crate::convert::compressed;
+use crate::convert::decoded::decoded;
 use crate::convert::file_names::uncompressed;
 use crate::convert::formats::csv::{self, CsvType};
 use crate::convert::formats::files::MAX_BYTES;
@@ -107,8 +108,9 @@ impl FolderOptions {
 
     fn read_list(&self, list: &Path) -> Result<(Columns, Vec<Found>, RemarkLog)> {
         let delimiter = self.delimiter.unwrap_or_else(|| delimiter_of(list));
-        let input = csv::Bounded::new(compressed::open(list)?, MAX_BYTES.min(self.max_bytes));
-        let dialect = csv::Dialect { delimiter, quoting: self.quoting };
+        let text = decoded(compressed::open(list)?, self.encoding);
+        let input = csv::Bounded::new(text, MAX_BYTES.min(self.max_bytes));
+        let dialect = csv::Dialect { delimiter, quoting: self.quoting, encoding: self.encoding };
         let mut table = csv::Table::new(list, input, dialect);
         let mut record = ::csv::StringRecord::new();
         let (mut columns, mut found, remarks) = (None, Vec::new(), RemarkLog::default());

@@ -10,9 +10,10 @@ use super::options::FolderOptions;
 use super::read::ImageFolderReader;
 use crate::Value;
 use crate::convert::carried::RemarkLog;
+use crate::convert::decoded::{TextEncoding, decoded};
 use crate::convert::file_names::Media;
 use crate::convert::formats::jsonl;
-use crate::convert::{compressed, natural_order, sample_fields::stored_name};
+use crate::convert::{compressed, encoding, natural_order, sample_fields::stored_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl::parse;
 use crate::format::msgpack::{self, sample::KEY};
@@ -78,8 +79,8 @@ impl FolderOptions {
             };
             let path = root.join(name);
             let read = open(name).and_then(|input| match kind(name) {
-                true => read_csv(&path, input, remarks, &mut add),
-                false => read_jsonl(&path, input, &mut add),
+                true => read_csv(&path, input, self.encoding, remarks, &mut add),
+                false => read_jsonl(&path, input, self.encoding, &mut add),
             });
             read.map_err(|error| error.at(&path))?;
         }
@@ -94,9 +95,14 @@ fn folder_of(name: &str) -> &str {
 
 type TakeRow<'a> = dyn FnMut(Told, Vec<(Value, Value)>) -> Result<()> + 'a;
 
-fn read_jsonl(path: &Path, input: Box<dyn Read + Send>, take: &mut TakeRow<'_>) -> Result<()> {
+fn read_jsonl(
+    path: &Path,
+    input: Box<dyn Read + Send>,
+    encoding: Option<TextEncoding>,
+    take: &mut TakeRow<'_>,
+) -> Result<()> {
     let at = |error| compressed::blame(path, error);
-    let mut input = BufReader::with_capacity(1 << 17, input);
+    let mut input = BufReader::with_capacity(1 << 17, decoded(input, encoding));
     let (mut line, mut number) = (Vec::new(), 0u64);
     while !input.fill_buf().map_err(at)?.is_empty() {
         line.clear();
@@ -108,8 +114,10 @@ fn read_jsonl(path: &Path, input: Box<dyn Read + Send>, take: &mut TakeRow<'_>) 
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let row = parse(&line)
-            .map_err(|error| located(Error::new(ErrorKind::Invalid, error.to_string())))?;
+        let row = parse(&line).map_err(|error| {
+            let flaw = encoding::flaw(&line, encoding);
+            located(flaw.unwrap_or_else(|| Error::new(ErrorKind::Invalid, error.to_string())))
+        })?;
         let Value::Map(row) = row else {
             let message = "expected a row with names, found something else";
             return Err(located(Error::new(ErrorKind::Invalid, message)));
@@ -124,13 +132,15 @@ fn read_jsonl(path: &Path, input: Box<dyn Read + Send>, take: &mut TakeRow<'_>) 
 fn read_csv(
     path: &Path,
     input: Box<dyn Read + Send>,
+    encoding: Option<TextEncoding>,
     remarks: &RemarkLog,
     take: &mut TakeRow<'_>,
 ) -> Result<()> {
     use crate::convert::formats::csv::{self, Bounded, CsvType, Dialect, Table};
 
-    let dialect = Dialect { delimiter: b',', quoting: true };
-    let mut table = Table::with_names(path, Bounded::new(input, MAX_ROW), dialect);
+    let dialect = Dialect { delimiter: b',', quoting: true, encoding };
+    let input = Bounded::new(decoded(input, encoding), MAX_ROW);
+    let mut table = Table::with_names(path, input, dialect);
     let (names, mut record, mut rows) = (table.names()?, Default::default(), Vec::new());
     while let Some(row) = table.next(&mut record)? {
         csv::note(remarks, 0, path, &record, row?);
@@ -153,7 +163,13 @@ fn read_csv(
 }
 
 #[cfg(not(feature = "formats"))]
-fn read_csv(_: &Path, _: Box<dyn Read + Send>, _: &RemarkLog, _: &mut TakeRow<'_>) -> Result<()> {
+fn read_csv(
+    _: &Path,
+    _: Box<dyn Read + Send>,
+    _: Option<TextEncoding>,
+    _: &RemarkLog,
+    _: &mut TakeRow<'_>,
+) -> Result<()> {
     let message = "expected metadata.jsonl, found CSV, which is read with the feature formats";
     Err(Error::new(ErrorKind::Unsupported, message))
 }

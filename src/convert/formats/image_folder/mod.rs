@@ -29,7 +29,7 @@ use crate::convert::formats::csv;
 use crate::convert::formats::def::{FormatDef, Keys, Opening, Output, READ, given};
 use crate::convert::formats::files::MAX_BYTES;
 use crate::convert::masks::{self, AddMasks};
-use crate::convert::read_options::{ReadOptions, misplaced};
+use crate::convert::read_options::{ReadOptions, TEXTS, misplaced};
 use crate::convert::samples::Samples;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::reader::Labels;
@@ -66,6 +66,9 @@ pub(in crate::convert) static IMAGES: FormatDef = FormatDef {
     splits: splits_of,
     open: |sources| {
         let folder = open_folder(sources)?;
+        if sources.read.encoding.is_some() && !folder.has_text() {
+            return Err(misplaced("encoding", TEXTS, "images"));
+        }
         sources.skipped_files = folder.skipped();
         with_masks(folder, sources, sources.paths.iter().all(|path| path.is_dir()))
     },
@@ -218,5 +221,6 @@ fn folder_options(read: &ReadOptions) -> FolderOptions {
         .exclude(read.exclude.iter().chain(beside))
         .allow_outside(read.allow_outside);
     let options = given(options, read.labels.as_ref().map(Labels::file), FolderOptions::labels);
+    let options = given(options, read.encoding, FolderOptions::encoding);
     given(options, read.max_bytes, FolderOptions::max_bytes)
 }

@@ -12,6 +12,7 @@ use super::labels::Spellings;
 use super::read::ImageFolderReader;
 use crate::Value;
 use crate::convert::carried::{LeftOut, RemarkLog};
+use crate::convert::decoded::TextEncoding;
 use crate::convert::file_names::{Media, is_about};
 use crate::convert::formats::files::MAX_BYTES;
 use crate::convert::{natural_order, split_names};
@@ -46,6 +47,8 @@ pub struct FolderOptions {
     pub(super) header: Option<bool>,
     pub(super) guess_types: bool,
     pub(super) quoting: bool,
+    /// The encoding of text; `None` is UTF-8.
+    pub(super) encoding: Option<TextEncoding>,
     pub(super) own_keys: bool,
     pub(super) max_bytes: u64,
     /// The only split that is read.
@@ -75,6 +78,7 @@ impl Default for FolderOptions {
             header: None,
             guess_types: false,
             quoting: true,
+            encoding: None,
             own_keys: true,
             max_bytes: MAX_BYTES,
             split: None,
@@ -204,6 +208,12 @@ impl FolderOptions {
     /// strings, and labels are numbered.
     pub fn guess_types(mut self, yes: bool) -> Self {
         self.guess_types = yes;
+        self
+    }
+
+    /// The encoding of text: of lists, metadata files and text files. Default: UTF-8.
+    pub fn encoding(mut self, encoding: TextEncoding) -> Self {
+        self.encoding = encoding.unless_utf8();
         self
     }
 
@@ -640,6 +650,7 @@ impl FolderOptions {
             columns,
             skipped,
             max_bytes: self.max_bytes,
+            encoding: self.encoding,
             stamps: OnceLock::new(),
             unnamed: Vec::new(),
             media,

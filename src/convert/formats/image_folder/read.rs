@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use super::files::{ImageFile, Place};
 use crate::convert::carried::{RemarkLog, Remarks};
+use crate::convert::decoded::TextEncoding;
 use crate::convert::encoding;
 use crate::convert::file_names::{Media, is_image};
 use crate::convert::formats::image_bytes::flaw;
@@ -58,6 +59,8 @@ pub struct ImageFolderReader {
     pub(super) columns: Vec<String>,
     pub(super) skipped: u64,
     pub(super) max_bytes: u64,
+    /// The encoding of text; `None` is UTF-8.
+    pub(super) encoding: Option<TextEncoding>,
     /// Size and time of each file of a folder, once they were needed.
     pub(super) stamps: OnceLock<Vec<Stamp>>,
     /// Files whose names cannot be part of a key. If there are any, they are the first unit.
@@ -152,12 +155,8 @@ impl ImageFolderReader {
         };
         let (mut out, image) = self.content(index).map_err(|error| located(told(error)))?;
         self.look_at(unit, file, &out[image..]);
-        let is_text = match &file.row {
-            Some(_) => Media::of(file.path()) == Some(Media::Text),
-            None => self.media == Media::Text,
-        };
-        if is_text {
-            make_text(&mut out, image).map_err(located)?;
+        if self.is_text(file) {
+            make_text(&mut out, image, self.encoding).map_err(located)?;
         }
         if let Some(row) = &file.row {
             row.tail(&self.packed_label(file)?, &mut out);
@@ -172,6 +171,18 @@ impl ImageFolderReader {
             out.extend_from_slice(value);
         }
         Ok(out)
+    }
+
+    fn is_text(&self, file: &ImageFile) -> bool {
+        match &file.row {
+            Some(_) => Media::of(file.path()) == Some(Media::Text),
+            None => self.media == Media::Text,
+        }
+    }
+
+    /// Whether anything of it is text in files: samples, or rows about them.
+    pub(super) fn has_text(&self) -> bool {
+        self.files.iter().any(|file| file.row.is_some() || self.is_text(file))
     }
 
     /// Notes what is hardly an image.
@@ -264,7 +275,7 @@ impl ImageFolderReader {
 }
 
 /// Makes a string of the bytes that a sample ends with, which begin here. A byte order mark is no part of it.
-fn make_text(out: &mut Vec<u8>, start: usize) -> Result<()> {
+fn make_text(out: &mut Vec<u8>, start: usize, encoding: Option<TextEncoding>) -> Result<()> {
     let bytes = out.split_off(start);
     let header = match bytes.len() {
         0..=0xff => 2,
@@ -272,10 +283,16 @@ fn make_text(out: &mut Vec<u8>, start: usize) -> Result<()> {
         _ => 5,
     };
     out.truncate(start - header);
+    if let Some(encoding) = encoding {
+        return Ok(msgpack::write_text(&encoding.text(&bytes)?, out)?);
+    }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(msgpack::write_text(text, out)?),
-        Err(_) => Err(encoding::flaw(bytes).unwrap_or_else(|| encoding::wide_error("UTF-16"))),
+        Err(_) => {
+            Err(encoding::flaw(bytes, None)
+                .unwrap_or_else(|| encoding::wide_error("UTF-8", "UTF-16")))
+        }
     }
 }
 

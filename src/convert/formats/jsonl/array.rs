@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use crate::convert::decoded::{Decoded, TextEncoding};
 use crate::format::jsonl::array::Elements;
 
 /// Bytes that are read at a time.
@@ -9,7 +10,7 @@ const STEP: usize = 1 << 16;
 
 /// A text in which the elements of an array are lines. JSON lines stay as they are.
 pub(super) struct AsLines<R> {
-    input: R,
+    input: Decoded<R>,
     elements: Elements,
     buffer: Vec<u8>,
     lines: Vec<u8>,
@@ -22,8 +23,14 @@ pub(super) struct AsLines<R> {
 
 impl<R: Read> AsLines<R> {
     pub(super) fn new(input: R) -> AsLines<R> {
+        let input = Decoded::new(input, None);
         let (elements, buffer, lines) = (Elements::default(), vec![0; STEP], Vec::new());
         AsLines { input, elements, buffer, lines, read: 0, flaw: None, is_over: false }
+    }
+
+    /// The encoding of the text; `None` is UTF-8.
+    pub(super) fn set_encoding(&mut self, encoding: Option<TextEncoding>) {
+        self.input.set(encoding);
     }
 
     /// Whether it is an array: no, until enough of it was read.

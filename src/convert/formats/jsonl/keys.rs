@@ -1,6 +1,7 @@
 //! [`KeyRule`]: what the key of a line is.
 
 use crate::Value;
+use crate::convert::decoded::TextEncoding;
 use crate::convert::encoding;
 use crate::convert::sample_fields::{key_text, stored_name};
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -23,10 +24,20 @@ pub(in crate::convert) enum KeyRule {
     Replaced,
 }
 
-/// The value on a line. In `plain` JSON names that begin with `$` have no meaning.
-fn parse(line: &[u8], plain: bool) -> Result<Value> {
+/// How lines are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Notation {
+    /// Whether names that begin with `$` have no meaning.
+    pub(super) plain: bool,
+    /// The encoding from which they are decoded.
+    pub(super) encoding: Option<TextEncoding>,
+}
+
+/// The value on a line.
+fn parse(line: &[u8], notation: Notation) -> Result<Value> {
+    let plain = notation.plain;
     let parsed = if plain { jsonl::parse_plain(line) } else { jsonl::parse(line) };
-    parsed.map_err(|flaw| match encoding::flaw(line) {
+    parsed.map_err(|flaw| match encoding::flaw(line, notation.encoding) {
         Some(error) => error,
         None => {
             let error = Error::new(ErrorKind::Damaged, flaw.to_string());
@@ -38,8 +49,8 @@ fn parse(line: &[u8], plain: bool) -> Result<Value> {
 }
 
 /// Whether this is a line with a key: `None` if it is no object, so that nothing can be told.
-pub(super) fn has_key(line: &[u8], plain: bool) -> Option<bool> {
-    match parse(line, plain) {
+pub(super) fn has_key(line: &[u8], notation: Notation) -> Option<bool> {
+    match parse(line, notation) {
         Ok(Value::Map(members)) => Some(members.iter().any(|(name, _)| is_key(name))),
         _ => None,
     }
@@ -55,12 +66,12 @@ impl KeyRule {
     pub(super) fn pack(
         &self,
         line: &[u8],
-        plain: bool,
+        notation: Notation,
         numbered: impl FnOnce() -> Result<bool>,
         number: impl FnOnce() -> Result<String>,
     ) -> Result<Vec<u8>> {
         let damaged = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Damaged, e.to_string());
-        let mut value = parse(line, plain)?;
+        let mut value = parse(line, notation)?;
         if let Value::Map(members) = &mut value {
             match self {
                 KeyRule::Own => {
@@ -145,7 +156,12 @@ mod tests {
     use super::*;
 
     fn packed(rule: &KeyRule, numbered: bool, line: &str) -> Result<Value> {
-        let packed = rule.pack(line.as_bytes(), false, || Ok(numbered), || Ok("x/7".to_owned()))?;
+        let packed = rule.pack(
+            line.as_bytes(),
+            Notation::default(),
+            || Ok(numbered),
+            || Ok("x/7".to_owned()),
+        )?;
         Ok(msgpack::decode(&packed).unwrap())
     }
 
@@ -198,7 +214,7 @@ mod tests {
             let error = packed(&rule, numbered, line).unwrap_err();
             assert!(error.message().contains(says), "{rule:?} {line}: {error}");
         }
-        let has_key = |line: &str| has_key(line.as_bytes(), false);
+        let has_key = |line: &str| has_key(line.as_bytes(), Notation::default());
         assert_eq!(has_key("{\"key\": 1}"), Some(true));
         assert_eq!(has_key("{}"), Some(false));
         assert_eq!((has_key("[]"), has_key("{")), (None, None));

@@ -5,7 +5,7 @@ mod keys;
 mod read;
 mod write;
 
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 pub(super) use read::read_line;
@@ -15,9 +15,10 @@ pub use write::JsonLinesWriter;
 use self::keys::KeyRule;
 use crate::Value;
 use crate::convert::carried::{Carried, Handling as H, LeftOut as L, ValueKind as V, ValuePlace};
-use crate::convert::compressed;
+use crate::convert::decoded::Decoded;
 use crate::convert::formats::def::{FormatDef, Glance, Keys, Opening, Output, READ, given};
 use crate::convert::samples::Samples;
+use crate::convert::{compressed, encoding};
 use crate::error::{Remedy, Result};
 use crate::format::jsonl;
 
@@ -75,11 +76,13 @@ fn open(sources: &Opening<'_>) -> Result<Samples> {
     Samples::of_each(sources.paths, |path, names| {
         if path == Path::new("-") {
             let stream = JsonLinesStream::new(io::stdin(), "-").keys(keys.clone()).plain(plain);
+            let stream = given(stream, sources.read.encoding, JsonLinesStream::encoding);
             let stream = sources.within(stream, JsonLinesStream::max_bytes);
             return Ok(Samples::Stream(Box::new(stream)));
         }
         let file = JsonLinesReader::open(path)?.called(names).keys(keys.clone()).plain(plain);
         let file = given(file, sources.unit_bytes, JsonLinesReader::unit_bytes);
+        let file = given(file, sources.read.encoding, JsonLinesReader::encoding);
         Ok(Samples::units(sources.within(file, JsonLinesReader::max_bytes)))
     })
 }
@@ -91,10 +94,18 @@ fn is_json(file: &Glance<'_>) -> bool {
 
 /// Whether the first line is an object, or the text an array.
 fn holds_objects(path: &Path) -> bool {
-    let head = compressed::head(path, FIRST_LINE).unwrap_or_default();
+    let bytes = compressed::head(path, FIRST_LINE).unwrap_or_default();
+    // The encoding that was given is not known here, but seen. What cannot be decoded is no object.
+    let seen = encoding::wide(&bytes).and_then(|name| name.parse().ok());
+    let mut head = Vec::new();
+    let _ = Decoded::new(&bytes[..], seen).read_to_end(&mut head);
     if jsonl::array::begins(&head[..head.len().min(jsonl::array::MAX_HELD)]) {
         return true;
     }
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    matches!(jsonl::parse(line), Ok(Value::Map(_)))
+    let line: Vec<u8> = match std::str::from_utf8(line) {
+        Ok(_) => line.to_vec(),
+        Err(_) => line.iter().map(|byte| if byte.is_ascii() { *byte } else { b'?' }).collect(),
+    };
+    matches!(jsonl::parse(&line), Ok(Value::Map(_)))
 }

@@ -7,7 +7,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rayon::prelude::*;
 
 use super::array::AsLines;
-use super::keys::{KeyRule, has_key};
+use super::keys::{KeyRule, Notation, has_key};
+use crate::convert::decoded::{TextEncoding, decoded};
+use crate::convert::encoding;
 use crate::convert::file_names::KeyNames;
 use crate::convert::formats::files::MAX_BYTES;
 use crate::convert::input::{Emit, Input};
@@ -50,7 +52,7 @@ pub struct JsonLinesStream<R> {
     /// The lines of the last batch.
     batch: Vec<u64>,
     max_bytes: u64,
-    plain: bool,
+    notation: Notation,
     rule: KeyRule,
     /// Whether lines are numbered, once the first of them is known.
     numbered: Option<bool>,
@@ -63,13 +65,20 @@ impl<R: Read + Send> JsonLinesStream<R> {
         let (name, max_bytes) = (name.into(), MAX_BYTES);
         let names = KeyNames::of(&[if name == "-" { "stdin" } else { &name }]);
         let (rule, numbered) = (KeyRule::default(), None);
-        let (line, batch, plain) = (0, Vec::new(), false);
-        JsonLinesStream { input, name, names, line, batch, max_bytes, plain, rule, numbered }
+        let (line, batch, notation) = (0, Vec::new(), Notation::default());
+        JsonLinesStream { input, name, names, line, batch, max_bytes, notation, rule, numbered }
     }
 
     /// Whether names that begin with `$` have no meaning, as in JSON of other programs. Default: no.
     pub fn plain(mut self, yes: bool) -> Self {
-        self.plain = yes;
+        self.notation.plain = yes;
+        self
+    }
+
+    /// The encoding of the text. Default: UTF-8.
+    pub fn encoding(mut self, encoding: TextEncoding) -> Self {
+        self.notation.encoding = encoding.unless_utf8();
+        self.input.get_mut().set_encoding(self.notation.encoding);
         self
     }
 
@@ -114,8 +123,9 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
             }
         }
         self.batch = lines.iter().map(|(number, _)| *number).collect();
-        let (plain, is_array) = (self.plain, self.input.get_ref().is_array());
-        let objects = || lines.iter().filter_map(|(_, line)| has_key(line.as_ref().ok()?, plain));
+        let (notation, is_array) = (self.notation, self.input.get_ref().is_array());
+        let key = |line: &Result<Vec<u8>>| has_key(line.as_ref().ok()?, notation);
+        let objects = || lines.iter().filter_map(|(_, line)| key(line));
         self.numbered = self.numbered.or_else(|| objects().next().map(|has_key| !has_key));
         let (name, rule, numbered) = (&self.name, &self.rule, self.numbered.unwrap_or(false));
         let stem = || self.names.name(0, Path::new(name));
@@ -123,8 +133,8 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
             let located = |error: Error| error.within(place(number, is_array)).at(name);
             let line = line.map_err(located)?;
             let key = || Ok(numbered_key(stem()?, number - 1));
-            let packed = rule.pack(&line, plain, || Ok(numbered), key);
-            packed.map_err(|error| located(error).with_raw(line))
+            let packed = rule.pack(&line, notation, || Ok(numbered), key);
+            packed.map_err(|error| located(error).with_raw(encoding::raw(&line, notation.encoding)))
         };
         Ok(lines.into_par_iter().map(pack).collect())
     }
@@ -150,8 +160,8 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
 /// [field](Self::key).
 ///
 /// Units are ranges of bytes; a line belongs to the range in which it begins. An array is read as a stream, and its
-/// elements count as lines. It is one unit, and so is a file that is compressed by gzip, Zstandard or, with the feature
-/// `formats`, bzip2. Errors give the line or the element, counted from 1.
+/// elements count as lines. It is one unit, and so is a file in another [encoding](Self::encoding) than UTF-8, and one
+/// that is compressed by gzip, Zstandard or, with the feature `formats`, bzip2. Errors give the line or the element, counted from 1.
 ///
 /// ```
 /// use kiste::convert::{InOrder, JsonLinesReader, Source};
@@ -174,7 +184,7 @@ pub struct JsonLinesReader {
     size: u64,
     unit: u64,
     max_bytes: u64,
-    plain: bool,
+    notation: Notation,
     rule: KeyRule,
     /// Whether lines are numbered, once the first of them is known.
     numbered: OnceLock<bool>,
@@ -205,7 +215,7 @@ impl JsonLinesReader {
             size,
             unit: UNIT,
             max_bytes: MAX_BYTES,
-            plain: false,
+            notation: Notation::default(),
             rule: KeyRule::default(),
             numbered: OnceLock::new(),
             lines: Mutex::new(vec![0]),
@@ -243,7 +253,22 @@ impl JsonLinesReader {
     /// Whether names that begin with `$` have no meaning, as in JSON of other programs. Default: no;
     /// they are those of [`format::jsonl`](crate::format::jsonl).
     pub fn plain(mut self, yes: bool) -> JsonLinesReader {
-        self.plain = yes;
+        self.notation.plain = yes;
+        self
+    }
+
+    /// The encoding of the text. Default: UTF-8.
+    pub fn encoding(mut self, encoding: TextEncoding) -> JsonLinesReader {
+        self.notation.encoding = encoding.unless_utf8();
+        if self.notation.encoding.is_some() {
+            let mut head = Vec::new();
+            let text =
+                compressed::open(&self.path).map(|file| decoded(file, self.notation.encoding));
+            // What cannot be read or decoded is reported where it is read.
+            let read = text.map(|text| text.take(HEAD).read_to_end(&mut head));
+            self.is_array = matches!(read, Ok(Ok(_))) && array::begins(&head);
+            self.len = None;
+        }
         self
     }
 
@@ -280,7 +305,11 @@ impl JsonLinesReader {
         let mut line = Vec::new();
         let mut position = start;
         let mut input: Box<dyn BufRead> = match self.len {
-            None => Box::new(BufReader::new(AsLines::new(compressed::open(&self.path)?))),
+            None => {
+                let mut lines = AsLines::new(compressed::open(&self.path)?);
+                lines.set_encoding(self.notation.encoding);
+                Box::new(BufReader::new(lines))
+            }
             Some(_) => {
                 let mut file = open_regular(&self.path).map_err(|e| Error::io(&self.path, e))?;
                 // One byte earlier, to see whether a line begins exactly here.
@@ -353,7 +382,7 @@ impl JsonLinesReader {
         if let Some(numbered) = self.numbered.get() {
             return Ok(*numbered);
         }
-        let has_key = if unit == 0 { has_key(line, self.plain) } else { self.first_has_key()? };
+        let has_key = if unit == 0 { has_key(line, self.notation) } else { self.first_has_key()? };
         // A line that is no object is bad either way.
         let Some(has_key) = has_key else { return Ok(false) };
         Ok(*self.numbered.get_or_init(|| !has_key))
@@ -371,7 +400,7 @@ impl JsonLinesReader {
             if read == 0 {
                 return Ok(None);
             }
-            if let Some(has_key) = whole.ok().and_then(|()| has_key(&line, self.plain)) {
+            if let Some(has_key) = whole.ok().and_then(|()| has_key(&line, self.notation)) {
                 return Ok(Some(has_key));
             }
         }
@@ -403,8 +432,9 @@ impl Input for JsonLinesReader {
                 let stem = self.names.name(0, &self.path)?;
                 Ok(numbered_key(stem, self.lines_before(unit)? + number))
             };
-            let packed = self.rule.pack(line, self.plain, || self.is_numbered(unit, line), key);
-            let located = |error| self.located(unit, number, error).with_raw(line);
+            let packed = self.rule.pack(line, self.notation, || self.is_numbered(unit, line), key);
+            let raw = || encoding::raw(line, self.notation.encoding);
+            let located = |error| self.located(unit, number, error).with_raw(raw());
             emit(packed.map_err(located))
         })?;
         Ok(())

@@ -121,6 +121,15 @@ impl<'a> Archive<'a> {
         Ok(Archive::new(path, input, 0, max_bytes))
     }
 
+    /// The archive of this name, whose bytes come from a stream.
+    pub(super) fn of_stream(
+        path: &Path,
+        input: Box<dyn Read + Send>,
+        max_bytes: u64,
+    ) -> Archive<'static> {
+        Archive::new(path, Box::new(Stream(input)), 0, max_bytes)
+    }
+
     fn new<'b>(
         path: &Path,
         input: Box<dyn Bytes + 'b>,

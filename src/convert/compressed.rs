@@ -1,7 +1,7 @@
 //! Files that may be compressed, which their first bytes tell and not their names.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::FrameDecoder;
@@ -62,8 +62,15 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
 
 /// The same, reading this many bytes at a time.
 fn open_with(path: &Path, at_once: usize) -> Result<Box<dyn Read + Send>> {
+    let file = open_regular(path).map_err(|error| Error::io(path, error))?;
+    decompressed(path, BufReader::with_capacity(at_once, file))
+}
+
+fn decompressed(
+    path: &Path,
+    mut file: BufReader<impl Read + Send + 'static>,
+) -> Result<Box<dyn Read + Send>> {
     let at = |error| Error::io(path, error);
-    let mut file = BufReader::with_capacity(at_once, open_regular(path).map_err(at)?);
     let unread = |name: &str| {
         let message = format!("expected {READ}, found {name}");
         Err(Error::new(ErrorKind::Unsupported, message).at(path))
@@ -79,6 +86,48 @@ fn open_with(path: &Path, at_once: usize) -> Result<Box<dyn Read + Send>> {
         Some(Compression::Zstd) => Box::new(Zstd::new(file)),
         None => Box::new(file),
     })
+}
+
+/// The bytes of a stream, decompressed if they are compressed. Nothing is read before it is asked for.
+pub(super) fn piped(name: &Path, input: impl Read + Send + 'static) -> Box<dyn Read + Send> {
+    let (name, opened) = (name.to_path_buf(), Box::new(io::empty()));
+    Box::new(Piped { name, input: Some(input), opened })
+}
+
+struct Piped<R> {
+    name: PathBuf,
+    /// The stream, until its first bytes are read.
+    input: Option<R>,
+    opened: Box<dyn Read + Send>,
+}
+
+impl<R: Read + Send + 'static> Read for Piped<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(mut input) = self.input.take() {
+            let mut head = Vec::new();
+            // A pipe may have a few bytes now, and the next ones much later.
+            while (head.len() as u64) < HEAD && may_begin(&head) {
+                let mut rest = [0; HEAD as usize];
+                match input.read(&mut rest[head.len()..]) {
+                    Ok(0) => break,
+                    Ok(read) => {
+                        let start = head.len();
+                        head.extend_from_slice(&rest[start..start + read]);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let input = BufReader::with_capacity(BUFFER, io::Cursor::new(head).chain(input));
+            self.opened = decompressed(&self.name, input).map_err(io::Error::other)?;
+        }
+        self.opened.read(buffer)
+    }
+}
+
+/// Whether a file that begins like this may be compressed.
+fn may_begin(head: &[u8]) -> bool {
+    matches!(head, [] | [b'B' | 0x1f | 0x04 | 0xfd | 0x28 | 0x50..=0x5f, ..])
 }
 
 /// Up to `len` bytes from the start of a file, decompressed if they are compressed.

@@ -95,8 +95,8 @@ impl Conversion {
     /// Converts these sources, in this order, to this output.
     ///
     /// A source is a file, a directory, a pattern of images such as `photos/{LABEL}/**`, a pattern of
-    /// files of another format such as `train-*.tar`, or `-` for JSON lines from standard input. A source
-    /// that does not exist may have braces such as `{000..123}`. The output is the data file of a dataset, or a file or directory of another
+    /// files of another format such as `train-*.tar`, or `-` for standard input: JSON lines, or CSV, TSV and
+    /// WebDataset if [`from`](Self::from) says so. A source that does not exist may have braces such as `{000..123}`. The output is the data file of a dataset, or a file or directory of another
     /// [format](Conversion::to).
     pub fn new<P: Into<PathBuf>>(
         sources: impl IntoIterator<Item = P>,

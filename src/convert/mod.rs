@@ -23,14 +23,14 @@
 //! | folders, lists and zip archives of images | yes | folders |
 //! | JSON lines | yes, also as a stream | yes |
 //! | datasets | yes | [`Writer`](crate::Writer) |
-//! | CSV and TSV (feature `formats`) | yes | yes |
+//! | CSV and TSV (feature `formats`) | yes, also as a stream | yes |
 //! | CIFAR-10 and -100: pickles and binary files | yes | |
 //! | MNIST: idx files | yes | |
 //! | MDS: shards of MosaicML Streaming | yes | yes |
 //! | npz: archives of NumPy (feature `zip`) | yes | yes |
 //! | Parquet and Arrow IPC (feature `parquet`) | yes | yes |
 //! | TFRecord of `tf.train.Example` (feature `formats`) | yes | yes |
-//! | WebDataset: tar archives | yes | yes |
+//! | WebDataset: tar archives | yes, also as a stream | yes |
 
 use crate::array::ArrayTally;
 use crate::error::{Error, Result};

@@ -65,12 +65,8 @@ impl Conversion {
             from => from,
         };
         let Layout { format, groups, root, mut remarks } = Layout::of(&paths, from)?;
-        if format != Format::Jsonl && paths.iter().any(|path| path == Path::new("-")) {
-            let message = "standard input is read as JSON lines only";
-            let message = format!("{message}, but this is read as {format}");
-            return Err(Error::new(ErrorKind::Invalid, message)
-                .at("-")
-                .advise("write it to a file and name that"));
+        if paths.iter().any(|path| path == Path::new("-")) {
+            check_piped(format, options)?;
         }
         options.check(format)?;
         format.check_available()?;
@@ -238,6 +234,25 @@ impl ReadOptions {
             () => None,
         }
     }
+}
+
+/// Fails for what cannot be read from standard input.
+fn check_piped(format: Format, options: &ReadOptions) -> Result<()> {
+    let advice = "write it to a file and name that";
+    if !format.def().is_piped {
+        let piped = Format::readable().filter(|format| format.def().is_piped);
+        let names: Vec<&str> = piped.map(Format::name).collect();
+        let names = names.join(", ");
+        let message = format!("standard input is read as one of {names}, but this is {format}");
+        return Err(Error::new(ErrorKind::Invalid, message).at("-").advise(advice));
+    }
+    if options.guess_types && format != Format::Jsonl {
+        let message = "reads tables twice, and standard input can be read only once";
+        return Err(Error::new(ErrorKind::Invalid, message)
+            .with_option("guess_types")
+            .advise(advice));
+    }
+    Ok(())
 }
 
 /// The files of these groups, if names of folders say something about them: of images they are labels.

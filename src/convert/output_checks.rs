@@ -16,9 +16,8 @@ pub(super) fn check_sources(paths: &[PathBuf]) -> Result<()> {
     match paths.iter().find(special) {
         Some(path) => match open_regular(path) {
             Ok(_) => Ok(()),
-            Err(error) => {
-                Err(Error::io(path, error).advise("- reads JSON lines from standard input"))
-            }
+            Err(error) => Err(Error::io(path, error)
+                .advise("- reads JSON lines, CSV, TSV and tar from standard input")),
         },
         None => Ok(()),
     }

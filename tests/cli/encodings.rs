@@ -240,6 +240,21 @@ fn large_files_are_decoded_piece_by_piece() {
                 &dir.path().join("plain.msgpack"),
                 &dir.path().join("other.msgpack"),
             );
+            let from = file.split_once('.').unwrap().1;
+            // Keys begin with the name of the input.
+            let args = [
+                "convert",
+                "-",
+                "piped.msgpack",
+                "--force",
+                "--from",
+                from,
+                "--encoding",
+                encoding,
+            ];
+            run_with(&dir, args, &bytes).exits(0);
+            let keys = run(&dir, ["ls", "other.msgpack"]).quietly().out.replace("t/", "stdin/");
+            assert!(run(&dir, ["ls", "piped.msgpack"]).quietly().out == keys);
         }
     }
     // The last row is bad: its line is right.

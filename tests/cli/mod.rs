@@ -35,6 +35,7 @@ mod names_of_outputs;
 mod convert_tables;
 mod convert_texts;
 mod encodings;
+mod standard_input;
 mod arrays;
 mod cat_get_info;
 mod stat;

@@ -48,7 +48,7 @@ fn a_pipe_with_a_name_is_no_source() {
         let mut args = vec!["convert", "pipe", "x.msgpack"];
         args.extend(from.iter().flat_map(|from| ["--from", from]));
         let run = soon(&dir, &args).fails(2, "pipe: expected a regular file, found a FIFO");
-        let hint = "hint: - reads JSON lines from standard input\n";
+        let hint = "hint: - reads JSON lines, CSV, TSV and tar from standard input\n";
         assert!(run.err.ends_with(hint), "{run:?}");
     }
     #[cfg(feature = "parquet")]

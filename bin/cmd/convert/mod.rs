@@ -73,7 +73,8 @@ use crate::rearrange::Writing;
 #[command(aliases = ["import", "export"], override_usage = "kiste convert [OPTIONS] <SRC>... <DST>")]
 pub(crate) struct Args {
     /// SRC: folders or files to read, whose names may have braces such as {000..123} or be patterns
-    /// such as 'train-*.tar', or - for JSON lines from standard input. DST, the last one: the output
+    /// such as 'train-*.tar', or - for standard input: JSON lines, or csv, tsv or webdataset with
+    /// --from. DST, the last one: the output
     #[arg(required = true, num_args = 1.., value_name = "SRC> <DST")]
     files: Vec<PathBuf>,
     /// DST, in place of the last name

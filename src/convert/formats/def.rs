@@ -1,10 +1,12 @@
 //! [`FormatDef`]: all that there is to know about a format. The folder of each format has one, and
 //! [`Format`](crate::convert::Format) lists them.
 
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::convert::carried::{Carried, Handling, LeftOut, ValueKind, ValuePlace};
+use crate::convert::compressed;
 use crate::convert::monitor::Notice;
 use crate::convert::read_options::ReadOptions;
 use crate::convert::samples::Samples;
@@ -24,6 +26,8 @@ pub(in crate::convert) struct FormatDef {
     /// The feature of the crate that it needs.
     pub(in crate::convert) feature: Option<&'static str>,
 
+    /// Whether it is also read from standard input.
+    pub(in crate::convert) is_piped: bool,
     /// Whether the name of a source alone makes it this format.
     pub(in crate::convert) is_called: fn(&Path) -> bool,
     /// Reads the index that says by itself what a folder or a URL holds: an error if that is damaged, and `None`
@@ -89,6 +93,7 @@ pub(super) const READ: FormatDef = FormatDef {
     aliases: &[],
     title: "",
     feature: None,
+    is_piped: false,
     is_called: |_| false,
     index: |_| None,
     begins: |_| false,
@@ -203,6 +208,16 @@ impl Opening<'_> {
                 Err(Error::new(ErrorKind::Invalid, message))
             }
         }
+    }
+
+    /// Standard input, if that is the source: decompressed if it is compressed.
+    pub(super) fn piped(&self) -> Result<Option<Box<dyn Read + Send>>> {
+        let stdin = Path::new("-");
+        if !self.paths.iter().any(|path| path == stdin) {
+            return Ok(None);
+        }
+        self.only("standard input")?;
+        Ok(Some(compressed::piped(stdin, io::stdin())))
     }
 
     /// The input with the limit of bytes that was given.

@@ -41,6 +41,12 @@ impl InputFiles {
         InputFiles { ranges, names, remarks, key, own_keys, max_bytes, outside }
     }
 
+    /// Standard input, which is read once and not by ranges.
+    pub(super) fn piped() -> InputFiles {
+        let names = KeyNames::of(&["stdin"]);
+        InputFiles { names, ..InputFiles::of(vec![PathBuf::from("-")], RemarkLog::default()) }
+    }
+
     pub(super) fn path(&self, file: usize) -> &Path {
         &self.ranges.paths()[file]
     }

@@ -3,7 +3,7 @@
 //! is in the folders too: a format without it is still known, so that errors can say what is missing.
 //!
 //! What several of them need is next to the folders: what a definition says ([`def`]), several files and what is
-//! asked of them ([`files`]), files in ranges of bytes ([`ranges`]), arrays
+//! asked of them ([`files`]), files in ranges of bytes ([`ranges`]), streams ([`streamed`]), arrays
 //! whose rows are samples ([`rows`]), what bytes are hardly an image ([`image_bytes`]), fields by name
 //! ([`find`]), and the file of a writer ([`new_file`]). What the bytes mean is not decided here but in [`format`](crate::format).
 
@@ -25,5 +25,6 @@ pub(super) mod npz;
 mod new_file;
 mod ranges;
 mod rows;
+mod streamed;
 pub(super) mod tfrecord;
 pub(super) mod webdataset;

@@ -37,6 +37,7 @@ pub(in crate::convert) static CSV: FormatDef = FormatDef {
     name: "csv",
     title: "comma-separated values",
     feature: Some("formats"),
+    is_piped: true,
     is_named: |file| file.ends(".csv"),
     in_folder: Some(|file| file.ends(".csv")),
     leaves_out: &[
@@ -66,6 +67,7 @@ pub(in crate::convert) static TSV: FormatDef = FormatDef {
     name: "tsv",
     title: "tab-separated values",
     feature: Some("formats"),
+    is_piped: true,
     is_named: |file| file.ends(".tsv"),
     in_folder: Some(|file| file.ends(".tsv")),
     leaves_out: &[

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::read::{CsvReader, other_delimiter};
+use super::read::{CsvReader, CsvSteps, other_delimiter};
 use crate::convert::formats::def::{Opening, given};
+use crate::convert::formats::streamed::Streamed;
 use crate::convert::monitor::Notice;
 use crate::convert::read_options::ReadOptions;
 use crate::convert::samples::Samples;
@@ -37,6 +38,10 @@ pub(super) fn open(sources: &Opening<'_>, usual: u8) -> Result<Samples> {
         let table = table.asked(sources).delimiter(delimiter).quotes(!sources.read.plain_quotes);
         given(table, sources.read.encoding, CsvReader::encoding)
     };
+    if let Some(input) = sources.piped()? {
+        let steps = CsvSteps::new(asked(CsvReader::piped()), input);
+        return Ok(Samples::Stream(Box::new(Streamed::new(steps))));
+    }
     let table = asked(CsvReader::open_all(sources.paths)?);
     Ok(Samples::units(if sources.read.guess_types { table.guess_types()? } else { table }))
 }

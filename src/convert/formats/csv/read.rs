@@ -12,6 +12,7 @@ use crate::convert::compressed;
 use crate::convert::decoded::{TextEncoding, decoded};
 use crate::convert::formats::files::{InputFiles, options_of_files, units_are_ranges};
 use crate::convert::formats::ranges::{Begin, Range, end_of_walk};
+use crate::convert::formats::streamed::Steps;
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample_fields::{Field, Fields, key_from, pack};
 use crate::convert::source_file::{open_regular, size_of};
@@ -93,6 +94,11 @@ impl CsvReader {
     /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
     pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<CsvReader> {
         Ok(CsvReader::of(InputFiles::open(files)?))
+    }
+
+    /// A reader of standard input, for its stream.
+    pub(super) fn piped() -> CsvReader {
+        CsvReader::of(InputFiles::piped())
     }
 
     fn of(files: InputFiles) -> CsvReader {
@@ -413,6 +419,44 @@ impl Input for CsvReader {
         let file = range.file;
         self.files.name(file)?;
         self.rows(range, |names, number, row| emit(self.sample(unit, file, names, number, row)))
+    }
+}
+
+/// The rows of a table that is read once.
+pub(super) struct CsvSteps {
+    reader: CsvReader,
+    input: Option<Box<dyn Read + Send>>,
+    /// The table and the names of its columns, once it was begun.
+    table: Option<(Table, ::csv::StringRecord)>,
+    record: ::csv::StringRecord,
+    number: u64,
+}
+
+impl CsvSteps {
+    /// Reads a table as this reader does.
+    pub(super) fn new(reader: CsvReader, input: Box<dyn Read + Send>) -> CsvSteps {
+        let (record, number) = (::csv::StringRecord::new(), 0);
+        CsvSteps { reader, input: Some(input), table: None, record, number }
+    }
+}
+
+impl Steps for CsvSteps {
+    fn files(&self) -> &InputFiles {
+        &self.reader.files
+    }
+
+    fn step(&mut self, emit: &mut Emit<'_>) -> Result<bool> {
+        if let Some(input) = self.input.take() {
+            let mut table = self.reader.table_of(self.reader.files.path(0), input);
+            let names = table.names()?;
+            self.table = Some((table, names));
+        }
+        let Some((table, names)) = &mut self.table else { return Ok(false) };
+        let Some(read) = table.next(&mut self.record)? else { return Ok(false) };
+        let row = read.map(|odd| Row { values: &self.record, odd });
+        emit(self.reader.sample(0, 0, names, self.number, row))?;
+        self.number += 1;
+        Ok(true)
     }
 }
 

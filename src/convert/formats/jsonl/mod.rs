@@ -29,6 +29,7 @@ pub(in crate::convert) static JSONL: FormatDef = FormatDef {
     name: "jsonl",
     aliases: &["json", "ndjson"],
     title: "JSON lines",
+    is_piped: true,
     is_called: |path| path == Path::new("-"),
     // Many programs call JSON lines `.json`.
     is_named: is_json,
@@ -75,7 +76,8 @@ fn open(sources: &Opening<'_>) -> Result<Samples> {
     let plain = sources.read.plain_json;
     Samples::of_each(sources.paths, |path, names| {
         if path == Path::new("-") {
-            let stream = JsonLinesStream::new(io::stdin(), "-").keys(keys.clone()).plain(plain);
+            let input = compressed::piped(path, io::stdin());
+            let stream = JsonLinesStream::new(input, "-").keys(keys.clone()).plain(plain);
             let stream = given(stream, sources.read.encoding, JsonLinesStream::encoding);
             let stream = sources.within(stream, JsonLinesStream::max_bytes);
             return Ok(Samples::Stream(Box::new(stream)));

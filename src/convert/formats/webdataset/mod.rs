@@ -11,6 +11,7 @@ mod write;
 use std::path::{Path, PathBuf};
 
 pub use read::WebDatasetReader;
+use read::WebDatasetSteps;
 pub use write::WebDatasetWriter;
 
 use crate::convert::carried::{
@@ -18,6 +19,7 @@ use crate::convert::carried::{
 };
 use crate::convert::file_names::{ending, uncompressed};
 use crate::convert::formats::def::{FormatDef, Keys, Output, READ, given};
+use crate::convert::formats::streamed::Streamed;
 use crate::convert::samples::Samples;
 use crate::format::msgpack;
 
@@ -25,6 +27,7 @@ pub(in crate::convert) static WEBDATASET: FormatDef = FormatDef {
     name: "webdataset",
     aliases: &["tar", "wds"],
     title: "tar archives of WebDataset",
+    is_piped: true,
     is_named: |file| is_tar(file.name),
     never_empty: &[".tar", ".tgz"],
     in_folder: Some(|file| is_tar(file.name)),
@@ -43,8 +46,12 @@ pub(in crate::convert) static WEBDATASET: FormatDef = FormatDef {
         (L::CutImage, H::Remarked),
     ],
     open: |sources| {
-        let shards = WebDatasetReader::open_all(sources.paths)?.asked(sources);
-        Ok(Samples::units(shards.may_lack_end(!sources.stops)))
+        let asked = |shards: WebDatasetReader| shards.asked(sources).may_lack_end(!sources.stops);
+        if let Some(input) = sources.piped()? {
+            let steps = WebDatasetSteps::new(asked(WebDatasetReader::piped()), input);
+            return Ok(Samples::Stream(Box::new(Streamed::new(steps))));
+        }
+        Ok(Samples::units(asked(WebDatasetReader::open_all(sources.paths)?)))
     },
     output: Output::Shards,
     endings: &["tar"],

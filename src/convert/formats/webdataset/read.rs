@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::io::Read;
 use std::path::Path;
 
 use super::meaning::{self, Form, Meaning, Note};
@@ -13,6 +14,7 @@ use crate::convert::file_names::is_image_extension;
 use crate::convert::formats::files::{InputFiles, options_of_files, units_are_ranges};
 use crate::convert::formats::image_bytes::flaw;
 use crate::convert::formats::ranges::{Begin, Range, STEP, end_of_walk};
+use crate::convert::formats::streamed::Steps;
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample_fields::{Field, pack, stored_name};
 use crate::error::{Error, ErrorKind, Result};
@@ -98,9 +100,16 @@ impl WebDatasetReader {
     pub fn open_all<P: AsRef<Path>>(
         shards: impl IntoIterator<Item = P>,
     ) -> Result<WebDatasetReader> {
-        let (decode, shard_in_key, may_lack_end) = (true, false, false);
-        let files = InputFiles::open(shards)?;
-        Ok(WebDatasetReader { decode, shard_in_key, may_lack_end, files })
+        Ok(WebDatasetReader::of(InputFiles::open(shards)?))
+    }
+
+    /// A reader of standard input, for its stream.
+    pub(super) fn piped() -> WebDatasetReader {
+        WebDatasetReader::of(InputFiles::piped())
+    }
+
+    fn of(files: InputFiles) -> WebDatasetReader {
+        WebDatasetReader { decode: true, shard_in_key: false, may_lack_end: false, files }
     }
 
     /// Whether fields are decoded by their names. If not, all are bytes. Default: yes.
@@ -320,89 +329,157 @@ impl Input for WebDatasetReader {
             true => Archive::open_at(shard, begin.position, AT_ONCE, self.files.max_bytes)?,
             false => Archive::open(shard, self.files.max_bytes)?,
         };
-        let mut archive = archive.open_end(self.may_lack_end);
-        let note = self.note(shard)?;
-        let note = note.as_ref();
-        let mut group: Option<Group> = None;
-        let mut refused = Refused::default();
-        while archive.position() < end {
-            let (entry, flaw) = match archive.next_or_refused() {
-                Ok(Some(found)) => found,
-                Ok(None) => {
-                    self.remark_on_end(unit, &archive);
-                    break;
-                }
-                Err(error) => {
-                    refused.tell(emit)?;
-                    return Err(error);
-                }
-            };
-            if let Some((_, records)) = archive.global.take().filter(|(start, _)| *start > 0) {
-                if Note::of(&records).ok().flatten().as_ref() != note {
+        let mut reading = Reading::new(archive.open_end(self.may_lack_end), end);
+        // The first unit reads it itself.
+        if begin != Begin::FRONT {
+            reading.note = self.note(shard)?;
+        }
+        while self.step(unit, &mut reading, emit)? {}
+        Ok(())
+    }
+}
+
+/// A shard, or a part of one, that is being read.
+struct Reading {
+    archive: Archive<'static>,
+    /// Where it ends.
+    end: u64,
+    /// The meaning of its files, if kiste wrote it.
+    note: Option<Note>,
+    /// The sample that is not complete yet.
+    group: Option<Group>,
+    refused: Refused,
+}
+
+impl Reading {
+    fn new(archive: Archive<'static>, end: u64) -> Reading {
+        Reading { archive, end, note: None, group: None, refused: Refused::default() }
+    }
+}
+
+impl WebDatasetReader {
+    /// Reads one file. False at the end, when the last sample was handed out.
+    fn step(&self, unit: usize, reading: &mut Reading, emit: &mut Emit<'_>) -> Result<bool> {
+        if self.entry(unit, reading, emit)? {
+            return Ok(true);
+        }
+        reading.refused.tell(emit)?;
+        if let Some(group) = reading.group.take() {
+            emit(self.pack(unit, reading.note.as_ref(), group))?;
+        }
+        Ok(false)
+    }
+
+    /// The same, without the last sample.
+    fn entry(&self, unit: usize, reading: &mut Reading, emit: &mut Emit<'_>) -> Result<bool> {
+        let Reading { archive, end, note, group, refused } = reading;
+        if archive.position() >= *end {
+            return Ok(false);
+        }
+        let (entry, flaw) = match archive.next_or_refused() {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                self.remark_on_end(unit, archive);
+                return Ok(false);
+            }
+            Err(error) => {
+                refused.tell(emit)?;
+                return Err(error);
+            }
+        };
+        match archive.global.take() {
+            Some((0, records)) => {
+                *note = Note::of(&records).map_err(|error| error.at(archive.path()))?;
+            }
+            Some((_, records)) => {
+                if Note::of(&records).ok().flatten() != *note {
                     let message = "expected one shard, found several in one archive that differ";
-                    return Err(Error::new(ErrorKind::Unsupported, message).at(shard));
+                    return Err(Error::new(ErrorKind::Unsupported, message).at(archive.path()));
                 }
                 // A sample ends with its archive.
                 refused.tell(emit)?;
                 if let Some(done) = group.take() {
-                    emit(self.pack(unit, note, done))?;
+                    emit(self.pack(unit, note.as_ref(), done))?;
                 }
             }
-            // There were directories between the ranges.
-            if entry.start >= end {
-                break;
-            }
-            let Some((key, suffix)) = key_and_field(&entry.name) else {
-                match flaw {
-                    Some(flaw) => emit(Err(flaw))?,
-                    None => {
-                        let place = || format!("{}, file {:?}", shard.display(), entry.name);
-                        self.files.remarks.note(unit, LeftOut::OutsideSamples, None, 1, place);
-                        archive.skip(entry.size)?;
-                    }
-                }
-                continue;
-            };
-            let same = group.as_mut().filter(|group| group.key == key);
-            match (same, flaw) {
-                (Some(group), Some(flaw)) => {
-                    refused.tell(emit)?;
-                    group.refuse(flaw);
-                    continue;
-                }
-                (None, Some(flaw)) => {
-                    refused.add(key, flaw, emit)?;
-                    continue;
-                }
-                (Some(_), None) => refused.tell(emit)?,
-                (None, None) => {
-                    let flaw = refused.of(key, emit)?;
-                    if let Some(done) = group.replace(Group { flaw, ..Group::new(key) }) {
-                        emit(self.pack(unit, note, done))?;
-                    }
+            None => {}
+        }
+        // There were directories between the ranges.
+        if entry.start >= *end {
+            return Ok(false);
+        }
+        let Some((key, suffix)) = key_and_field(&entry.name) else {
+            match flaw {
+                Some(flaw) => emit(Err(flaw))?,
+                None => {
+                    let shard = archive.path().display();
+                    let place = || format!("{shard}, file {:?}", entry.name);
+                    self.files.remarks.note(unit, LeftOut::OutsideSamples, None, 1, place);
+                    archive.skip(entry.size)?;
                 }
             }
-            let group = group.get_or_insert_with(|| Group::new(key));
-            let suffix = suffix.to_lowercase();
-            let noted: usize =
-                entry.records.iter().map(|(name, value)| name.len() + value.len()).sum();
-            let size = entry.size.saturating_add(noted as u64);
-            match group.wants(&suffix, size, self.files.max_bytes) {
-                true => {
-                    let data = archive.read(entry.size)?;
-                    match meaning::of_file(&entry.records) {
-                        Ok(own) => group.files.push((suffix, data, own)),
-                        Err(flaw) => group.refuse(flaw),
-                    }
+            return Ok(true);
+        };
+        let same = group.as_mut().filter(|group| group.key == key);
+        match (same, flaw) {
+            (Some(group), Some(flaw)) => {
+                refused.tell(emit)?;
+                group.refuse(flaw);
+                return Ok(true);
+            }
+            (None, Some(flaw)) => {
+                refused.add(key, flaw, emit)?;
+                return Ok(true);
+            }
+            (Some(_), None) => refused.tell(emit)?,
+            (None, None) => {
+                let flaw = refused.of(key, emit)?;
+                if let Some(done) = group.replace(Group { flaw, ..Group::new(key) }) {
+                    emit(self.pack(unit, note.as_ref(), done))?;
                 }
-                false => archive.skip(entry.size)?,
             }
         }
-        refused.tell(emit)?;
-        match group {
-            Some(group) => emit(self.pack(unit, note, group)),
-            None => Ok(()),
+        let group = group.get_or_insert_with(|| Group::new(key));
+        let suffix = suffix.to_lowercase();
+        let noted: usize = entry.records.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let size = entry.size.saturating_add(noted as u64);
+        match group.wants(&suffix, size, self.files.max_bytes) {
+            true => {
+                let data = archive.read(entry.size)?;
+                match meaning::of_file(&entry.records) {
+                    Ok(own) => group.files.push((suffix, data, own)),
+                    Err(flaw) => group.refuse(flaw),
+                }
+            }
+            false => archive.skip(entry.size)?,
         }
+        Ok(true)
+    }
+}
+
+/// The files of an archive that is read once.
+pub(super) struct WebDatasetSteps {
+    reader: WebDatasetReader,
+    reading: Reading,
+}
+
+impl WebDatasetSteps {
+    /// Reads an archive as this reader does.
+    pub(super) fn new(reader: WebDatasetReader, input: Box<dyn Read + Send>) -> WebDatasetSteps {
+        let files = &reader.files;
+        let archive = Archive::of_stream(files.path(0), input, files.max_bytes);
+        let reading = Reading::new(archive.open_end(reader.may_lack_end), u64::MAX);
+        WebDatasetSteps { reader, reading }
+    }
+}
+
+impl Steps for WebDatasetSteps {
+    fn files(&self) -> &InputFiles {
+        &self.reader.files
+    }
+
+    fn step(&mut self, emit: &mut Emit<'_>) -> Result<bool> {
+        self.reader.step(0, &mut self.reading, emit)
     }
 }
 

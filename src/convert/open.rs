@@ -199,7 +199,7 @@ impl ReadOptions {
             () if self.plain_json && format != Format::Jsonl => ("plain_json", "jsonl"),
             () if self.encoding.is_some()
                 && !table
-                && !matches!(format, Format::Jsonl | Format::Images) =>
+                && !matches!(format, Format::Jsonl | Format::Images | Format::Coco) =>
             {
                 ("encoding", TEXTS)
             }

@@ -27,7 +27,7 @@ macro_rules! read_options {
             /// Whether names that begin with `$` have no meaning in JSON lines, as other programs write them.
             /// Default: no; they have the meaning of [`format::jsonl`](crate::format::jsonl).
             plain_json: flag,
-            /// The encoding of the text in CSV, TSV, lists, JSON lines and folders of text files. Bytes that it does not
+            /// The encoding of the text in CSV, TSV, lists, JSON lines, COCO and folders of text files. Bytes that it does not
             /// have are bad input. Default: UTF-8. A byte order mark is no part of the text.
             encoding: value(encoding: TextEncoding),
             /// Refuses a file, line, row, record, page, batch or shard that is larger than this when
@@ -127,7 +127,7 @@ impl ReadOptions {
 }
 
 /// What an encoding is for.
-pub(super) const TEXTS: &str = "csv, tsv, list, jsonl and folders of text files";
+pub(super) const TEXTS: &str = "csv, tsv, list, jsonl, coco and folders of text files";
 
 /// An option was given that is for other formats.
 pub(super) fn misplaced(option: &'static str, formats: &str, format: &str) -> Error {

@@ -340,7 +340,8 @@ fn hints_can_be_typed() {
 #[test]
 fn an_encoding_of_what_is_no_text_is_refused() {
     let dir = with_words();
-    let says = "--encoding is for csv, tsv, list, jsonl and folders of text files, but this is";
+    let says =
+        "--encoding is for csv, tsv, list, jsonl, coco and folders of text files, but this is";
     run(&dir, ["convert", "words.msgpack", "x.msgpack", "--encoding", "utf-16"]).fails(2, says);
     run(&dir, ["convert", "words.msgpack", "w.tar"]).exits(0);
     run(&dir, ["convert", "w-000000.tar", "x.msgpack", "--encoding", "utf-8"]).fails(2, says);

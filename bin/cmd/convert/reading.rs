@@ -36,7 +36,7 @@ pub(super) struct Reading {
     /// JSON lines: read names that begin with $ as ordinary names, as in JSON of other programs
     #[arg(long)]
     plain_json: bool,
-    /// CSV, TSV, lists, JSON lines and folders of text files: the encoding of the text, such as utf-16, latin-1,
+    /// CSV, TSV, lists, JSON lines, COCO and folders of text files: the encoding of the text, such as utf-16, latin-1,
     /// cp1252, shift_jis or gb18030. Bytes that it does not have are bad input [default: utf-8]
     #[arg(long, value_name = "NAME")]
     encoding: Option<TextEncoding>,

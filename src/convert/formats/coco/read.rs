@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::json::Members;
 use crate::Value;
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
+use crate::convert::decoded::TextEncoding;
 use crate::convert::encoding;
 use crate::convert::formats::def::Opening;
 use crate::convert::formats::rows;
@@ -115,13 +116,14 @@ impl CocoReader {
     /// annotations of an image or category that is not listed; [`Limit`](ErrorKind::Limit) for more than 4 GiB.
     pub fn open(path: impl AsRef<Path>) -> Result<CocoReader> {
         let path = path.as_ref();
-        Self::read_all(path, MAX_BYTES).map_err(|error| error.at(path))
+        Self::read_all(path, MAX_BYTES, None).map_err(|error| error.at(path))
     }
 
     /// The same as a conversion asks for it.
     pub(super) fn open_asked(path: &Path, asked: &Opening<'_>) -> Result<CocoReader> {
         let max_bytes = asked.read.max_bytes.unwrap_or(MAX_BYTES);
-        let reader = Self::read_all(path, max_bytes).map_err(|error| error.at(path))?;
+        let reader = Self::read_all(path, max_bytes, asked.read.encoding);
+        let reader = reader.map_err(|error| error.at(path))?;
         let paints = reader.paints && (asked.keeps)(MASK);
         Ok(CocoReader { paints, ..reader })
     }
@@ -131,12 +133,15 @@ impl CocoReader {
         self.images.first().map(|image| &*image.name)
     }
 
-    fn read_all(path: &Path, max_bytes: u64) -> Result<CocoReader> {
+    fn read_all(path: &Path, max_bytes: u64, encoding: Option<TextEncoding>) -> Result<CocoReader> {
         let bytes = rows::read_file(path, max_bytes)?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let flaw = encoding::flaw(error.as_bytes());
-            flaw.unwrap_or_else(|| encoding::wide_error("UTF-16"))
-        })?;
+        let text = match encoding {
+            Some(encoding) => encoding.text(&bytes)?,
+            None => String::from_utf8(bytes).map_err(|error| {
+                let flaw = encoding::flaw(error.as_bytes(), None);
+                flaw.unwrap_or_else(|| encoding::wide_error("UTF-8", "UTF-16"))
+            })?,
+        };
         let all: Members<'_> = parse(text.trim_start_matches('\u{feff}'), "")?;
         let list = |name: &str| -> Result<Vec<&RawValue>> {
             all.get(name).map_or(Ok(Vec::new()), |raw| parse(raw.get(), name))

@@ -87,6 +87,7 @@ fn lay_out(dir: &Path) {
         "captions.json",
         b"[{\"id\":7,\"caption\":\"a cat\"},\n {\"id\":9,\"caption\":\"a dog\"}]\n",
     );
+    file(dir, "old.csv", b"name,size\nM\xfcller,2\n");
     file(dir, "rows.csv", b"name,size\na,1.5\nb,2\n");
     for (from, to) in [
         ("pycocotools-2.0.11", "coco"),

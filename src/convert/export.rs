@@ -10,6 +10,7 @@ use super::format::{Format, Output};
 use super::writer::SampleWriter;
 use super::{Journal, Place};
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::regular;
 use crate::storage::{LocalStorage, Storage};
 
 /// An output in a directory next to its place: it is moved there when it is complete, and removed if
@@ -136,7 +137,14 @@ pub(super) fn check_place(form: ExportForm, path: &Path, overwrite: bool) -> Res
             let message = "expected a file to make, found a directory";
             Err(Error::new(ErrorKind::Invalid, message).at(path))
         }
-        _ if overwrite => Ok(()),
+        _ if overwrite => match path.metadata() {
+            Ok(found) if !found.is_file() => {
+                let found = regular::name_of(found.file_type());
+                let message = format!("expected a regular file to replace, found {found}");
+                Err(Error::new(ErrorKind::Invalid, message).at(path))
+            }
+            _ => Ok(()),
+        },
         _ => Err(exists(path)),
     }
 }

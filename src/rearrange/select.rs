@@ -127,7 +127,11 @@ mod tests {
         assert_eq!(within("..5"), Some(0..5));
         assert_eq!(within(".."), Some(0..9));
         assert_eq!(within("20..30"), Some(9..9));
-        for wrong in ["", "3", "5..3", "-1..3", "3..=5", "a..b"] {
+        assert_eq!(within("-1..3"), Some(3..3));
+        assert_eq!(within("-3:"), Some(6..9));
+        assert_eq!(within("2:-2"), Some(2..7));
+        assert_eq!(within("-20:-10"), Some(0..0));
+        for wrong in ["", "3", "5..3", "-1:-3", "3..=5", "a..b", "--1:", "-:", "1:2:3"] {
             assert_eq!(within(wrong), None, "{wrong}");
         }
     }

@@ -111,3 +111,18 @@ fn a_folder_is_no_file() {
         soon(&dir, &args).fails(2, &found);
     }
 }
+
+/// What is no regular file is never replaced: a device would be one no more.
+#[test]
+fn only_files_are_replaced() {
+    let dir = scratch();
+    fs::write(dir.path().join("t.jsonl"), "{\"key\":\"a\"}\n").unwrap();
+    make_fifo(&dir.path().join("pipe"));
+    for to in ["jsonl", "csv", "tfrecord", "npz", "dataset"] {
+        let args = ["convert", "t.jsonl", "pipe", "--force", "--to", to];
+        let failed = soon(&dir, &args).exits(2);
+        assert!(failed.err.contains("expected a regular file"), "{to}: {failed:?}");
+    }
+    use std::os::unix::fs::FileTypeExt;
+    assert!(fs::symlink_metadata(dir.path().join("pipe")).unwrap().file_type().is_fifo());
+}

@@ -180,6 +180,7 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
     };
     Some(match remedy {
         Remedy::Overwrite => "--force replaces it".to_owned(),
+        Remedy::OverwriteAll => "--force replaces all of them".to_owned(),
         Remedy::OverwriteOrAppend => "--force replaces it, --append adds to it".to_owned(),
         Remedy::Create => "without --append a new dataset is made".to_owned(),
         Remedy::StartOver => "--force without --resume starts over".to_owned(),

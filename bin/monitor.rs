@@ -72,11 +72,16 @@ impl convert::Monitor for Monitor<'_> {
                 self.output.note(format_args!("{notice}: --key-field key makes it the key again"));
             }
             Notice::KeysEscaped(_) => {
-                self.output.note(format_args!("{notice}: --key '{{key.stem}}' leaves out endings"));
+                self.output.note(format_args!(
+                    "{notice}: --key '{{key.stem}}' leaves out endings, if keys stay distinct"
+                ));
             }
             Notice::LabelsLost => {
                 self.output.warn(&notice);
-                self.output.hint("--text-labels stores them in place of the numbers");
+                // The catalogue has no such option.
+                if !self.doing.starts_with("writing") {
+                    self.output.hint("--text-labels stores them in place of the numbers");
+                }
             }
             Notice::KeysReplaced => {
                 self.output

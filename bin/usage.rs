@@ -40,7 +40,8 @@ const MEANT: &[(&[&str], &str)] = &[
         "kiste get DATASET KEY, or kiste filter IN OUT CONDITION",
     ),
     (&["md5", "hash", "checksum", "fsck", "test"], "kiste verify DATASET"),
-    (&["shard", "reshard", "pack", "create", "make", "build", "new"], "kiste convert SRC DST"),
+    (&["shard", "reshard"], "kiste convert SRC NAME.shards.json --shard-size SIZE"),
+    (&["pack", "create", "make", "build", "new"], "kiste convert SRC DST"),
     (&["join", "zip", "combine"], "kiste merge, or kiste::reader::JoinReader in Rust"),
     (&["serve", "browse", "html", "plot", "hist", "histogram"], "kiste stat DATASET --html PAGE"),
     (&["unpickle", "json", "jsonl", "dump", "print"], "kiste cat DATASET --jsonl"),
@@ -50,7 +51,12 @@ const MEANT: &[(&[&str], &str)] = &[
 pub(crate) fn arguments() -> Vec<OsString> {
     let mut args: Vec<OsString> = std::env::args_os().collect();
     let counts = ["head", "tail", "cat", "ls"];
-    let Some(at) = args.iter().position(|arg| counts.iter().any(|name| arg == name)) else {
+    // The command is the first that is neither an option nor the value of one.
+    let is_value =
+        |at: usize| ["--color", "--progress"].iter().any(|option| args[at - 1] == *option);
+    let is_word = |at: &usize| !args[*at].as_encoded_bytes().starts_with(b"-") && !is_value(*at);
+    let command = (1..args.len()).find(is_word);
+    let Some(at) = command.filter(|at| counts.iter().any(|name| args[*at] == *name)) else {
         return args;
     };
     if let Some(next) = args.get_mut(at + 1) {
@@ -83,6 +89,8 @@ pub(crate) fn tell(told: &clap::Error, output: &Output) -> Exit {
         match line.strip_prefix("error: ").map_or(line, |line| line) {
             "" => is_message = false,
             line if is_message => message.push(line.to_owned()),
+            // Followed to the letter it would make an output of a typing error.
+            line if line.starts_with("tip: to pass ") => {}
             line if line.starts_with("tip: ") => tips.push(line["tip: ".len()..].to_owned()),
             line if line.starts_with("Usage: ") => usage.push(line["Usage: ".len()..].to_owned()),
             line if line.starts_with("kiste ") => usage.push(line.to_owned()),
@@ -94,7 +102,7 @@ pub(crate) fn tell(told: &clap::Error, output: &Output) -> Exit {
         (ErrorKind::InvalidSubcommand, Some(name)) => {
             message = vec![format!("there is no command {name:?}")];
             // Of the commands of a command, all names are known.
-            let is_first = std::env::args().nth(1).is_some_and(|first| first == name);
+            let is_first = std::env::args_os().nth(1).is_some_and(|first| first == *name);
             Some(if is_first || tips.is_empty() { meant(&name, told) } else { tips.join("; ") })
         }
         _ if !tips.is_empty() => Some(tips.join("; ")),
@@ -135,7 +143,11 @@ fn meant(word: &str, told: &clap::Error) -> String {
         let command = all.into_iter().find(|command| {
             command.get_name() == name || command.get_all_aliases().any(|alias| alias == name)
         });
-        command.map(clap::Command::get_name).filter(|name| !cmd::UNLISTED.contains(name))
+        let name = command.map(clap::Command::get_name)?;
+        // Words that only share letters are not meant.
+        let is_near =
+            name.chars().next() == word.chars().next() && name.len().abs_diff(word.len()) < 4;
+        (is_near && !cmd::UNLISTED.contains(&name)).then_some(name)
     });
     match known {
         Some(name) => format!("kiste {name}?"),

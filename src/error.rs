@@ -71,6 +71,8 @@ pub enum ErrorKind {
 pub enum Remedy {
     /// Allow the output to be replaced.
     Overwrite,
+    /// Allow all files of the output to be replaced.
+    OverwriteAll,
     /// Allow the output to be replaced, or append to it.
     OverwriteOrAppend,
     /// Do not append: there is nothing to append to.

@@ -53,23 +53,23 @@ impl Args {
         let reader = file::open(&self.file, output)?;
         let (mut bytes, mut binary, mut exit) = (Vec::new(), false, Exit::Yes);
         for index in self.locate(&reader)? {
-            let Some(index) = index.or_else(|failure| match self.keys.len() {
-                // The others are printed.
-                2.. => {
-                    exit = exit.max(output.fail(failure));
-                    Ok(None)
+            let found = index.and_then(|index| match &self.field {
+                Some(name) => self.field(&reader, index, name),
+                None => Ok((line(&reader, index, &reader.get(index)?)?, false)),
+            });
+            match found {
+                Ok((found, is_binary)) => {
+                    bytes.extend(found);
+                    binary |= is_binary;
                 }
-                _ => Err(failure),
-            })?
-            else {
-                continue;
-            };
-            let (found, is_binary) = match &self.field {
-                Some(name) => self.field(&reader, index, name)?,
-                None => (line(&reader, index, &reader.get(index)?)?, false),
-            };
-            bytes.extend(found);
-            binary |= is_binary;
+                // The others are printed.
+                Err(failure) if self.keys.len() > 1 => exit = exit.max(output.fail(failure)),
+                Err(failure) => return Err(failure),
+            }
+        }
+        // A file has all of them, or stays as it is.
+        if self.output.is_some() && exit != Exit::Yes {
+            return Ok(exit);
         }
         if let Some(path) = &self.output {
             file::write(path, &bytes, self.force)?;
@@ -88,7 +88,7 @@ impl Args {
     }
 
     /// The index of each sample that is asked for.
-    fn locate(&self, reader: &DatasetReader) -> Outcome<Vec<Outcome<Option<usize>>>> {
+    fn locate(&self, reader: &DatasetReader) -> Outcome<Vec<Outcome<usize>>> {
         let absent = |key: &str| {
             let failure = absent(&self.file, key);
             match key.parse::<usize>() {
@@ -101,16 +101,16 @@ impl Args {
         Ok(match &self.keys[..] {
             [] => {
                 let index = self.index.unwrap_or_default();
-                vec![Ok(Some(check_index(&self.file, reader, index)?))]
+                vec![Ok(check_index(&self.file, reader, index)?)]
             }
             [key] => {
                 let found = reader.find_and_fetch(key)?;
-                vec![Ok(Some(found.ok_or_else(|| absent(key))?))]
+                vec![Ok(found.ok_or_else(|| absent(key))?)]
             }
             keys => {
                 let found = reader.find_many(keys)?;
                 let each = keys.iter().zip(found);
-                each.map(|(key, found)| found.map(Some).ok_or_else(|| absent(key))).collect()
+                each.map(|(key, found)| found.ok_or_else(|| absent(key))).collect()
             }
         })
     }

@@ -42,13 +42,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FIELD")]
     by_class: Option<String>,
     /// With --ratio: samples with the same value in this field stay together in one part
-    #[arg(long, value_name = "FIELD", requires = "ratio")]
+    #[arg(long, value_name = "FIELD", requires = "ratio", conflicts_with_all = NOT_RATIO)]
     by_group: Option<String>,
     /// With --ratio: deal out the samples of each value of this field in these shares
-    #[arg(long, value_name = "FIELD", requires = "ratio", conflicts_with = "by_group")]
+    #[arg(long, value_name = "FIELD", requires = "ratio", conflicts_with_all = NOT_RATIO, conflicts_with = "by_group")]
     stratify: Option<String>,
     /// With --ratio: the seed of the split
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0, conflicts_with_all = NOT_RATIO)]
     seed: u64,
     /// Names of the parts, one for each
     #[arg(long, short, visible_alias = "outfiles", value_name = "NAME", num_args = 1..)]
@@ -56,6 +56,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     making: Making,
 }
+
+/// Ways to split that groups, strata and a seed are not for.
+const NOT_RATIO: [&str; 3] = ["split", "at", "by_class"];
 
 const EXAMPLES: &str = "\
 Examples:

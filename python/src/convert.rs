@@ -94,10 +94,10 @@ fn with_option(
             })?
         }
         "split" => {
-            let mut shares = value.cast::<PyDict>()?.iter();
+            let mut shares = value.call_method0("items")?.try_iter()?;
             let split = Split::new().salt(salt);
-            conversion.split(shares.try_fold(split, |split, (name, share)| {
-                let name = name.extract::<String>()?;
+            conversion.split(shares.try_fold(split, |split, pair| {
+                let (name, share) = pair?.extract::<(String, Bound<'_, PyAny>)>()?;
                 // A share, or the file with the keys.
                 PyResult::Ok(match share.extract::<PathBuf>() {
                     Ok(keys) => split.list(name, keys),

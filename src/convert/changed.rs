@@ -1,5 +1,6 @@
 //! [`Changed`]: the samples of another input or source, each changed by itself, on all cores.
 
+use std::collections::VecDeque;
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -17,8 +18,16 @@ pub trait Change: Send + Sync {
     /// What is known of the file that samples are from.
     type Place: Sync;
 
+    /// Whether samples may become much larger. Then only as many are changed at a time as there are cores.
+    const GROWS: bool = false;
+
     /// Looks at the file of the samples that follow, if they are from one.
     fn place(&self, file: Option<&Path>) -> Self::Place;
+
+    /// Names what samples are made from besides those that are changed.
+    fn identify(&self, add: &mut dyn FnMut(&[u8])) {
+        let _ = add;
+    }
 
     /// Whether the names of the numeric labels are still those of the samples.
     fn keeps_label_names(&self) -> bool {
@@ -34,12 +43,22 @@ pub trait Change: Send + Sync {
 pub struct Changed<T, C> {
     inner: T,
     change: C,
+    /// Samples of the last batch of a source that are not changed yet, and how many of it are.
+    rest: VecDeque<Result<Vec<u8>>>,
+    passed: usize,
+    /// How many of it were changed before the batch that was handed out.
+    before: usize,
+}
+
+/// Samples that are changed together.
+fn most<C: Change>() -> usize {
+    if C::GROWS { rayon::current_num_threads() } else { BATCH.0 }
 }
 
 impl<T, C: Change> Changed<T, C> {
     /// Changes the samples of `inner`.
     pub fn new(inner: T, change: C) -> Changed<T, C> {
-        Changed { inner, change }
+        Changed { inner, change, rest: VecDeque::new(), passed: 0, before: 0 }
     }
 
     fn emit(
@@ -68,7 +87,7 @@ impl<T: Input, C: Change> Input for Changed<T, C> {
         let read = self.inner.read(unit, &mut |sample| {
             bytes += sample.as_ref().map_or(0, Vec::len);
             batch.push(sample);
-            if batch.len() < BATCH.0 && bytes < BATCH.1 {
+            if batch.len() < most::<C>() && bytes < BATCH.1 {
                 return Ok(());
             }
             bytes = 0;
@@ -93,6 +112,7 @@ impl<T: Input, C: Change> Input for Changed<T, C> {
 
     fn identify(&self, add: &mut dyn FnMut(&[u8])) {
         self.inner.identify(add);
+        self.change.identify(add);
     }
 
     fn locate(&self, unit: usize, item: u64, error: Error) -> Error {
@@ -115,16 +135,27 @@ impl<T: Input, C: Change> Input for Changed<T, C> {
 impl<T: Source, C: Change> Source for Changed<T, C> {
     fn next_batch(&mut self) -> Result<Vec<Result<Vec<u8>>>> {
         let place = self.change.place(None);
-        let batch = self.inner.next_batch()?.into_par_iter();
+        if self.rest.is_empty() {
+            self.rest = self.inner.next_batch()?.into();
+            self.passed = 0;
+        }
+        self.before = self.passed;
+        let count = if C::GROWS { most::<C>() } else { self.rest.len() };
+        let batch: Vec<_> = self.rest.drain(..count.min(self.rest.len())).collect();
+        self.passed += batch.len();
         let change = &self.change;
-        let changed = batch.map(|sample| Ok(change.change(&place, sample?)));
+        let changed = batch.into_par_iter().map(|sample| Ok(change.change(&place, sample?)));
         let changed: Vec<Result<Result<Vec<u8>>>> = changed.collect();
         let located = changed.into_iter().enumerate().map(|(item, sample)| match sample {
-            Ok(changed) => changed.map_err(|error| self.inner.locate(item, error)),
+            Ok(changed) => changed.map_err(|error| self.inner.locate(self.before + item, error)),
             // An error of the source itself has its place already.
             Err(error) => Err(error),
         });
         Ok(located.collect())
+    }
+
+    fn locate(&self, item: usize, error: Error) -> Error {
+        self.inner.locate(self.before + item, error)
     }
 
     fn inner(&self) -> Option<&dyn Source> {

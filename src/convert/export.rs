@@ -120,10 +120,23 @@ fn publish(
 pub(super) fn check_place(form: ExportForm, path: &Path, overwrite: bool) -> Result<()> {
     let exists = |path: &Path| Error::new(ErrorKind::AlreadyExists, "exists already").at(path);
     match form.output() {
-        Output::Shards => match form.shards(path)?.first() {
-            Some(shard) if !overwrite => Err(exists(shard).with_remedy(Remedy::Overwrite)),
-            _ => Ok(()),
-        },
+        Output::Shards => {
+            if let Some(found) = path.metadata().ok().filter(|found| !found.is_file()) {
+                let found = regular::name_of(found.file_type());
+                let message = format!("expected the name of files to number, found {found}");
+                return Err(Error::new(ErrorKind::Invalid, message).at(path));
+            }
+            match &form.shards(path)?[..] {
+                [] => Ok(()),
+                _ if overwrite => Ok(()),
+                [one] => Err(exists(one).with_remedy(Remedy::Overwrite)),
+                [first, .., last] => {
+                    let message = format!("exists already, as do all up to {}", last.display());
+                    let error = Error::new(ErrorKind::AlreadyExists, message).at(first);
+                    Err(error.with_remedy(Remedy::OverwriteAll))
+                }
+            }
+        }
         _ if path.symlink_metadata().is_err() => Ok(()),
         Output::Directory if form.format == Format::Mds => {
             check_is_mds(path)?;

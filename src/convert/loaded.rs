@@ -8,9 +8,10 @@ use super::source_file;
 use crate::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Kind, sample};
+use crate::regular;
 use crate::storage::{self, Confined};
 
-/// The most bytes of a file, unless another limit is given.
+/// The most bytes of all files in a sample, unless another limit is given.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// In front of the name of a field with the path of a file, for the key of the sample. `Reshape` takes these fields
@@ -32,6 +33,8 @@ pub(super) struct LoadFiles {
 
 impl Change for LoadFiles {
     type Place = Confined;
+
+    const GROWS: bool = true;
 
     fn place(&self, file: Option<&Path>) -> Confined {
         let place = match &self.root {
@@ -55,18 +58,23 @@ impl LoadFiles {
         let key = msgpack::check_sample(packed)?;
         let mut fields: Vec<(Cow<'_, str>, Cow<'_, [u8]>)> = Vec::new();
         let mut is_changed = false;
+        let mut left = self.max_bytes.unwrap_or(MAX_BYTES);
         for field in sample::fields(packed)? {
             let (name, value) = field?;
             let name = Cursor::new(name).read_str()?;
             if name == sample::KEY {
                 continue;
             }
+            if name.starts_with(PATH) {
+                let message = format!("expected another name of a field, found {name:?}");
+                return Err(Error::new(ErrorKind::Invalid, message).with_key(key));
+            }
             if !self.fields.iter().any(|field| field == name) {
                 fields.push((name.into(), value.into()));
                 continue;
             }
             let mut out = Vec::new();
-            self.write(place, &mut Cursor::new(value), &mut out)
+            self.write(place, &mut Cursor::new(value), &mut left, &mut out)
                 .map_err(|error| error.with_key(key).with_field(name))?;
             is_changed = true;
             fields.push((name.into(), out.into()));
@@ -80,20 +88,26 @@ impl LoadFiles {
         }
     }
 
-    /// Writes the contents of the file, or of each in a list.
-    fn write(&self, place: &Confined, path: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<()> {
+    /// Writes the contents of the file, or of each in a list: so many bytes are left for a sample.
+    fn write(
+        &self,
+        place: &Confined,
+        path: &mut Cursor<'_>,
+        left: &mut u64,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         match path.peek()? {
             Kind::Nil => {
                 path.read_nil()?;
                 Ok(msgpack::encode(&Value::Nil, out)?)
             }
-            Kind::Str => self.write_file(place, path.read_str()?, out),
+            Kind::Str => self.write_file(place, path.read_str()?, left, out),
             Kind::Array => {
                 let len = path.read_array_len()?;
                 msgpack::write_list(len as usize, out)?;
                 for _ in 0..len {
                     match path.peek()? {
-                        Kind::Str => self.write_file(place, path.read_str()?, out)?,
+                        Kind::Str => self.write_file(place, path.read_str()?, left, out)?,
                         _ => return Err(no_path("a list with other values")),
                     }
                 }
@@ -104,18 +118,38 @@ impl LoadFiles {
         }
     }
 
-    fn write_file(&self, place: &Confined, name: &str, out: &mut Vec<u8>) -> Result<()> {
+    fn write_file(
+        &self,
+        place: &Confined,
+        name: &str,
+        left: &mut u64,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         if name.is_empty() {
             return Err(no_path("empty text"));
         }
         let path = place.path(name)?;
-        let max = self.max_bytes.unwrap_or(MAX_BYTES);
-        let content = source_file::read_whole(&path, max, |len| {
-            msgpack::write_bin_len(len, out)?;
-            Ok(std::mem::take(out))
+        let content = check_is_file(&path).and_then(|()| {
+            source_file::read_whole(&path, *left, |len| {
+                *left -= len as u64;
+                msgpack::write_bin_len(len, out)?;
+                Ok(std::mem::take(out))
+            })
         });
         *out = content.map_err(|error| error.shown_at(storage::shown(&place.join(name))))?;
         Ok(())
+    }
+}
+
+/// Fails for a folder or a pipe, which the data name: so it is bad input.
+fn check_is_file(path: &Path) -> Result<()> {
+    match path.metadata() {
+        Ok(found) if !found.is_file() && !storage::is_url(path) => {
+            let found = regular::name_of(found.file_type());
+            let message = format!("expected a regular file, found {found}");
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+        _ => Ok(()),
     }
 }
 

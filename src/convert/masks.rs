@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::changed::Change;
-use super::source_file;
+use super::source_file::{self, FileStamp, stamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, sample};
 
@@ -22,10 +22,8 @@ impl FromStr for MaskPattern {
     type Err = Error;
 
     fn from_str(pattern: &str) -> Result<MaskPattern> {
-        // `*.png` would be the image itself.
-        let is_image = |before: &str, after: &str| before.is_empty() && after.rfind('.') == Some(0);
         match pattern.split_once('*') {
-            Some((before, after)) if !after.contains('*') && !is_image(before, after) => {
+            Some((before, after)) if !after.contains('*') => {
                 Ok(MaskPattern { before: before.to_owned(), after: after.to_owned() })
             }
             _ => {
@@ -56,15 +54,22 @@ impl MaskPattern {
 
 /// Adds the mask of each image, whose key is its path.
 pub(super) struct AddMasks {
-    pub(super) pattern: MaskPattern,
-    pub(super) max_bytes: u64,
+    pattern: MaskPattern,
+    max_bytes: u64,
+    stamps: Vec<FileStamp>,
 }
 
 impl Change for AddMasks {
     type Place = PathBuf;
 
+    const GROWS: bool = true;
+
     fn place(&self, folder: Option<&Path>) -> PathBuf {
         folder.unwrap_or(Path::new("")).to_path_buf()
+    }
+
+    fn identify(&self, add: &mut dyn FnMut(&[u8])) {
+        source_file::identify(&self.stamps, add);
     }
 
     fn change(&self, folder: &PathBuf, packed: Vec<u8>) -> Result<Vec<u8>> {
@@ -73,6 +78,17 @@ impl Change for AddMasks {
 }
 
 impl AddMasks {
+    /// The masks of images of these paths below a folder.
+    pub(super) fn new<'a>(
+        pattern: MaskPattern,
+        max_bytes: u64,
+        folder: &Path,
+        images: impl Iterator<Item = &'a str>,
+    ) -> AddMasks {
+        let stamps = images.map(|image| stamp(&pattern.path(folder, image))).collect();
+        AddMasks { pattern, max_bytes, stamps }
+    }
+
     fn add(&self, folder: &Path, packed: &[u8]) -> Result<Vec<u8>> {
         let key = msgpack::check_sample(packed)?;
         let path = self.pattern.path(folder, key);
@@ -113,7 +129,7 @@ mod tests {
         assert_eq!(path("*_mask.png", "a.b/c.jpg"), Path::new("d/a.b/c_mask.png"));
         assert_eq!(path("m/*", "a.b/c"), Path::new("m/a.b/c"));
         assert_eq!(path("*.seg.png", "a.jpg"), Path::new("d/a.seg.png"));
-        for wrong in ["masks", "*/*.png", "*.png", ""] {
+        for wrong in ["masks", "*/*.png", ""] {
             assert!(wrong.parse::<MaskPattern>().is_err(), "{wrong}");
         }
     }

@@ -10,11 +10,15 @@ use crate::format::msgpack::numpy::{self, Special};
 use crate::format::msgpack::{self, Cursor, Kind, sample};
 use crate::value::{Casting, NdArray};
 
-/// The fields of labels: a number, or those of the boxes in an image.
-const FIELDS: [&str; 2] = ["label", "labels"];
+/// A number, or the numbers of the boxes in an image.
+pub(super) const FIELDS: [&str; 2] = ["label", "labels"];
 
-/// The names of labels, in the order of their numbers.
-pub(super) struct NameLabels(pub(super) Vec<String>);
+/// The names of labels, in the order of their numbers, and the fields that have these: the first of them that a sample
+/// has.
+pub(super) struct NameLabels {
+    pub(super) names: Vec<String>,
+    pub(super) fields: &'static [&'static str],
+}
 
 impl Change for NameLabels {
     type Place = ();
@@ -33,6 +37,8 @@ impl Change for NameLabels {
 impl NameLabels {
     fn name(&self, packed: &[u8]) -> Result<Vec<u8>> {
         let key = msgpack::check_sample(packed)?;
+        let own =
+            self.fields.iter().find(|name| matches!(sample::field(packed, name), Ok(Some(_))));
         let mut fields: Vec<(&str, Vec<u8>)> = Vec::new();
         for field in sample::fields(packed)? {
             let (name, value) = field?;
@@ -40,7 +46,7 @@ impl NameLabels {
             if name == sample::KEY {
                 continue;
             }
-            let value = match FIELDS.contains(&name) {
+            let value = match own == Some(&name) {
                 true => {
                     let named = self.named(&mut Cursor::new(value));
                     named.map_err(|error| error.with_key(key).with_field(name))?
@@ -90,9 +96,9 @@ impl NameLabels {
     }
 
     fn name_of(&self, number: i64) -> Result<Value> {
-        let name = usize::try_from(number).ok().and_then(|number| self.0.get(number));
+        let name = usize::try_from(number).ok().and_then(|number| self.names.get(number));
         name.map(|name| name.as_str().into()).ok_or_else(|| {
-            let message = format!("expected a label below {}, found {number}", self.0.len());
+            let message = format!("expected a label below {}, found {number}", self.names.len());
             Error::new(ErrorKind::Invalid, message)
         })
     }

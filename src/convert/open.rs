@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::conversion::{Conversion, OwnInput};
-use super::format::{Format, Keys};
+use super::format::{Format, Keys, Output};
 use super::formats::def::Opening;
 use super::layout::{Group, Layout, PathValues, Placed};
 use super::loaded::LoadFiles;
-use super::named_labels::NameLabels;
+use super::named_labels::{FIELDS, NameLabels};
 use super::read_options::{ReadOptions, TEXTS, misplaced};
 pub(super) use super::samples::Samples;
 use super::{BadInput, Monitor, Notice, output_checks, source_file, source_patterns};
@@ -42,7 +42,7 @@ impl Conversion {
         if let Some(OwnInput(input)) = &self.input {
             check_images(&self.options.read)?;
             let samples = self.with_files(Samples::units(input.clone()))?;
-            let samples = self.with_label_names(samples)?;
+            let samples = self.with_label_names(samples, None)?;
             let samples = with_images(samples, &self.options.read)?;
             return Ok(Opened { format: None, samples, skipped_files: 0, notices: Vec::new() });
         }
@@ -52,6 +52,7 @@ impl Conversion {
         let paths =
             source_patterns::expand(&self.sources, self.options.from, options.asks_for_images())?;
         source_file::forget_versions(&paths);
+        self.check_replaced(&paths)?;
         let from = match self.options.from {
             None if options.root.is_some()
                 && options.load.is_empty()
@@ -105,7 +106,8 @@ impl Conversion {
         }
         let samples = self.with_files(samples)?;
         let names_labels = !matches!(format, Format::Images | Format::List);
-        let samples = if names_labels { self.with_label_names(samples)? } else { samples };
+        let samples =
+            if names_labels { self.with_label_names(samples, Some(format))? } else { samples };
         let samples = with_images(samples, options)?;
         Ok(Opened { format: Some(format), samples, skipped_files, notices })
     }
@@ -137,18 +139,34 @@ impl Conversion {
     }
 
     /// The same samples, with the names of labels in place of their numbers, if that is asked for.
-    fn with_label_names(&self, samples: Samples) -> Result<Samples> {
+    fn with_label_names(&self, samples: Samples, format: Option<Format>) -> Result<Samples> {
+        let fields = if format == Some(Format::Coco) { &FIELDS[1..] } else { &FIELDS[..] };
         if !self.options.read.text_labels {
             return Ok(samples);
         }
         match samples.label_names().map(<[String]>::to_vec) {
-            Some(names) => Ok(samples.changed(NameLabels(names))),
+            Some(names) => Ok(samples.changed(NameLabels { names, fields })),
             None => Err(Error::new(
                 ErrorKind::Invalid,
                 "needs names of labels, and the source has none",
             )
             .with_option("text_labels")),
         }
+    }
+
+    /// Fails if sources are among the shards that would be replaced: the samples of the others would be lost.
+    fn check_replaced(&self, paths: &[PathBuf]) -> Result<()> {
+        let form = self.export_form(self.output_format());
+        if !self.options.overwrite || form.output() != Output::Shards {
+            return Ok(());
+        }
+        for target in self.targets() {
+            // A folder that is not there is an error when the output is made.
+            for shard in form.shards(&target).unwrap_or_default() {
+                output_checks::check_is_other(paths, &shard)?;
+            }
+        }
+        Ok(())
     }
 
     /// The options that the format gets.

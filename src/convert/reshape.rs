@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Source;
 use super::key_pattern::KeyPattern;
 use super::loaded::PATH;
+use super::masks;
 use super::options::Options;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Kind, sample};
@@ -29,6 +30,9 @@ pub(super) fn check(options: &Options) -> Result<()> {
             return wrong("rename", "cannot make a field the key")
                 .map_err(|error| error.with_remedy(crate::error::Remedy::KeyField));
         }
+    }
+    if options.read.masks.is_some() && !is_kept(options, masks::FIELD) {
+        return wrong("masks", "cannot be combined with leaving out the field mask");
     }
     if let Some(name) = options.read.load.iter().find(|name| !is_kept(options, name)) {
         let message = format!("names {name:?}, which is the key or is left out");
@@ -209,9 +213,12 @@ impl Reshape {
         for field in sample::fields(packed)? {
             let (name, value) = field?;
             let name = Cursor::new(name).read_str()?;
-            if let Some(name) = name.strip_prefix(PATH) {
+            let path_of = name.strip_prefix(PATH).filter(|name| self.is_loaded(name));
+            if let Some(name) = path_of {
                 if own == Some(name) {
-                    key = key_of(value)?;
+                    let found = key_of(value)?;
+                    let message = || invalid(format!("the field {name:?} is no text or integer"));
+                    key = Some(found.ok_or_else(message)?);
                 }
                 continue;
             }
@@ -262,7 +269,7 @@ fn names_of(packed: &[u8]) -> Result<String> {
     let mut names = Vec::new();
     for field in sample::fields(packed)? {
         let name = Cursor::new(field?.0).read_str()?;
-        if name != sample::KEY {
+        if name != sample::KEY && !name.starts_with(PATH) {
             names.push(name);
         }
     }

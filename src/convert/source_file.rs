@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
@@ -73,6 +74,24 @@ pub(in crate::convert) fn open_sized(path: &Path) -> io::Result<(SourceFile, u64
     let file = open_once(path)?;
     let len = file.len()?;
     Ok((file, len))
+}
+
+/// Size and second of the last change of a file; `None` if it does not exist. It shows whether two runs see the same.
+pub(in crate::convert) type FileStamp = Option<(u64, u64)>;
+
+pub(in crate::convert) fn stamp(path: &Path) -> FileStamp {
+    let found = path.metadata().ok()?;
+    let modified = found.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok();
+    Some((found.len(), modified.map_or(0, |time| time.as_secs())))
+}
+
+/// Adds stamps to what identifies an input.
+pub(in crate::convert) fn identify(stamps: &[FileStamp], add: &mut dyn FnMut(&[u8])) {
+    for stamp in stamps {
+        let (bytes, modified) = stamp.unwrap_or((u64::MAX, 0));
+        add(&bytes.to_le_bytes());
+        add(&modified.to_le_bytes());
+    }
 }
 
 /// Reads a whole file behind what `head` makes for its size.

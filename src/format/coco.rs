@@ -13,8 +13,10 @@ use super::FormatError;
 
 /// How much larger a boundary is drawn.
 const SCALE: f64 = 5.0;
-/// A corner lies at most this many images away from the image. It bounds the work for a polygon.
+/// A corner lies at most this many images away from the image.
 const FAR: f64 = 2.0;
+/// Crossings of columns that a polygon has at most.
+const MAX_BORDERS: usize = 16 << 20;
 
 /// The class of each pixel of an image, painted mask by mask.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct ClassMap {
     width: usize,
     /// By columns: 0 for none.
     pixels: Vec<u16>,
+    /// Steps along boundaries, and pixels to paint, that are left: a few corners can ask for any number.
+    work: u64,
 }
 
 /// The class of a pixel that masks of several classes cover.
@@ -31,14 +35,15 @@ pub(crate) const SEVERAL: u16 = u16::MAX;
 impl ClassMap {
     /// A map without a class.
     pub(crate) fn new(height: usize, width: usize) -> ClassMap {
-        ClassMap { height, width, pixels: vec![0; height * width] }
+        let pixels = vec![0; height * width];
+        let work = (256 * pixels.len() as u64).clamp(10_000_000, 4_000_000_000);
+        ClassMap { height, width, pixels, work }
     }
 
     /// Paints the inside of a polygon: x and y of each corner.
     pub(crate) fn polygon(&mut self, corners: &[f64], class: u16) -> Result<(), FormatError> {
-        let runs = polygon(corners, self.height, self.width)?;
-        self.paint(runs, class);
-        Ok(())
+        let runs = polygon(corners, self.height, self.width, &mut self.work)?;
+        self.paint(runs, class)
     }
 
     /// Paints runs of these lengths.
@@ -59,8 +64,7 @@ impl ClassMap {
             let expected = format!("runs of {all} pixels");
             return Err(FormatError::new(lengths.len() as u64, expected, format!("runs of {at}")));
         }
-        self.paint(inside, class);
-        Ok(())
+        self.paint(inside, class)
     }
 
     /// Paints runs that are written as text.
@@ -68,12 +72,18 @@ impl ClassMap {
         self.runs(&lengths(text, self.pixels.len() as u64)?, class)
     }
 
-    fn paint(&mut self, runs: impl IntoIterator<Item = Range<usize>>, class: u16) {
+    fn paint(
+        &mut self,
+        runs: impl IntoIterator<Item = Range<usize>>,
+        class: u16,
+    ) -> Result<(), FormatError> {
         for run in runs {
+            spend(&mut self.work, run.len() as u64)?;
             for pixel in &mut self.pixels[run] {
                 *pixel = if *pixel == 0 || *pixel == class { class } else { SEVERAL };
             }
         }
+        Ok(())
     }
 
     /// The classes of the pixels, row by row.
@@ -81,6 +91,14 @@ impl ClassMap {
         let row = move |y| (0..self.width).map(move |x| self.pixels[x * self.height + y]);
         (0..self.height).flat_map(row)
     }
+}
+
+/// Takes from what is left of the work for an image.
+fn spend(work: &mut u64, steps: u64) -> Result<(), FormatError> {
+    *work = work.checked_sub(steps).ok_or_else(|| {
+        FormatError::new(0, "masks that cover their image at most 256 times", "more")
+    })?;
+    Ok(())
 }
 
 /// The lengths of runs in text.
@@ -119,7 +137,12 @@ fn lengths(text: &[u8], all: u64) -> Result<Vec<u64>, FormatError> {
 }
 
 /// The runs of pixels, down the columns, inside a polygon.
-fn polygon(corners: &[f64], height: usize, width: usize) -> Result<Vec<Range<usize>>, FormatError> {
+fn polygon(
+    corners: &[f64],
+    height: usize,
+    width: usize,
+    work: &mut u64,
+) -> Result<Vec<Range<usize>>, FormatError> {
     if corners.len() < 6 || corners.len() % 2 != 0 {
         let found = format!("{} numbers", corners.len());
         return Err(FormatError::new(0, "x and y of three corners or more", found));
@@ -140,13 +163,17 @@ fn polygon(corners: &[f64], height: usize, width: usize) -> Result<Vec<Range<usi
     // Positions, down the columns, where the inside begins and ends.
     let mut borders = Vec::new();
     let mut before: Option<(i64, i64)> = None;
+    let mut is_long = false;
     let mut point = |u: i64, v: i64| {
         if let Some((u0, v0)) = before.filter(|(u0, _)| *u0 != u) {
             let x = (if u < u0 { u } else { u - 1 }) as f64;
             let x = (x + 0.5) / SCALE - 0.5;
             if x.floor() == x && x >= 0.0 && x <= w - 1.0 {
                 let y = ((v.min(v0) as f64 + 0.5) / SCALE - 0.5).clamp(0.0, h).ceil();
-                borders.push(x as usize * height + y as usize);
+                is_long |= borders.len() == MAX_BORDERS;
+                if !is_long {
+                    borders.push(x as usize * height + y as usize);
+                }
             }
         }
         before = Some((u, v));
@@ -158,6 +185,7 @@ fn polygon(corners: &[f64], height: usize, width: usize) -> Result<Vec<Range<usi
         let flips = if is_flat { xs > xe } else { ys > ye };
         let ((xs, ys), (xe, ye)) = if flips { ((xe, ye), (xs, ys)) } else { ((xs, ys), (xe, ye)) };
         let len = dx.max(dy);
+        spend(work, len as u64 + 1)?;
         // An edge without length is one point.
         let slope = match (len, is_flat) {
             (0, _) => 0.0,
@@ -171,6 +199,10 @@ fn polygon(corners: &[f64], height: usize, width: usize) -> Result<Vec<Range<usi
                 false => point((xs as f64 + slope * t as f64 + 0.5) as i64, t + ys),
             }
         }
+    }
+    if is_long {
+        let expected = format!("a polygon that crosses at most {MAX_BORDERS} columns");
+        return Err(FormatError::new(0, expected, "one that crosses more"));
     }
     borders.sort_unstable();
     let all = height * width;

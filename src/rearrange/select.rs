@@ -28,9 +28,9 @@ pub struct SampleRange {
 /// An end of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edge {
-    /// So many samples after the start.
+    /// This many samples after the start.
     Start(usize),
-    /// So many samples before the end.
+    /// This many samples before the end.
     End(usize),
 }
 
@@ -60,13 +60,15 @@ impl FromStr for SampleRange {
 
     fn from_str(text: &str) -> Result<SampleRange> {
         let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
-        let expected = || invalid("expected A..B, A.. or ..B".to_owned());
+        let expected = || invalid("expected A..B, A.., ..B or -N..".to_owned());
         let parts = text.split_once("..").or_else(|| text.split_once(':'));
         let (start, end) = parts.ok_or_else(expected)?;
+        let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = |text: &str| text.parse().ok().filter(|_: &usize| is_digits(text));
         let edge = |text: &str, open| match (text, text.strip_prefix('-')) {
             ("", _) => Ok(open),
-            (digits, None) => digits.parse().map(Edge::Start).map_err(|_| expected()),
-            (_, Some(digits)) => digits.parse().map(Edge::End).map_err(|_| expected()),
+            (digits, None) => number(digits).map(Edge::Start).ok_or_else(expected),
+            (_, Some(digits)) => number(digits).map(Edge::End).ok_or_else(expected),
         };
         let SampleRange { start: first, end: last } = SampleRange::ALL;
         let range = SampleRange { start: edge(start, first)?, end: edge(end, last)? };

@@ -109,6 +109,11 @@ impl PartsBy {
             PartsBy::Keys { shares, salt } => return by_key(reader, shares, salt, progress),
             PartsBy::Values(field) => {
                 let labels = if field == LABEL { reader.labels()? } else { None };
+                let name = |label: &String| plain(label);
+                let mut names: Vec<String> = labels.iter().flatten().map(name).collect();
+                names.sort_unstable();
+                // Where two labels would be one file they are numbers.
+                let labels = labels.filter(|_| names.windows(2).all(|pair| pair[0] != pair[1]));
                 let part = |(value, indices): (Scalar, _)| DatasetPart {
                     name: plain(&named(&value, labels.as_deref())),
                     indices,

@@ -168,7 +168,7 @@ fn keys_that_are_replaced_are_said_to_be() {
 #[test]
 fn labels_become_text() {
     let dir = scratch();
-    let lines = b"{\"key\":\"a\",\"label\":1}\n{\"key\":\"b\",\"label\":0,\"labels\":[0,1]}\n{\"key\":\"c\",\"label\":null}\n";
+    let lines = b"{\"key\":\"a\",\"label\":1}\n{\"key\":\"b\",\"labels\":[0,1]}\n{\"key\":\"c\",\"label\":null}\n";
     run_with(&dir, ["convert", "-", "n.msgpack"], lines).exits(0);
     run(&dir, ["convert", "n.msgpack", "t.jsonl", "--text-labels"])
         .fails(2, "--text-labels needs names of labels, and the source has none");
@@ -176,7 +176,7 @@ fn labels_become_text() {
     run(&dir, ["convert", "n.msgpack", "t.jsonl", "--text-labels"]).exits(0);
     assert_eq!(
         fs::read_to_string(dir.path().join("t.jsonl")).unwrap(),
-        "{\"key\":\"a\",\"label\":\"dog\"}\n{\"key\":\"b\",\"label\":\"cat\",\"labels\":[\"cat\",\"dog\"]}\n\
+        "{\"key\":\"a\",\"label\":\"dog\"}\n{\"key\":\"b\",\"labels\":[\"cat\",\"dog\"]}\n\
          {\"key\":\"c\",\"label\":null}\n"
     );
     run(&dir, ["convert", "n.msgpack", "t.msgpack", "--text-labels"]).exits(0);

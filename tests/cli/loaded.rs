@@ -251,3 +251,58 @@ fn coco_is_recognised() {
     assert_eq!(first["boxes"], all[0]["boxes"]);
     assert!(first.get("mask").is_none() && first.get("image").is_none());
 }
+
+/// All files of a sample together have the limit, and folders and pipes that a table names are bad input.
+#[test]
+fn samples_are_limited_and_special_files_are_bad_input() {
+    let dir = with_files(&FILES);
+    let write = |text: &str| fs::write(dir.path().join("media/t.jsonl"), text).unwrap();
+    write(
+        "{\"key\":\"0\",\"image\":[\"a.jpg\",\"deep/b.jpg\"]}\n{\"key\":\"1\",\"image\":\"deep\"}\n",
+    );
+    let load = |rest: &[&str]| {
+        let args = ["convert", "media/t.jsonl", "out.msgpack", "-f", "--load", "image"];
+        run(&dir, args.iter().chain(rest))
+    };
+    load(&["--max-bytes", "17"])
+        .fails(2, "deep/b.jpg: key \"0\": field \"image\": expected at most 8 bytes");
+    load(&[])
+        .fails(2, "deep: key \"1\": field \"image\": expected a regular file, found a directory");
+    load(&["--bad", "skip"]).exits(1);
+    assert_eq!(samples(&dir, "out.msgpack").len(), 1);
+    // A list or nil is no key, and the name of no hidden field is shown.
+    let failed = load(&["--bad", "stop", "--key-field", "image"]);
+    assert!(failed.err.contains("the field \"image\" is no text or integer"), "{failed:?}");
+    // What a program calls like a hidden field is refused, and without --load a field like others.
+    write("{\"key\":\"0\",\"\\u0000path image\":\"x\",\"image\":\"a.jpg\"}\n");
+    load(&[]).fails(2, "expected another name of a field");
+    run(&dir, ["convert", "media/t.jsonl", "out.msgpack", "-f", "--rename", "image=img"]).exits(0);
+    assert_eq!(samples(&dir, "out.msgpack")[0].as_object().unwrap().len(), 3);
+}
+
+/// Parts notice that a mask or an image of COCO has changed in between.
+#[test]
+fn parts_notice_changed_files() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pycocotools-2.0.11");
+    let dir = scratch();
+    for folder in ["val2017", "masks", "annotations"] {
+        fs::create_dir(dir.path().join(folder)).unwrap();
+        for entry in fs::read_dir(data.join(folder)).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), dir.path().join(folder).join(entry.file_name())).unwrap();
+        }
+    }
+    for (source, options, changed) in [
+        ("annotations/instances_val2017.json", ["--root", "val2017"], "val2017/000000000005.png"),
+        ("val2017", ["--masks", "masks/*.png"], "masks/000000000004.png"),
+    ] {
+        let part = |part: &str| {
+            let args = ["convert", source, "out.msgpack", "--part", part];
+            run(&dir, args.iter().chain(&options))
+        };
+        part("1/2").exits(0);
+        fs::write(dir.path().join(changed), b"another").unwrap();
+        part("2/2").fails(2, "parts of another");
+        fs::remove_dir_all(dir.path().join("out.msgpack.parts")).unwrap();
+    }
+}

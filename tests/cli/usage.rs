@@ -256,6 +256,15 @@ fn wrong_usage_says_what_was_meant() {
         (&["sort", "a", "b", "--rev"], "unexpected argument '--rev' found", "'--reverse'"),
         (&["sort", "a"], "required arguments were not provided: <OUT>", "usage: kiste sort"),
         (&["select", "a", "b", "5:7"], "unexpected argument '5:7' found", "--range <A..B>"),
+        (&["squash", "x"], "no command \"squash\"", "kiste --help lists all commands"),
+        (
+            &["convert", "a", "b", "--bogus"],
+            "unexpected argument '--bogus'",
+            "usage: kiste convert",
+        ),
+        (&["convert", "head", "-3", "x"], "unexpected argument '-3'", "usage: kiste convert"),
+        (&["split", "a", "--split", "x=1", "--by-group", "g"], "cannot be used with", ""),
+        (&["split", "a", "3", "--seed", "1"], "cannot be used with", ""),
         (&["cat", "words.msgpack", "--range", "x"], "invalid value 'x' for '--range <A..B>'", ""),
     ] {
         let failed = run(&dir, args).fails(2, message);
@@ -266,6 +275,12 @@ fn wrong_usage_says_what_was_meant() {
                 assert_eq!(lines.len(), 2, "{failed:?}");
                 assert!(lines[1].starts_with("hint: ") && lines[1].contains(hint), "{failed:?}");
             }
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::ffi::OsStrExt;
+            let word = OsStr::from_bytes(b"a\xff");
+            run(&dir, [word]).fails(2, "there is no command");
         }
         for hidden in ["completions", "'concat'", "'count'", "datasets", "\nUsage"] {
             assert!(!failed.err.contains(hidden), "{failed:?}");
@@ -304,6 +319,10 @@ fn counts_ranges_and_keys() {
     let some = run(&dir, ["get", words, "c", "x", "a", "--field", "n"]);
     assert_eq!(some.out, "3\n1\n");
     some.fails(1, "no sample with the key \"x\"");
+    fs::write(dir.path().join("kept"), "kept").unwrap();
+    run(&dir, ["get", words, "a", "x", "-o", "kept", "-f"])
+        .fails(1, "no sample with the key \"x\"");
+    assert_eq!(fs::read_to_string(dir.path().join("kept")).unwrap(), "kept");
     let failed = run(&dir, ["get", words, "1"]).fails(1, "no sample with the key \"1\"");
     assert!(failed.err.contains("hint: --index 1 takes"), "{failed:?}");
     let failed = run(&dir, ["get", words, "7"]).fails(1, "no sample with the key \"7\"");

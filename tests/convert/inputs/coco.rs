@@ -272,3 +272,39 @@ fn only_annotations_are_taken_for_coco() {
         assert_eq!(of(lines), Format::Jsonl, "{lines}");
     }
 }
+
+/// A few corners or runs do not keep the processor busy, and do not fill the memory.
+#[test]
+fn small_annotations_are_little_work() {
+    let corners: Vec<f64> =
+        (0..4000).flat_map(|n| [f64::from(n % 2) * 20_000.0, f64::from(n % 3)]).collect();
+    let runs = json!({"size": [3, 20_000], "counts": [0, 60_000]});
+    for (segmentation, copies) in [(json!([corners]), 1), (runs, 300)] {
+        let annotation =
+            json!({"id": 1, "image_id": 1, "category_id": 1, "segmentation": segmentation});
+        let all = json!({
+            "images": [{"id": 1, "file_name": "a.png", "width": 20_000, "height": 3}],
+            "annotations": vec![annotation; copies],
+            "categories": [{"id": 1, "name": "x"}],
+        });
+        let error = read(&all).unwrap_err();
+        assert!(
+            error.to_string().contains("masks that cover their image at most 256 times"),
+            "{error}"
+        );
+    }
+}
+
+/// Members of one name in images and annotations, and members that are called like fields.
+#[test]
+fn names_that_are_taken_get_a_prefix() {
+    let all = json!({
+        "images": [{"id": 1, "file_name": "a.png", "license": 3, "boxes": 4}],
+        "annotations": [{"id": 1, "image_id": 1, "license": 5, "mask": "m", "note": "n"}],
+    });
+    let found = &read(&all).unwrap()[0];
+    assert_eq!((found["license"].as_i64(), found["image_boxes"].as_i64()), (Some(3), Some(4)));
+    assert_eq!(found["annotation_license"][0].as_i64(), Some(5));
+    assert_eq!(found["annotation_mask"][0].as_str(), Some("m"));
+    assert_eq!(found["note"][0].as_str(), Some("n"));
+}

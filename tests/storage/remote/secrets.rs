@@ -62,7 +62,7 @@ const COMMANDS: &[&str] = &[
     "convert --from list URL OUT",
     "convert --labels URL IN OUT",
     "write mnist URL URL",
-    "datasets URL",
+    "catalogue URL",
     "commit --json URL",
     "index --json URL",
     "cat URL",

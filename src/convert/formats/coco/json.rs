@@ -5,6 +5,9 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+/// Members that an object has at most: each may be a field.
+const MOST: usize = 1000;
+
 /// The members of an object, in order.
 pub(super) struct Members<'a>(pub(super) Vec<(String, &'a RawValue)>);
 
@@ -26,15 +29,23 @@ impl<'de> Deserialize<'de> for Members<'de> {
             }
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
-                let mut members = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
-                    if members.iter().any(|(known, _)| *known == name) {
-                        let message = format!("expected distinct names, found {name:?} twice");
+                let mut members: Vec<(String, &RawValue)> = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    if members.len() == MOST {
+                        let message = format!("expected at most {MOST} members, found more");
                         return Err(serde::de::Error::custom(message));
                     }
-                    members.push((name, value));
+                    members.push(member);
                 }
-                Ok(Members(members))
+                let mut names: Vec<&str> = members.iter().map(|(name, _)| &**name).collect();
+                names.sort_unstable();
+                match names.windows(2).find(|pair| pair[0] == pair[1]) {
+                    Some(pair) => {
+                        let message = format!("expected distinct names, found {:?} twice", pair[0]);
+                        Err(serde::de::Error::custom(message))
+                    }
+                    None => Ok(Members(members)),
+                }
             }
         }
 
@@ -42,8 +53,23 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
+/// Members that show what the objects in a list are, and where in the list they are looked for.
+const SHOWN_BY: [(&str, &[u8]); 2] =
+    [("images", b"\"file_name\""), ("annotations", b"\"image_id\"")];
+const SHOWN_IN: usize = 64 << 10;
+
+/// Whether a list of this name has objects of COCO in it, by how it begins.
+fn is_list_of(name: &str, list: &[u8]) -> bool {
+    let list = &list.trim_ascii_start()[..];
+    let list = &list[..list.len().min(SHOWN_IN)];
+    let shown_by = SHOWN_BY.iter().find(|(known, _)| *known == name);
+    shown_by.is_some_and(|(_, member)| {
+        list.starts_with(b"{") && list.windows(member.len()).any(|part| part == *member)
+    })
+}
+
 /// The members of the first object in a text, as much as the text shows: their names, and whether they are lists of
-/// objects; and what follows the object.
+/// COCO; and what follows the object.
 pub(super) fn first_members(text: &[u8]) -> (Vec<(String, bool)>, &[u8]) {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
     let (mut members, mut depth, mut at) = (Vec::<(String, bool)>::new(), 0u32, 0);
@@ -65,9 +91,8 @@ pub(super) fn first_members(text: &[u8]) -> (Vec<(String, bool)>, &[u8]) {
             }
             b'[' if depth == 1 => {
                 depth += 1;
-                let is_objects = text[at..].trim_ascii_start().starts_with(b"{");
-                if let Some((_, known)) = members.last_mut() {
-                    *known = is_objects;
+                if let Some((name, known)) = members.last_mut() {
+                    *known = is_list_of(name, &text[at..]);
                 }
             }
             b'{' | b'[' => depth += 1,
@@ -96,17 +121,22 @@ mod tests {
             let lists = members.into_iter().filter(|(_, is_list)| *is_list).map(|(name, _)| name);
             (lists.collect::<Vec<_>>().join(" "), rest.len())
         };
+        let images = r#""images": [{"file_name": "]"}]"#;
         assert_eq!(
-            of(r#" {"info": {"images": [{}]}, "images": [{"a": "]"}], "n": 1}"#),
+            of(&format!(r#" {{"info": {{{images}}}, {images}, "n": 1}}"#)),
             ("images".into(), 0)
         );
-        assert_eq!(of(r#"{"images": ["a.jpg"], "annotations" : [ {"#), ("annotations".into(), 0));
-        assert_eq!(of("{\"images\": []}\n{\"images\": []}\n").1, 14);
-        assert_eq!(
-            of(r#"{"a\"images": [{}], "x": "images\\", "y": [{}]"#),
-            ("a\\\"images y".into(), 0)
-        );
-        assert_eq!(of("[{\"images\": [{}]}]").0, "");
+        assert_eq!(of(r#"{"annotations" : [ {"image_id": 1"#), ("annotations".into(), 0));
+        assert_eq!(of(&format!("{{{images}}}\n{{}}\n")).1, 2);
+        for other in [
+            r#"{"images": ["file_name"]}"#,
+            r#"{"images": [{"url": "x"}]}"#,
+            r#"{"a\"images": [{"file_name": 1}]}"#,
+            r#"[{"images": [{"file_name": 1}]}]"#,
+            r#"{"images": []}"#,
+        ] {
+            assert_eq!(of(other).0, "", "{other}");
+        }
         assert_eq!(of("words").1, 5);
         for end in 0..20 {
             of(&r#"{"images": [{"\\": "]"}], "#[..end]);

@@ -77,8 +77,14 @@ fn check_has_images(path: &Path, first: Option<&str>) -> Result<()> {
         let folder = folder.file_name().unwrap_or_default().to_string_lossy();
         folder.is_empty() || !name.contains(&*folder)
     };
-    folders.sort_by_cached_key(|folder| (is_other(folder), folder.clone()));
-    let found = folders.into_iter().find(|folder| folder.join(first).is_file());
+    folders.retain(|folder| folder.join(first).is_file());
+    let named: Vec<&PathBuf> = folders.iter().filter(|folder| !is_other(folder)).collect();
+    // Images of the same names may be in several.
+    let found = match (&named[..], &folders[..]) {
+        ([one], _) => Some((*one).clone()),
+        ([], [one]) => Some(one.clone()),
+        _ => None,
+    };
     Err(error.with_remedy(Remedy::Root(found)))
 }
 

@@ -1,9 +1,11 @@
 //! Reads samples from annotations of COCO.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -16,10 +18,12 @@ use crate::convert::formats::def::Opening;
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample_fields::{Field, Fields, pack};
+use crate::convert::source_file::{identify, stamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::coco::{ClassMap, SEVERAL};
 use crate::format::png::{self, Colours};
 use crate::format::{FormatError, jsonl};
+use crate::storage;
 use crate::value::NdArray;
 
 /// The field of the image, which is its path here.
@@ -41,7 +45,8 @@ const KNOWN: [&str; 5] = ["image_id", "id", "bbox", "category_id", "segmentation
 /// the categories from 0 in the order of their ids; `mask` a PNG of grey, 0 for no class, else the label plus 1, and
 /// the largest value where masks of several classes overlap. It has 8 bits, and 16 for more than 254
 /// classes. `ids`, `segmentation` and all other members of annotations are lists, with nil where an annotation lacks
-/// one; `image_id`, `width`, `height` and all other members of the image are fields. An annotation of no kind, such as
+/// one; `image_id`, `width`, `height` and all other members of the image are fields. Members whose names are taken are called
+/// `annotation_NAME` and `image_NAME`. An annotation of no kind, such as
 /// a caption, has no box. The file is read into memory. Units are runs of images.
 ///
 /// ```
@@ -71,6 +76,10 @@ pub struct CocoReader {
     columns: Columns,
     /// Whether masks are painted.
     paints: bool,
+    /// The folder of the images, if they are read.
+    root: Option<PathBuf>,
+    /// Members of images: members of annotations with these names are called otherwise.
+    image_members: HashSet<String>,
     remarks: RemarkLog,
 }
 
@@ -125,7 +134,9 @@ impl CocoReader {
         let reader = Self::read_all(path, max_bytes, asked.read.encoding);
         let reader = reader.map_err(|error| error.at(path))?;
         let paints = reader.paints && (asked.keeps)(MASK);
-        Ok(CocoReader { paints, ..reader })
+        let folder = || path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let root = (asked.keeps)(IMAGE).then(|| asked.read.root.clone().unwrap_or_else(folder));
+        Ok(CocoReader { paints, root, ..reader })
     }
 
     /// The path of the first image.
@@ -157,6 +168,7 @@ impl CocoReader {
         let (labels, numbers) = categories(&list("categories")?, path, &remarks)?;
         let (mut images, mut by_id) = (Vec::new(), HashMap::new());
         let mut names = HashSet::new();
+        let mut image_members = HashSet::new();
         for (at, raw) in list("images")?.into_iter().enumerate() {
             let place = format!("images[{at}]");
             let members: Members<'_> = parse(raw.get(), &place)?;
@@ -165,6 +177,11 @@ impl CocoReader {
             if by_id.insert(id, at).is_some() || !names.insert(name.clone()) {
                 let message = format!("{place}: another image has the same id or path: {name:?}");
                 return Err(Error::new(ErrorKind::Damaged, message));
+            }
+            for (name, _) in &members.0 {
+                if !image_members.contains(name) {
+                    image_members.insert(name.clone());
+                }
             }
             images.push(Image { text: range(&text, raw), name, annotations: 0..0 });
         }
@@ -200,6 +217,8 @@ impl CocoReader {
             numbers,
             columns,
             paints,
+            root: None,
+            image_members,
             remarks,
         };
         Ok(reader)
@@ -248,15 +267,24 @@ impl CocoReader {
         }
         let mut own = vec![("id", "ids"), ("segmentation", "segmentation")];
         own.retain(|(name, _)| if *name == "id" { columns.ids } else { columns.segmentation });
-        let others = columns.others.iter().map(|name| (name.as_str(), name.as_str()));
-        for (name, called) in own.into_iter().chain(others) {
+        let own = own.into_iter().map(|(name, called)| (name, Cow::from(called)));
+        let others = columns.others.iter().map(|name| {
+            let is_taken = is_own(name) || self.image_members.contains(name);
+            let other = || Cow::from(format!("annotation_{name}"));
+            (&**name, if is_taken { other() } else { Cow::from(&**name) })
+        });
+        for (name, called) in own.chain(others) {
             let values = annotations.iter().map(|(members, place)| value(members, name, place));
             fields
                 .push((called.into(), Field::Value(Value::Array(values.collect::<Result<_>>()?))));
         }
-        for (name, _) in members.0.iter().filter(|(name, _)| name != "file_name") {
-            let called = if name == "id" { "image_id" } else { name };
-            fields.push((called.to_owned().into(), Field::Value(value(&members, name, "")?)));
+        for (name, raw) in members.0.iter().filter(|(name, _)| name != "file_name") {
+            let called = match &name[..] {
+                "id" => "image_id".to_owned(),
+                name if is_own(name) => format!("image_{name}"),
+                name => name.to_owned(),
+            };
+            fields.push((called.into(), Field::Value(parsed(raw, name, "")?)));
         }
         pack(&image.name, &fields)
     }
@@ -292,6 +320,13 @@ impl CocoReader {
         png::encode((size[0], size[1]), Colours::Gray, bits, &bytes)
             .ok_or_else(|| Error::new(ErrorKind::Limit, "the mask is too large for a PNG"))
     }
+}
+
+/// Whether a field of this name is made of others.
+fn is_own(name: &str) -> bool {
+    const OWN: [&str; 8] =
+        ["key", IMAGE, "boxes", "labels", MASK, "ids", "segmentation", "image_id"];
+    OWN.contains(&name)
 }
 
 impl Columns {
@@ -343,7 +378,7 @@ fn paint(map: &mut ClassMap, raw: &RawValue, size: [u32; 2], class: u16) -> Resu
     Ok(painted.map_err(without_place)?)
 }
 
-/// Positions are numbers in a list, which is said in other words.
+/// Positions are numbers in a list, which these words leave out.
 fn without_place(error: FormatError) -> Error {
     let message = format!("expected {}, found {}", error.expected, error.found);
     Error::new(ErrorKind::Damaged, message)
@@ -416,7 +451,10 @@ fn field<'a, T: Deserialize<'a>>(members: &Members<'a>, name: &str, place: &str)
 
 /// A member as it is, or nil.
 fn value(members: &Members<'_>, name: &str, place: &str) -> Result<Value> {
-    let Some(raw) = members.get(name) else { return Ok(Value::Nil) };
+    members.get(name).map_or(Ok(Value::Nil), |raw| parsed(raw, name, place))
+}
+
+fn parsed(raw: &RawValue, name: &str, place: &str) -> Result<Value> {
     jsonl::parse_plain(raw.get().as_bytes())
         .map_err(|error| Error::from(error).within(format_args!("{place}: {name}")))
 }
@@ -441,6 +479,13 @@ impl Input for CocoReader {
 
     fn path(&self, _unit: usize) -> Option<&Path> {
         Some(&self.path)
+    }
+
+    /// Sizes and times of the images, which show whether one has changed.
+    fn identify(&self, add: &mut dyn FnMut(&[u8])) {
+        let Some(root) = self.root.as_ref().filter(|root| !storage::is_url(root)) else { return };
+        let stamps = self.images.par_iter().map(|image| stamp(&root.join(&image.name)));
+        identify(&stamps.collect::<Vec<_>>(), add);
     }
 
     fn remarks(&self, unit: usize) -> Remarks {

@@ -188,15 +188,15 @@ fn with_masks(
     sources: &Opening<'_>,
     are_paths: bool,
 ) -> Result<Samples> {
-    let samples = Samples::units(images);
     let pattern = sources.read.masks.as_deref().filter(|_| (sources.keeps)(masks::FIELD));
-    let Some(pattern) = pattern else { return Ok(samples) };
+    let Some(pattern) = pattern else { return Ok(Samples::units(images)) };
     if !are_paths || !sources.read.pattern.is_empty() {
         let message = "is for images in a folder or a list of files, without patterns";
         return Err(Error::new(ErrorKind::Invalid, message).with_option("masks"));
     }
     let max_bytes = sources.read.max_bytes.unwrap_or(MAX_BYTES);
-    Ok(samples.changed(AddMasks { pattern: pattern.parse()?, max_bytes }))
+    let masks = AddMasks::new(pattern.parse()?, max_bytes, images.folder(), images.keys());
+    Ok(Samples::units(images).changed(masks))
 }
 
 /// Images of a list.
@@ -215,10 +215,13 @@ fn open_list(read: &ReadOptions, list: &Path) -> Result<ImageFolderReader> {
 fn folder_options(read: &ReadOptions) -> FolderOptions {
     // Masks next to images are none themselves.
     let beside = read.masks.iter().filter(|masks| masks.starts_with('*'));
+    // What is a class of characters to a pattern of names is itself here.
+    let beside: Vec<String> =
+        beside.map(|masks| masks.replace('[', "[[]").replace('?', "[?]")).collect();
     let options = ImageFolderReader::options()
         .text_labels(read.text_labels)
         .include(&read.include)
-        .exclude(read.exclude.iter().chain(beside))
+        .exclude(read.exclude.iter().chain(&beside))
         .allow_outside(read.allow_outside);
     let options = given(options, read.labels.as_ref().map(Labels::file), FolderOptions::labels);
     let options = given(options, read.encoding, FolderOptions::encoding);

@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::SystemTime;
 
 use rayon::prelude::*;
 
@@ -15,7 +14,7 @@ use crate::convert::file_names::{Media, is_image};
 use crate::convert::formats::image_bytes::flaw;
 use crate::convert::input::{Emit, Input};
 use crate::convert::sample_fields::stored_name;
-use crate::convert::source_file;
+use crate::convert::source_file::{self, FileStamp, stamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, sample::KEY};
 use crate::storage;
@@ -62,16 +61,13 @@ pub struct ImageFolderReader {
     /// The encoding of text; `None` is UTF-8.
     pub(super) encoding: Option<TextEncoding>,
     /// Size and time of each file of a folder, once they were needed.
-    pub(super) stamps: OnceLock<Vec<Stamp>>,
+    pub(super) stamps: OnceLock<Vec<FileStamp>>,
     /// Files whose names cannot be part of a key. If there are any, they are the first unit.
     pub(super) unnamed: Vec<PathBuf>,
     pub(super) remarks: RemarkLog,
     /// What the files are.
     pub(super) media: Media,
 }
-
-/// Size and second of the last change; `None` for a file that does not exist.
-pub(super) type Stamp = Option<(u64, u64)>;
 
 impl ImageFolderReader {
     /// The number of skipped files, whose names are no image files' and were not asked
@@ -85,6 +81,16 @@ impl ImageFolderReader {
         ImageFolderReader { unnamed, ..self }
     }
 
+    /// The paths of all files, which are their keys.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|file| &*file.key)
+    }
+
+    /// The folder of the files.
+    pub(super) fn folder(&self) -> &Path {
+        self.place.path()
+    }
+
     /// The files of a unit; `None` for the unit of those without a name.
     fn files_of(&self, unit: usize) -> Option<Range<usize>> {
         let unit = unit.checked_sub(usize::from(!self.unnamed.is_empty()))?;
@@ -95,7 +101,7 @@ impl ImageFolderReader {
     /// Sizes and times of all files of a folder. For cached files of 4 KiB this takes a third of
     /// the time of reading them. On a disk it mostly waits, for what opening the files would wait
     /// for as well, so it is done on all cores.
-    fn stamps(&self) -> Option<&[Stamp]> {
+    fn stamps(&self) -> Option<&[FileStamp]> {
         // Behind a URL it would be a request for each.
         #[cfg_attr(
             not(feature = "zip"),
@@ -296,12 +302,6 @@ fn make_text(out: &mut Vec<u8>, start: usize, encoding: Option<TextEncoding>) ->
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
-    let found = path.metadata().ok()?;
-    let modified = found.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok();
-    Some((found.len(), modified.map_or(0, |time| time.as_secs())))
-}
-
 impl Input for ImageFolderReader {
     fn units(&self) -> usize {
         self.files.len().div_ceil(RUN) + usize::from(!self.unnamed.is_empty())
@@ -346,11 +346,7 @@ impl Input for ImageFolderReader {
 
     /// Names, labels, and sizes and times of files, which show whether an image has changed.
     fn identify(&self, add: &mut dyn FnMut(&[u8])) {
-        for stamp in self.stamps().into_iter().flatten() {
-            let (bytes, modified) = stamp.unwrap_or((u64::MAX, 0));
-            add(&bytes.to_le_bytes());
-            add(&modified.to_le_bytes());
-        }
+        source_file::identify(self.stamps().unwrap_or_default(), add);
         for file in &self.files {
             add(file.path().as_bytes());
             add(file.key.as_bytes());

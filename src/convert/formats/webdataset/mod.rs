@@ -88,10 +88,10 @@ fn is_tar(name: &str) -> bool {
     uncompressed(name).ends_with(".tar") || name.ends_with(".tgz")
 }
 
-/// Whether the key of a packed sample is spelled differently in names of files.
+/// Whether the key of a packed sample has a dot that is spelled differently in names of files.
 pub(in crate::convert) fn is_escaped(packed: impl AsRef<[u8]>) -> bool {
     let key = msgpack::check_sample(packed.as_ref());
-    key.is_ok_and(|key| meaning::escape(key) != key)
+    key.is_ok_and(|key| key.rsplit('/').next().is_some_and(|name| name.contains('.')))
 }
 
 /// Whether a file is read as a tar archive because of its name.

@@ -138,8 +138,8 @@ fn every_layout_is_read_by_what_the_table_says() {
         let out = shell.stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(out.status.success(), "{have}: {command}: {said}");
-        let words = command.split_whitespace().map(|word| word.trim_matches('\''));
-        let output = words.filter(|word| word.ends_with(".msgpack")).next_back().unwrap();
+        let mut words = command.split_whitespace().map(|word| word.trim_matches('\''));
+        let output = words.rfind(|word| word.ends_with(".msgpack")).unwrap();
         let name = output.split("{split}").next().unwrap().trim_end_matches(".msgpack");
         let made = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
         let made: Vec<PathBuf> = (made.into_iter())
@@ -147,7 +147,7 @@ fn every_layout_is_read_by_what_the_table_says() {
                 let found = path.file_name().unwrap().to_str().unwrap();
                 found.strip_suffix(".msgpack").is_some_and(|stem| {
                     stem.strip_prefix(name)
-                        .is_some_and(|rest| rest.is_empty() == !output.contains("{split}"))
+                        .is_some_and(|rest| rest.is_empty() != output.contains("{split}"))
                 })
             })
             .collect();

@@ -60,7 +60,7 @@ const SHOWN_IN: usize = 64 << 10;
 
 /// Whether a list of this name has objects of COCO in it, by how it begins.
 fn is_list_of(name: &str, list: &[u8]) -> bool {
-    let list = &list.trim_ascii_start()[..];
+    let list = list.trim_ascii_start();
     let list = &list[..list.len().min(SHOWN_IN)];
     let shown_by = SHOWN_BY.iter().find(|(known, _)| *known == name);
     shown_by.is_some_and(|(_, member)| {

@@ -275,8 +275,7 @@ impl CocoReader {
         });
         for (name, called) in own.chain(others) {
             let values = annotations.iter().map(|(members, place)| value(members, name, place));
-            fields
-                .push((called.into(), Field::Value(Value::Array(values.collect::<Result<_>>()?))));
+            fields.push((called, Field::Value(Value::Array(values.collect::<Result<_>>()?))));
         }
         for (name, raw) in members.0.iter().filter(|(name, _)| name != "file_name") {
             let called = match &name[..] {
@@ -362,7 +361,7 @@ fn paint(map: &mut ClassMap, raw: &RawValue, size: [u32; 2], class: u16) -> Resu
     if raw.get().starts_with('[') {
         let polygons: Vec<Vec<f64>> = parse(raw.get(), "")?;
         let painted = polygons.iter().try_for_each(|corners| map.polygon(corners, class));
-        return Ok(painted.map_err(without_place)?);
+        return painted.map_err(without_place);
     }
     let runs: Members<'_> = parse(raw.get(), "")?;
     let found: [u32; 2] = field(&runs, "size", "")?;
@@ -375,7 +374,7 @@ fn paint(map: &mut ClassMap, raw: &RawValue, size: [u32; 2], class: u16) -> Resu
         true => map.text(parse::<String>(counts, "counts")?.as_bytes(), class),
         false => map.runs(&parse::<Vec<u64>>(counts, "counts")?, class),
     };
-    Ok(painted.map_err(without_place)?)
+    painted.map_err(without_place)
 }
 
 /// Positions are numbers in a list, which these words leave out.
@@ -384,12 +383,11 @@ fn without_place(error: FormatError) -> Error {
     Error::new(ErrorKind::Damaged, message)
 }
 
-/// The names of categories in the order of their ids, and the label of each id.
-fn categories(
-    list: &[&RawValue],
-    path: &Path,
-    remarks: &RemarkLog,
-) -> Result<(Option<Vec<String>>, HashMap<i64, i64>)> {
+/// The names of categories in the order of their ids, if there are any, and the label of each id.
+type Categories = (Option<Vec<String>>, HashMap<i64, i64>);
+
+/// Reads them.
+fn categories(list: &[&RawValue], path: &Path, remarks: &RemarkLog) -> Result<Categories> {
     let mut names = BTreeMap::new();
     for (at, raw) in list.iter().enumerate() {
         let place = format!("categories[{at}]");

@@ -145,8 +145,7 @@ fn meant(word: &str, told: &clap::Error) -> String {
         });
         let name = command.map(clap::Command::get_name)?;
         // Words that only share letters are not meant.
-        let is_near =
-            name.chars().next() == word.chars().next() && name.len().abs_diff(word.len()) < 4;
+        let is_near = name.get(..2) == word.get(..2) && name.len().abs_diff(word.len()) < 4;
         (is_near && !cmd::UNLISTED.contains(&name)).then_some(name)
     });
     match known {

@@ -225,7 +225,6 @@ fn images_get_their_masks() {
     assert_eq!(samples(&dir, "out.msgpack").len(), 1);
     for (args, said) in [
         (&["e", "--masks", "masks/"][..], "--masks needs a * for the name of the image"),
-        (&["e", "--masks", "*.png"], "--masks needs a *"),
         (&["e/*.jpg", "--masks", "*_mask.png"], "is for images in a folder or a list"),
         (&["e/list.csv", "--from", "csv", "--masks", "*_mask.png"], "is for images and list"),
     ] {
@@ -264,8 +263,8 @@ fn samples_are_limited_and_special_files_are_bad_input() {
         let args = ["convert", "media/t.jsonl", "out.msgpack", "-f", "--load", "image"];
         run(&dir, args.iter().chain(rest))
     };
-    load(&["--max-bytes", "17"])
-        .fails(2, "deep/b.jpg: key \"0\": field \"image\": expected at most 8 bytes");
+    load(&["--max-bytes", "100"])
+        .fails(2, "deep/b.jpg: key \"0\": field \"image\": expected at most 40 bytes");
     load(&[])
         .fails(2, "deep: key \"1\": field \"image\": expected a regular file, found a directory");
     load(&["--bad", "skip"]).exits(1);

@@ -259,6 +259,9 @@ fn samples_are_limited_and_special_files_are_bad_input() {
     write(
         "{\"key\":\"0\",\"image\":[\"a.jpg\",\"deep/b.jpg\"]}\n{\"key\":\"1\",\"image\":\"deep\"}\n",
     );
+    for name in ["media/a.jpg", "media/deep/b.jpg"] {
+        fs::write(dir.path().join(name), [b'x'; 60]).unwrap();
+    }
     let load = |rest: &[&str]| {
         let args = ["convert", "media/t.jsonl", "out.msgpack", "-f", "--load", "image"];
         run(&dir, args.iter().chain(rest))

@@ -9,11 +9,10 @@ use super::format::{Format, Output};
 use super::formats::def::NewOutput;
 use super::formats::webdataset::prefix;
 use super::shard_limit::ShardLimit;
-use super::sharded_writer::ShardedWriter;
+use super::sharded_writer::{ShardedWriter, shard_path};
 use super::writer::SampleWriter;
 use crate::error::{Error, Result};
 use crate::format::dataset::shards::MAX_SHARDS;
-use crate::rearrange::part_path;
 
 /// A format, and where its shards end, if that was asked for.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +22,14 @@ pub(super) struct ExportForm {
 }
 
 impl Conversion {
+    /// The limit that was asked for.
+    pub(super) fn shard_limit(&self) -> Option<ShardLimit> {
+        let (bytes, samples) = (self.options.shard_size, self.options.shard_samples);
+        bytes.or(samples)?;
+        let or_none = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+        Some(ShardLimit { bytes: or_none(bytes), samples: or_none(samples) })
+    }
+
     /// The form of the output in this format.
     pub(super) fn export_form(&self, format: Format) -> ExportForm {
         ExportForm { format, limit: self.shard_limit() }
@@ -112,11 +119,6 @@ impl ExportForm {
             _ => Ok(vec![path.to_path_buf()]),
         }
     }
-}
-
-/// The shard of an output with this number: `train-00007.jsonl` for `train.jsonl`.
-pub(super) fn shard_path(path: &Path, number: u64) -> PathBuf {
-    part_path(path, &format!("{number:05}"))
 }
 
 /// Whether this is the name of a shard of an output: with a number that one may have, written as a writer does it. A

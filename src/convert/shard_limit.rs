@@ -1,7 +1,5 @@
 //! [`ShardLimit`]: where one shard of an output ends and the next begins.
 
-use super::conversion::Conversion;
-
 /// A shard ends with the sample that reaches one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ShardLimit {
@@ -20,15 +18,5 @@ impl ShardLimit {
     /// Whether a shard with this many gets no further sample.
     pub(super) fn is_reached(self, samples: u64, bytes: u64) -> bool {
         samples >= self.samples || bytes >= self.bytes
-    }
-}
-
-impl Conversion {
-    /// The limit that was asked for.
-    pub(super) fn shard_limit(&self) -> Option<ShardLimit> {
-        let (bytes, samples) = (self.options.shard_size, self.options.shard_samples);
-        bytes.or(samples)?;
-        let or_none = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
-        Some(ShardLimit { bytes: or_none(bytes), samples: or_none(samples) })
     }
 }

@@ -4,11 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::carried::ChangedValues;
-use super::export_form::shard_path;
 use super::shard_limit::ShardLimit;
 use super::writer::SampleWriter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::shards::MAX_SHARDS;
+use crate::rearrange::part_path;
+
+/// The shard of an output with this number: `train-00007.jsonl` for `train.jsonl`.
+pub(super) fn shard_path(path: &Path, number: u64) -> PathBuf {
+    part_path(path, &format!("{number:05}"))
+}
 
 /// Writes shards one after the other. All of them are files of one writer, which goes from each to the next: so the
 /// first samples of the output decide the columns of all.

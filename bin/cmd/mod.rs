@@ -203,7 +203,23 @@ pub(crate) fn command_line_with_globals() -> clap::Command {
          or I/O error, 130 stopped by Ctrl-C, SIGTERM or SIGHUP."
     );
     let command = command.help_template(template).after_help(after).subcommand_required(true);
-    command.long_version(LONG_VERSION.as_str())
+    with_both_names(command.long_version(LONG_VERSION.as_str()))
+}
+
+/// The same with `--json` and `--jsonl` for one another in commands that have one of the two.
+fn with_both_names(command: clap::Command) -> clap::Command {
+    let has = |name: &str| {
+        let is_it = |arg: &clap::Arg| arg.get_long() == Some(name);
+        command
+            .get_arguments()
+            .any(|arg| is_it(arg) || arg.get_all_aliases().is_some_and(|all| all.contains(&name)))
+    };
+    let command = match (has("json"), has("jsonl")) {
+        (true, false) => command.mut_arg("json", |arg| arg.alias("jsonl")),
+        (false, true) => command.mut_arg("jsonl", |arg| arg.alias("json")),
+        _ => command,
+    };
+    command.mut_subcommands(with_both_names)
 }
 
 /// The version, the commit if the build was told it, and the features.

@@ -328,3 +328,21 @@ fn counts_ranges_and_keys() {
     let failed = run(&dir, ["get", words, "7"]).fails(1, "no sample with the key \"7\"");
     assert!(!failed.err.contains("hint"), "{failed:?}");
 }
+
+/// `--json` and `--jsonl` are both understood wherever one of them is.
+#[test]
+fn json_has_two_names() {
+    let dir = with_words();
+    for (args, one, other) in [
+        (&["cat", "words.msgpack"][..], "--jsonl", "--json"),
+        (&["head", "words.msgpack"], "--jsonl", "--json"),
+        (&["ls", "words.msgpack"], "--jsonl", "--json"),
+        (&["info", "words.msgpack"], "--json", "--jsonl"),
+        (&["get", "words.msgpack", "a"], "--json", "--jsonl"),
+        (&["stat", "words.msgpack"], "--json", "--jsonl"),
+    ] {
+        let with = |name: &str| run(&dir, args.iter().chain([&name])).exits(0).out;
+        assert_eq!(with(one), with(other), "{args:?}");
+        assert!(with(one).starts_with('{'), "{args:?}");
+    }
+}

@@ -214,7 +214,7 @@ fn outputs_of_several_files_are_replaced_as_a_whole() {
         fs::write(dir.path().join(name), "old").unwrap();
     }
     let failed = convert("w.tar", &[]).fails(2, "exists already");
-    assert!(failed.err.contains("hint: --force replaces it"), "{failed:?}");
+    assert!(failed.err.contains("hint: --force replaces all of them"), "{failed:?}");
     convert("w.tar", &["--force", "--bad", "quarantine"]).exits(0);
     let left = names(dir.path()).into_iter().filter(|name| name.ends_with(".tar"));
     assert_eq!(left.collect::<Vec<_>>(), ["w-000000.tar", "w-1.tar", "w-x.tar", "ww-000001.tar"]);

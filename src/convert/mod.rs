@@ -48,6 +48,7 @@ pub(crate) mod archive;
 mod input;
 mod in_order;
 mod chained;
+#[cfg_attr(not(feature = "images"), expect(unreachable_pub, reason = "reached through `Images`"))]
 mod changed;
 mod loaded;
 mod masks;

@@ -251,6 +251,7 @@ fn wrong_usage_says_what_was_meant() {
         (&["fix", "a"], "no command \"fix\"", "kiste repair DATASET"),
         (&["convrt", "a", "b"], "no command \"convrt\"", "kiste convert?"),
         (&["veryfi", "a"], "no command \"veryfi\"", "kiste verify?"),
+        #[cfg(feature = "datasets")]
         (&["catalog"], "no command \"catalog\"", "kiste catalogue?"),
         (&["qqq"], "no command \"qqq\"", "kiste --help lists all commands"),
         (&["sort", "a", "b", "--rev"], "unexpected argument '--rev' found", "'--reverse'"),

@@ -1,8 +1,9 @@
-//! A wrong usage: what is told about it, and what was probably meant.
+//! Wrong usage: the message about it, and what was probably meant.
 
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use kiste::convert::Format;
 use kiste::text::{escaped, is_unprintable};
 
 use crate::cmd;
@@ -24,7 +25,7 @@ const MEANT: &[(&[&str], &str)] = &[
         &["rm", "delete", "remove", "drop"],
         "kiste filter leaves out samples, kiste convert --drop FIELD a field",
     ),
-    (&["rename", "mv"], "kiste convert IN OUT --rename OLD=NEW renames fields"),
+    (&["rename"], "kiste convert IN OUT --rename OLD=NEW renames fields"),
     (
         &["cp", "copy", "clone", "upload", "push", "download", "pull"],
         "kiste convert IN OUT copies a dataset, also to and from URLs",
@@ -34,7 +35,8 @@ const MEANT: &[(&[&str], &str)] = &[
         "kiste convert IN OUT --resize SIZE --image-format FORMAT changes images",
     ),
     (&["len", "length", "size", "schema", "fields", "describe"], "kiste info DATASET"),
-    (&["fix", "recover", "salvage", "undo"], "kiste repair DATASET"),
+    (&["fix", "recover", "salvage"], "kiste repair DATASET"),
+    (&["undo"], "kiste repair --undo DATASET"),
     (
         &["search", "find", "grep", "query"],
         "kiste get DATASET KEY, or kiste filter IN OUT CONDITION",
@@ -86,7 +88,7 @@ pub(crate) fn tell(told: &clap::Error, output: &Output) -> Exit {
     let (mut tips, mut usage) = (Vec::new(), Vec::new());
     let mut is_message = true;
     for line in text.lines().map(str::trim) {
-        match line.strip_prefix("error: ").map_or(line, |line| line) {
+        match line.strip_prefix("error: ").unwrap_or(line) {
             "" => is_message = false,
             line if is_message => message.push(line.to_owned()),
             // Followed to the letter it would make an output of a typing error.
@@ -125,12 +127,14 @@ fn meant(word: &str, told: &clap::Error) -> String {
     if let Some((_, does)) = MEANT.iter().find(|(words, _)| words.contains(&&word[..])) {
         return (*does).to_owned();
     }
-    if kiste::convert::Format::readable().any(|format| {
-        format.name() == word
-            || format.aliases().contains(&&word[..])
-            || format.extension() == Some(&word)
-    }) {
-        return format!("kiste convert SRC DST reads and writes {word}");
+    let is_word = |format: &Format| {
+        let is_name = format.name() == word || format.aliases().contains(&&word[..]);
+        is_name || format.extension() == Some(&word)
+    };
+    if let Some(format) = Format::readable().find(is_word) {
+        let is_written = Format::writable().any(|written| written == format);
+        let does = if is_written { "reads and writes" } else { "reads" };
+        return format!("kiste convert SRC DST {does} {word}");
     }
     let command_line = cmd::command_line();
     // The most similar is the last one. Other names of a command are not shown.

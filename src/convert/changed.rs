@@ -24,12 +24,12 @@ pub trait Change: Send + Sync {
     /// Looks at the file of the samples that follow, if they are from one.
     fn place(&self, file: Option<&Path>) -> Self::Place;
 
-    /// Names what samples are made from besides those that are changed.
+    /// Names the files that go into samples, with sizes and times, where they are known.
     fn identify(&self, add: &mut dyn FnMut(&[u8])) {
         let _ = add;
     }
 
-    /// Whether the names of the numeric labels are still those of the samples.
+    /// Whether labels are still the numbers that the source has names for.
     fn keeps_label_names(&self) -> bool {
         true
     }

@@ -136,7 +136,7 @@ impl TextEncoding {
         TextEncoding { base, form }
     }
 
-    /// The name, which is that of the tables where these have the encoding as it is.
+    /// Its name in the tables, if they have this encoding as it is.
     fn name(self) -> &'static str {
         match (self.form, self.base.name()) {
             (Form::Marked, _) => "UTF-16",

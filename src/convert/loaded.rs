@@ -88,7 +88,7 @@ impl LoadFiles {
         }
     }
 
-    /// Writes the contents of the file, or of each in a list: so many bytes are left for a sample.
+    /// Writes the contents of the file, or of each in a list. The sample may have `left` more bytes.
     fn write(
         &self,
         place: &Confined,

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use rayon::prelude::*;
+
 use super::changed::Change;
 use super::source_file::{self, FileStamp, stamp};
 use crate::error::{Error, ErrorKind, Result};
@@ -38,7 +40,7 @@ impl FromStr for MaskPattern {
 
 impl MaskPattern {
     /// Whether masks are next to their images.
-    pub(super) fn is_beside(&self) -> bool {
+    fn is_next_to_images(&self) -> bool {
         self.before.is_empty()
     }
 
@@ -48,7 +50,7 @@ impl MaskPattern {
         let ending = name.rfind('.').map_or(0, |dot| name.len() - dot);
         let stem = &image[..image.len() - ending];
         let path = format!("{}{stem}{}", self.before, self.after);
-        if self.is_beside() { folder.join(path) } else { PathBuf::from(path) }
+        if self.is_next_to_images() { folder.join(path) } else { PathBuf::from(path) }
     }
 }
 
@@ -85,7 +87,9 @@ impl AddMasks {
         folder: &Path,
         images: impl Iterator<Item = &'a str>,
     ) -> AddMasks {
-        let stamps = images.map(|image| stamp(&pattern.path(folder, image))).collect();
+        let images: Vec<&str> = images.collect();
+        let stamp = |image: &&str| stamp(&pattern.path(folder, image));
+        let stamps = images.par_iter().map(stamp).collect();
         AddMasks { pattern, max_bytes, stamps }
     }
 

@@ -66,7 +66,7 @@ macro_rules! read_options {
             /// A file with all labels of images, one per line, in the order of their numbers, from 0. Default: the labels
             /// that occur, in natural order.
             labels: path,
-            /// Whether samples hold labels as strings instead of numbers: those of images, and in sources that name their
+            /// Whether samples hold labels as strings instead of numbers: labels of images, and in sources that name their
             /// labels the fields `label` and `labels`. Default: no.
             text_labels: flag,
             /// Resizes images.

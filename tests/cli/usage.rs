@@ -246,6 +246,8 @@ fn wrong_usage_says_what_was_meant() {
             "there is no command \"wds\"",
             "kiste convert SRC DST reads and writes wds",
         ),
+        (&["coco", "x"], "no command \"coco\"", "kiste convert SRC DST reads coco"),
+        (&["undo", "x"], "no command \"undo\"", "kiste repair --undo DATASET"),
         (&["append", "a", "b"], "no command \"append\"", "kiste convert --append SRC DATASET"),
         (&["extract", "a", "b"], "no command \"extract\"", "--to images"),
         (&["fix", "a"], "no command \"fix\"", "kiste repair DATASET"),

@@ -295,6 +295,29 @@ fn small_annotations_are_little_work() {
     }
 }
 
+/// Names of members are fields of every sample, so there are not too many.
+#[test]
+fn members_are_limited() {
+    let annotation = |n: usize| json!({"image_id": 1, format!("m{n}"): 0});
+    let all = |names: usize| {
+        json!({
+            "images": [{"id": 1, "file_name": "a.png"}],
+            "annotations": (0..names).map(annotation).collect::<Vec<_>>(),
+        })
+    };
+    assert_eq!(read(&all(1000)).unwrap()[0].as_map().unwrap().len(), 1003);
+    let error = read(&all(1001)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert!(
+        error.to_string().contains("annotations[1000]: expected members of at most 1000 names"),
+        "{error}"
+    );
+    let many: serde_json::Map<String, Json> =
+        (0..1001).map(|n| (format!("m{n}"), json!(0))).collect();
+    let error = read(&json!({"images": [many]})).unwrap_err();
+    assert!(error.to_string().contains("images[0]: expected at most 1000 members"), "{error}");
+}
+
 /// Members of one name in images and annotations, and members that are called like fields.
 #[test]
 fn names_that_are_taken_get_a_prefix() {

@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// Members that an object has at most: each may be a field.
-const MOST: usize = 1000;
+pub(super) const MOST: usize = 1000;
 
 /// The members of an object, in order.
 pub(super) struct Members<'a>(pub(super) Vec<(String, &'a RawValue)>);

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::json::Members;
+use super::json::{MOST, Members};
 use crate::Value;
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::decoded::TextEncoding;
@@ -195,7 +195,7 @@ impl CocoReader {
                 let message = format!("{place}: expected the id of an image, found {id:?}");
                 Error::new(ErrorKind::Damaged, message)
             })?;
-            columns.add(&members, &mut seen);
+            columns.add(&members, &mut seen).map_err(|error| error.within(&place))?;
             of_images.push((*image, Annotation { number, text: range(&text, raw) }));
         }
         of_images.sort_by_key(|(image, _)| *image);
@@ -329,7 +329,7 @@ fn is_own(name: &str) -> bool {
 }
 
 impl Columns {
-    fn add(&mut self, members: &Members<'_>, seen: &mut HashSet<String>) {
+    fn add(&mut self, members: &Members<'_>, seen: &mut HashSet<String>) -> Result<()> {
         for (name, raw) in &members.0 {
             match &name[..] {
                 "bbox" => self.boxes = true,
@@ -340,11 +340,18 @@ impl Columns {
                     self.masks |= !is_empty(raw);
                 }
                 name if !KNOWN.contains(&name) && seen.insert(name.to_owned()) => {
+                    // Each is a field of every sample.
+                    if self.others.len() == MOST {
+                        let message =
+                            format!("expected members of at most {MOST} names, found more");
+                        return Err(Error::new(ErrorKind::Limit, message));
+                    }
                     self.others.push(name.to_owned());
                 }
                 _ => {}
             }
         }
+        Ok(())
     }
 }
 

@@ -214,14 +214,14 @@ fn open_list(read: &ReadOptions, list: &Path) -> Result<ImageFolderReader> {
 
 fn folder_options(read: &ReadOptions) -> FolderOptions {
     // Masks next to images are none themselves.
-    let beside = read.masks.iter().filter(|masks| masks.starts_with('*'));
+    let masks = read.masks.iter().filter(|masks| masks.starts_with('*'));
     // What is a class of characters to a pattern of names is itself here.
-    let beside: Vec<String> =
-        beside.map(|masks| masks.replace('[', "[[]").replace('?', "[?]")).collect();
+    let masks: Vec<String> =
+        masks.map(|masks| masks.replace('[', "[[]").replace('?', "[?]")).collect();
     let options = ImageFolderReader::options()
         .text_labels(read.text_labels)
         .include(&read.include)
-        .exclude(read.exclude.iter().chain(&beside))
+        .exclude(read.exclude.iter().chain(&masks))
         .allow_outside(read.allow_outside);
     let options = given(options, read.labels.as_ref().map(Labels::file), FolderOptions::labels);
     let options = given(options, read.encoding, FolderOptions::encoding);

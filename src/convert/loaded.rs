@@ -66,7 +66,7 @@ impl LoadFiles {
                 continue;
             }
             if name.starts_with(PATH) {
-                let message = format!("expected another name of a field, found {name:?}");
+                let message = format!("expected the name of another field, found {name:?}");
                 return Err(Error::new(ErrorKind::Invalid, message).with_key(key));
             }
             if !self.fields.iter().any(|field| field == name) {

@@ -64,6 +64,7 @@ mod recode;
 mod writer;
 mod reshape;
 mod key_pattern;
+mod kept_fields;
 mod chained_streams;
 mod option_list;
 mod read_options;

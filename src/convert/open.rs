@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::conversion::{Conversion, OwnInput};
 use super::format::{Format, Keys, Output};
 use super::formats::def::Opening;
+use super::kept_fields::KeptFields;
 use super::layout::{Group, Layout, PathValues, Placed};
 use super::loaded::LoadFiles;
 use super::named_labels::{FIELDS, NameLabels};
@@ -72,15 +73,15 @@ impl Conversion {
         options.check(format)?;
         format.check_available()?;
         check_images(options)?;
-        let keeps = |name: &str| self.keeps_field(name);
-        let splits = self.splits_of(format, groups, &keeps)?;
+        let kept = self.options.kept_fields();
+        let splits = self.splits_of(format, groups, &kept)?;
         let chosen = self.chosen(&splits)?;
-        let labels = self.labels_of(format, &splits, &keeps)?;
+        let labels = self.labels_of(format, &splits, &kept)?;
         let files = groups_of_files(format, &splits.groups);
-        let values = PathValues::of(&root, files, &keeps)?;
+        let values = PathValues::of(&root, files, &kept)?;
         let (mut all, mut skipped_files, mut notices) = (Vec::new(), 0, Vec::new());
         for group in &chosen {
-            let mut opening = self.opening(&group.paths, &keeps);
+            let mut opening = self.opening(&group.paths, &kept);
             opening.split = group.split.as_deref().filter(|_| splits.are_inside);
             opening.labels = labels.as_deref();
             opening.counts_rest = all.is_empty();
@@ -129,7 +130,7 @@ impl Conversion {
         };
         let load = LoadFiles {
             fields: read.load.clone(),
-            in_key: self.key_fields(),
+            in_key: self.options.key_fields(),
             root: read.root.clone(),
             stream,
             outside: read.allow_outside,
@@ -170,11 +171,7 @@ impl Conversion {
     }
 
     /// The options that the format gets.
-    pub(super) fn opening<'a>(
-        &'a self,
-        paths: &'a [PathBuf],
-        keeps: &'a dyn Fn(&str) -> bool,
-    ) -> Opening<'a> {
+    pub(super) fn opening<'a>(&'a self, paths: &'a [PathBuf], kept: &'a KeptFields) -> Opening<'a> {
         Opening {
             split: None,
             labels: None,
@@ -185,7 +182,7 @@ impl Conversion {
             replaces_key: self.options.replaces_key(),
             stops: self.options.bad == BadInput::Stop,
             unit_bytes: self.unit_bytes(paths),
-            keeps,
+            kept,
             storage: self.storage(),
             skipped_files: 0,
         }

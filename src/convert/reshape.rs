@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Source;
+use super::kept_fields::KeptFields;
 use super::key_pattern::KeyPattern;
 use super::loaded::PATH;
 use super::masks;
@@ -52,7 +53,7 @@ pub(super) fn check(options: &Options) -> Result<()> {
 
 /// Whether samples have this field in the end.
 fn is_kept(options: &Options, name: &str) -> bool {
-    name != sample::KEY && Names::new(options).keeps(name)
+    name != sample::KEY && options.kept_fields().keeps(name)
 }
 
 impl Options {
@@ -62,6 +63,21 @@ impl Options {
         let is_new = |pattern: KeyPattern| !pattern.has_key();
         self.key_field.as_deref().is_some_and(is_other)
             || pattern(self).ok().flatten().is_some_and(is_new)
+    }
+
+    /// The fields of samples that are kept, or that keys are made of.
+    pub(super) fn kept_fields(&self) -> KeptFields {
+        let stored = |name: &String| self.stored(name).to_owned();
+        let set = |names: &[String]| names.iter().map(stored).collect();
+        KeptFields::new(set(&self.fields), set(&self.drop), self.key_fields().into_iter().collect())
+    }
+
+    /// The fields that the key is made of.
+    pub(super) fn key_fields(&self) -> Vec<String> {
+        let pattern = pattern(self).ok().flatten();
+        let in_pattern = pattern.iter().flat_map(KeyPattern::fields);
+        let fields = in_pattern.chain(self.key_field.as_deref());
+        fields.map(|name| stored_name(name).to_owned()).collect()
     }
 
     /// The name in samples of a field that the source calls so.
@@ -78,7 +94,8 @@ fn pattern(options: &Options) -> Result<Option<KeyPattern>> {
 /// A source whose samples are changed as the options say.
 pub(super) struct Reshape {
     source: Box<dyn Source>,
-    names: Names,
+    kept: KeptFields,
+    renamed: HashMap<String, String>,
     key_field: Option<String>,
     pattern: Option<KeyPattern>,
     /// Fields that were loaded from files.
@@ -88,48 +105,6 @@ pub(super) struct Reshape {
     /// Names of fields that were asked for and have not been seen.
     unseen: HashSet<String>,
     shared: Unseen,
-}
-
-/// The same options, to be asked for each field of each sample.
-struct Names {
-    /// All, if there are none.
-    fields: HashSet<String>,
-    dropped: HashSet<String>,
-    renamed: HashMap<String, String>,
-}
-
-impl super::Conversion {
-    /// The fields that the key is made of.
-    pub(super) fn key_fields(&self) -> Vec<String> {
-        let pattern = pattern(&self.options).ok().flatten();
-        let in_pattern = pattern.iter().flat_map(KeyPattern::fields);
-        let fields = in_pattern.chain(self.options.key_field.as_deref());
-        fields.map(|name| stored_name(name).to_owned()).collect()
-    }
-
-    /// Whether the output has a field of this name, or needs it for the key.
-    pub(super) fn keeps_field(&self, name: &str) -> bool {
-        let pattern = pattern(&self.options).ok().flatten();
-        let in_key = |field: &str| stored_name(field) == name;
-        Names::new(&self.options).keeps(name)
-            || self.options.key_field.as_deref().is_some_and(in_key)
-            || pattern.is_some_and(|pattern| pattern.fields().any(in_key))
-    }
-}
-
-impl Names {
-    fn new(options: &Options) -> Names {
-        let stored = |name: &String| options.stored(name).to_owned();
-        let set = |names: &[String]| names.iter().map(stored).collect();
-        // Of two new names the first counts.
-        let renamed = options.rename.iter().rev();
-        let renamed = renamed.map(|(old, new)| (stored(old), new.clone())).collect();
-        Names { fields: set(&options.fields), dropped: set(&options.drop), renamed }
-    }
-
-    fn keeps(&self, name: &str) -> bool {
-        (self.fields.is_empty() || self.fields.contains(name)) && !self.dropped.contains(name)
-    }
 }
 
 /// Names of fields that were asked for and have not been seen by the end of the last batch.
@@ -186,9 +161,13 @@ impl Reshape {
             && options.key_field.is_none()
             && options.key.is_none()
             && options.read.load.is_empty();
-        let (names, key_field) = (Names::new(options), options.key_field.clone());
+        // Of two new names the first counts.
+        let renamed = options.rename.iter().rev();
+        let renamed = renamed.map(|(old, new)| (options.stored(old).to_owned(), new.clone()));
+        let (renamed, kept) = (renamed.collect(), options.kept_fields());
+        let key_field = options.key_field.clone();
         let loaded = options.read.load.clone();
-        Ok(Reshape { source, names, key_field, pattern, loaded, is_idle, unseen, shared })
+        Ok(Reshape { source, kept, renamed, key_field, pattern, loaded, is_idle, unseen, shared })
     }
 
     /// Looks at what has not been seen.
@@ -217,7 +196,8 @@ impl Reshape {
             if let Some(name) = path_of {
                 if own == Some(name) {
                     let found = key_of(value)?;
-                    let message = || invalid(format!("the field {name:?} is no text or integer"));
+                    let message =
+                        || invalid(format!("the field {name:?} is neither text nor an integer"));
                     key = Some(found.ok_or_else(message)?);
                 }
                 continue;
@@ -225,10 +205,11 @@ impl Reshape {
             self.unseen.remove(name);
             if own == Some(name) && !self.is_loaded(name) {
                 let found = key_of(value)?;
-                let message = || invalid(format!("the field {name:?} is no text or integer"));
+                let message =
+                    || invalid(format!("the field {name:?} is neither text nor an integer"));
                 key = Some(found.ok_or_else(message)?);
-            } else if name != sample::KEY && self.names.keeps(name) {
-                let name = self.names.renamed.get(name).map_or(name, String::as_str);
+            } else if name != sample::KEY && self.kept.keeps(name) {
+                let name = self.renamed.get(name).map_or(name, String::as_str);
                 if !names.insert(name.to_owned()) {
                     return Err(invalid(format!("two fields would be named {name:?}")));
                 }
@@ -237,7 +218,7 @@ impl Reshape {
         }
         if let Some(pattern) = &self.pattern {
             let shard = || {
-                let message = || invalid("there is no shard that it is from".to_owned());
+                let message = || invalid("it is from no shard".to_owned());
                 self.source.shard().map(str::to_owned).ok_or_else(message)
             };
             let field = |name: &str| {
@@ -247,7 +228,8 @@ impl Reshape {
                     false => sample::field(packed, name)?,
                 };
                 let missing = || invalid(format!("there is no field {name:?} for the key"));
-                let message = || invalid(format!("the field {name:?} is no text or integer"));
+                let message =
+                    || invalid(format!("the field {name:?} is neither text nor an integer"));
                 key_of(value.ok_or_else(missing)?)?.ok_or_else(message)
             };
             key = Some(pattern.key(old_key, shard, field)?);

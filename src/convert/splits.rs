@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::conversion::Conversion;
 use super::format::Format;
+use super::kept_fields::KeptFields;
 use super::layout::{Group, Layout};
 use super::natural_order;
 use super::source_patterns;
@@ -62,7 +63,7 @@ impl Conversion {
             self.options.read.asks_for_images(),
         )?;
         let Layout { format, groups, .. } = Layout::of(&paths, self.options.from)?;
-        let splits = self.splits_of(format, groups, &|name| self.keeps_field(name))?;
+        let splits = self.splits_of(format, groups, &self.options.kept_fields())?;
         self.check_names(&splits)?;
         let asked = &self.options.read.splits;
         let mut names: Vec<&str> =
@@ -114,9 +115,9 @@ impl Conversion {
         &self,
         format: Format,
         groups: Vec<Group>,
-        keeps: &dyn Fn(&str) -> bool,
+        kept: &KeptFields,
     ) -> Result<Splits> {
-        let inside_of = |group: &Group| (format.def().splits)(&self.opening(&group.paths, keeps));
+        let inside_of = |group: &Group| (format.def().splits)(&self.opening(&group.paths, kept));
         let inside = match &groups[..] {
             [group @ Group { split: None, .. }] => inside_of(group)?,
             _ => Vec::new(),
@@ -194,14 +195,14 @@ impl Conversion {
         &self,
         format: Format,
         splits: &Splits,
-        keeps: &dyn Fn(&str) -> bool,
+        kept: &KeptFields,
     ) -> Result<Option<Vec<String>>> {
         if format != Format::Images || splits.groups.len() < 2 {
             return Ok(None);
         }
         let mut labels = BTreeSet::new();
         for group in &splits.groups {
-            let mut opening = self.opening(&group.paths, keeps);
+            let mut opening = self.opening(&group.paths, kept);
             opening.split = group.split.as_deref().filter(|_| splits.are_inside);
             let samples = (format.def().open)(&mut opening)?;
             labels.extend(samples.label_names().unwrap_or_default().iter().cloned());

@@ -3,6 +3,8 @@ mod appending;
 mod carried;
 #[cfg(feature = "stat")]
 mod conversion;
+#[cfg(all(feature = "full", feature = "stat"))]
+mod dropped_fields;
 mod inputs;
 #[cfg(all(feature = "full", feature = "stat"))]
 mod left_out;

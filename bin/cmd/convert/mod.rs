@@ -165,7 +165,7 @@ pub(super) struct Samples {
     /// Only these fields, by their names in SRC, and the key
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',', conflicts_with = "drop")]
     fields: Vec<String>,
-    /// Leave out these fields
+    /// Leave out these fields. They are not decoded, so nothing in them is bad input
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
     drop: Vec<String>,
     /// Rename fields

@@ -171,7 +171,7 @@ impl LeftOut {
             L::ExtensionType => [
                 "value of an extension type",
                 "values of extension types",
-                "made those of the type below",
+                "made values of the type below",
             ],
             L::Metadata => ["entry of metadata", "entries of metadata", "left out"],
             L::Indices => [

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::convert::carried::{Carried, Handling, LeftOut, ValueKind, ValuePlace};
 use crate::convert::compressed;
+use crate::convert::kept_fields::KeptFields;
 use crate::convert::monitor::Notice;
 use crate::convert::read_options::ReadOptions;
 use crate::convert::samples::Samples;
@@ -190,8 +191,8 @@ pub(in crate::convert) struct Opening<'a> {
     pub(in crate::convert) labels: Option<&'a [String]>,
     /// Whether files that are of no split are counted here.
     pub(in crate::convert) counts_rest: bool,
-    /// Whether a field is part of the samples in the end.
-    pub(in crate::convert) keeps: &'a dyn Fn(&str) -> bool,
+    /// The fields that are part of the samples in the end, or of their keys.
+    pub(in crate::convert) kept: &'a KeptFields,
     /// Where datasets are read from that are not behind a URL.
     pub(in crate::convert) storage: Arc<dyn Storage>,
     /// How many files of a folder were skipped, once it is open.

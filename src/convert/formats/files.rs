@@ -6,6 +6,8 @@ use super::def::Opening;
 use super::ranges::Ranges;
 use crate::convert::carried::RemarkLog;
 use crate::convert::file_names::{self, KeyNames};
+use crate::convert::kept_fields::KeptFields;
+use crate::convert::sample_fields::stored_name;
 use crate::error::Result;
 
 /// Default for the bytes of what is read at a time: somewhat less than the `bin` of msgpack can hold.
@@ -22,6 +24,8 @@ pub(super) struct InputFiles {
     /// Whether a column of that name has them otherwise.
     pub(super) own_keys: bool,
     pub(super) max_bytes: u64,
+    /// The fields that the conversion needs.
+    pub(super) kept: KeptFields,
     /// Whether names in the files may lead out of their folder.
     pub(super) outside: bool,
 }
@@ -38,7 +42,8 @@ impl InputFiles {
     pub(super) fn of(paths: Vec<PathBuf>, remarks: RemarkLog) -> InputFiles {
         let (names, ranges) = (KeyNames::of(&paths), Ranges::new(paths));
         let (key, own_keys, max_bytes, outside) = (None, true, MAX_BYTES, false);
-        InputFiles { ranges, names, remarks, key, own_keys, max_bytes, outside }
+        let kept = KeptFields::default();
+        InputFiles { ranges, names, remarks, key, own_keys, max_bytes, kept, outside }
     }
 
     /// Standard input, which is read once and not by ranges.
@@ -49,6 +54,11 @@ impl InputFiles {
 
     pub(super) fn path(&self, file: usize) -> &Path {
         &self.ranges.paths()[file]
+    }
+
+    /// Whether the conversion needs a field of this name in the source.
+    pub(super) fn needs(&self, name: &str) -> bool {
+        self.key.as_deref() == Some(name) || self.kept.needs(stored_name(name))
     }
 
     /// The name of a file in keys.
@@ -62,6 +72,7 @@ impl InputFiles {
         self.own_keys = !sources.replaces_key;
         self.max_bytes = sources.read.max_bytes.unwrap_or(self.max_bytes);
         self.outside = sources.read.allow_outside;
+        self.kept = sources.kept.clone();
         self.ranges.forget();
         if let Some(bytes) = sources.unit_bytes {
             self.ranges.set_unit(bytes);

@@ -29,7 +29,8 @@ pub(super) fn read_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
 pub(super) fn check_rows(array: &NdArray<'_>) -> Result<()> {
     let shape = array.shape();
     if array.bytes().is_empty() && shape.first().is_some_and(|&rows| rows > 0) {
-        let message = format!("expected samples of some bytes, found an array of shape {shape:?}");
+        let message =
+            format!("expected samples of at least one byte, found an array of shape {shape:?}");
         return Err(Error::new(ErrorKind::Damaged, message));
     }
     Ok(())

@@ -8,6 +8,7 @@ use percent_encoding::percent_decode_str;
 use crate::Value;
 use crate::convert::carried::{RemarkLog, Remarks};
 use crate::convert::input::{Emit, Input};
+use crate::convert::kept_fields::KeptFields;
 use crate::convert::reshape::pack;
 use crate::convert::sample_fields::{key_text, stored_name};
 use crate::error::{Error, ErrorKind, Remedy, Result};
@@ -37,10 +38,10 @@ impl PathValues {
     pub(in crate::convert) fn of<'a>(
         root: &Path,
         paths: impl IntoIterator<Item = &'a PathBuf>,
-        keeps: &dyn Fn(&str) -> bool,
+        kept: &KeptFields,
     ) -> Result<PathValues> {
         let mut all = PathValues { root: root.to_path_buf(), ..PathValues::default() };
-        if !keeps(SPLIT) {
+        if !kept.needs(SPLIT) {
             all.dropped.insert(SPLIT.to_owned());
         }
         for path in paths {
@@ -52,7 +53,7 @@ impl PathValues {
                     return Err(Error::new(ErrorKind::Invalid, message).at(path));
                 }
                 let is_integer = value.as_ref().is_none_or(|value| integer(value).is_some());
-                if !keeps(&name) {
+                if !kept.needs(&name) {
                     all.dropped.insert(name.clone());
                 }
                 *all.integers.entry(name).or_insert(true) &= is_integer;

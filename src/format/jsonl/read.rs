@@ -56,6 +56,16 @@ pub fn parse_plain(json: &[u8]) -> Result<Value, FormatError> {
     Reader::new(json, true)?.document()
 }
 
+/// Reads an object as [`parse`] or `plain` as [`parse_plain`] does, with nil for the members that are not `wanted`: they need
+/// be JSON, but may have numbers and names that are refused otherwise. Another value is read whole.
+pub(crate) fn parse_members(
+    json: &[u8],
+    plain: bool,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Value, FormatError> {
+    Reader { wanted: Some(wanted), ..Reader::new(json, plain)? }.document()
+}
+
 /// The character that some programs put at the start of a file.
 const MARK: char = '\u{feff}';
 
@@ -64,6 +74,10 @@ struct Reader<'a> {
     at: usize,
     /// Whether `$` means nothing.
     plain: bool,
+    /// The members of the outermost object to read, if not all.
+    wanted: Option<&'a dyn Fn(&str) -> bool>,
+    /// Whether such a member is being passed over.
+    passes: bool,
 }
 
 /// A container whose elements are being read.
@@ -111,7 +125,7 @@ impl<'a> Reader<'a> {
             FormatError::new(flaw.valid_up_to() as u64, "UTF-8", "a byte that is not")
         })?;
         let at = if text.starts_with(MARK) { MARK.len_utf8() } else { 0 };
-        Ok(Reader { text, at, plain })
+        Ok(Reader { text, at, plain, wanted: None, passes: false })
     }
 
     fn document(&mut self) -> Result<Value, FormatError> {
@@ -133,9 +147,9 @@ impl<'a> Reader<'a> {
                     };
                     if self.peek() == Some(container.bracket()) {
                         self.at += 1;
-                        container.close(self.plain)?
+                        self.close(container)?
                     } else {
-                        self.name(&mut container)?;
+                        self.name(&mut container, open.is_empty())?;
                         open.push(container);
                         continue;
                     }
@@ -162,18 +176,22 @@ impl<'a> Reader<'a> {
                     }
                     return if depth > MAX_DEPTH { Err(too_deep(start)) } else { Ok(value) };
                 };
+                if self.passes && open.is_empty() {
+                    self.passes = false;
+                    (value, depth) = (Value::Nil, 0);
+                }
                 container.add(value, depth);
                 let closing = container.bracket();
                 match self.peek() {
                     Some(b',') => {
                         self.at += 1;
-                        self.name(&mut container)?;
+                        self.name(&mut container, open.is_empty())?;
                         open.push(container);
                         break;
                     }
                     Some(bracket) if bracket == closing => {
                         self.at += 1;
-                        (value, depth) = container.close(self.plain)?;
+                        (value, depth) = self.close(container)?;
                     }
                     _ if closing == b']' => return Err(self.error("\",\" or \"]\"")),
                     _ => return Err(self.error("\",\" or \"}\"")),
@@ -182,8 +200,12 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn close(&self, container: Open) -> Result<(Value, usize), FormatError> {
+        if self.passes { Ok((Value::Nil, 0)) } else { container.close(self.plain) }
+    }
+
     /// Reads the name and colon of the next member, if the container is an object.
-    fn name(&mut self, container: &mut Open) -> Result<(), FormatError> {
+    fn name(&mut self, container: &mut Open, is_outermost: bool) -> Result<(), FormatError> {
         let OpenKind::Object(_, name) = &mut container.kind else {
             return Ok(());
         };
@@ -192,6 +214,7 @@ impl<'a> Reader<'a> {
             return Err(self.error("a name in quotes"));
         }
         *name = self.string()?;
+        self.passes |= is_outermost && self.wanted.is_some_and(|wanted| !wanted(name));
         self.skip_space();
         if self.peek() != Some(b':') {
             return Err(self.error("\":\""));
@@ -253,6 +276,9 @@ impl<'a> Reader<'a> {
             self.digits()?;
         }
         let text = &self.text[start..self.at];
+        if self.passes {
+            return Ok(Value::Nil);
+        }
         let (number, expected) = if is_float {
             let number = text.parse().ok().filter(|number: &f64| number.is_finite());
             (number.map(Value::F64), "a float of 64 bits")

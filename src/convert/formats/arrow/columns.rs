@@ -376,7 +376,7 @@ fn special<'a>(cursor: &mut Cursor<'a>) -> Result<NdArray<'a>> {
 }
 
 fn unfit(of: &DataType) -> ArrowError {
-    ArrowError::SchemaError(format!("a column that is no {of}"))
+    ArrowError::SchemaError(format!("a column of another kind than {of}"))
 }
 
 fn item_of(of: &DataType) -> Result<arrow_schema::FieldRef, ArrowError> {

@@ -70,7 +70,7 @@ pub(in crate::convert) static PARQUET: FormatDef = FormatDef {
     #[cfg(feature = "parquet")]
     open: |sources| {
         let table = ParquetReader::open_all(sources.paths)?.asked(sources);
-        Ok(Samples::units(table.unless_dropped(|name| !(sources.keeps)(name))))
+        Ok(Samples::units(table.unless_dropped(|name| !sources.kept.needs(name))))
     },
     endings: &["parquet"],
     not_endings: &[("pq", "the name of Parquet ends in .parquet")],

@@ -37,7 +37,7 @@ fn open(sources: &Opening<'_>) -> Result<Samples> {
     let read = sources.read;
     Samples::of_each(sources.paths, |path, _| {
         let reader = CocoReader::open_asked(path, sources)?;
-        let loads = (sources.keeps)(read::IMAGE);
+        let loads = sources.kept.needs(read::IMAGE);
         if loads && sources.stops && read.root.is_none() {
             check_has_images(path, reader.first_image())?;
         }

@@ -133,9 +133,9 @@ impl CocoReader {
         let max_bytes = asked.read.max_bytes.unwrap_or(MAX_BYTES);
         let reader = Self::read_all(path, max_bytes, asked.read.encoding);
         let reader = reader.map_err(|error| error.at(path))?;
-        let paints = reader.paints && (asked.keeps)(MASK);
+        let paints = reader.paints && asked.kept.needs(MASK);
         let folder = || path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let root = (asked.keeps)(IMAGE).then(|| asked.read.root.clone().unwrap_or_else(folder));
+        let root = asked.kept.needs(IMAGE).then(|| asked.read.root.clone().unwrap_or_else(folder));
         Ok(CocoReader { paints, root, ..reader })
     }
 

@@ -278,7 +278,7 @@ fn text(value: &Value) -> Result<String, &'static str> {
         Some(Special::Array(_)) => return Err("an array"),
         Some(Special::Complex(..)) => return Err("a complex number"),
         Some(Special::Scalar(scalar)) => {
-            return scalar_text(&scalar).ok_or("a scalar that is no number");
+            return scalar_text(&scalar).ok_or("a scalar that is not a number");
         }
         None => {}
     }

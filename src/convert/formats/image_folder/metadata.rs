@@ -15,7 +15,7 @@ use crate::convert::file_names::Media;
 use crate::convert::formats::jsonl;
 use crate::convert::{compressed, encoding, natural_order, sample_fields::stored_name};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::jsonl::parse;
+use crate::format::jsonl::parse_members;
 use crate::format::msgpack::{self, sample::KEY};
 use crate::storage::{self, Confined};
 
@@ -63,6 +63,10 @@ impl FolderOptions {
             let message = format!("expected files like {}, found {other} as well", metadata[0]);
             return Err(Error::new(ErrorKind::Invalid, message).at(root));
         }
+        let wanted = |name: &str| {
+            let is_own = matches!(name, KEY | LABEL) || name.ends_with(FILE_NAME);
+            is_own || self.kept.needs(name)
+        };
         let mut found = Vec::new();
         let mut labels = None;
         for name in &metadata {
@@ -80,7 +84,7 @@ impl FolderOptions {
             let path = root.join(name);
             let read = open(name).and_then(|input| match kind(name) {
                 true => read_csv(&path, input, self.encoding, remarks, &mut add),
-                false => read_jsonl(&path, input, self.encoding, &mut add),
+                false => read_jsonl(&path, input, self.encoding, &wanted, &mut add),
             });
             read.map_err(|error| error.at(&path))?;
         }
@@ -99,6 +103,7 @@ fn read_jsonl(
     path: &Path,
     input: Box<dyn Read + Send>,
     encoding: Option<TextEncoding>,
+    wanted: &dyn Fn(&str) -> bool,
     take: &mut TakeRow<'_>,
 ) -> Result<()> {
     let at = |error| compressed::blame(path, error);
@@ -114,7 +119,7 @@ fn read_jsonl(
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let row = parse(&line).map_err(|error| {
+        let row = parse_members(&line, false, wanted).map_err(|error| {
             let flaw = encoding::flaw(&line, encoding);
             located(flaw.unwrap_or_else(|| Error::new(ErrorKind::Invalid, error.to_string())))
         })?;

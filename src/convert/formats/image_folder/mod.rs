@@ -151,7 +151,7 @@ fn open_folder(sources: &Opening<'_>) -> Result<ImageFolderReader> {
     if let Some(option) = read.list_option() {
         return Err(misplaced(option, "list", "images"));
     }
-    let options = folder_options(read).own_keys(!sources.replaces_key);
+    let options = folder_options(read).own_keys(!sources.replaces_key).kept(sources.kept.clone());
     let options =
         given(options, sources.split, FolderOptions::split).counts_rest(sources.counts_rest);
     let options = match sources.labels {
@@ -188,7 +188,7 @@ fn with_masks(
     sources: &Opening<'_>,
     are_paths: bool,
 ) -> Result<Samples> {
-    let pattern = sources.read.masks.as_deref().filter(|_| (sources.keeps)(masks::FIELD));
+    let pattern = sources.read.masks.as_deref().filter(|_| sources.kept.needs(masks::FIELD));
     let Some(pattern) = pattern else { return Ok(Samples::units(images)) };
     if !are_paths || !sources.read.pattern.is_empty() {
         let message = "is for images in a folder or a list of files, without patterns";

@@ -15,6 +15,7 @@ use crate::convert::carried::{LeftOut, RemarkLog};
 use crate::convert::decoded::TextEncoding;
 use crate::convert::file_names::{Media, is_about};
 use crate::convert::formats::files::MAX_BYTES;
+use crate::convert::kept_fields::KeptFields;
 use crate::convert::{natural_order, split_names};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::reader::labels::LabelMap;
@@ -50,6 +51,8 @@ pub struct FolderOptions {
     /// The encoding of text; `None` is UTF-8.
     pub(super) encoding: Option<TextEncoding>,
     pub(super) own_keys: bool,
+    /// The fields that the conversion needs.
+    pub(super) kept: KeptFields,
     pub(super) max_bytes: u64,
     /// The only split that is read.
     pub(super) split: Option<String>,
@@ -80,6 +83,7 @@ impl Default for FolderOptions {
             quoting: true,
             encoding: None,
             own_keys: true,
+            kept: KeptFields::default(),
             max_bytes: MAX_BYTES,
             split: None,
             #[cfg(feature = "zip")]
@@ -227,6 +231,12 @@ impl FolderOptions {
     /// yes.
     pub(in crate::convert) fn own_keys(mut self, yes: bool) -> Self {
         self.own_keys = yes;
+        self
+    }
+
+    /// Reads only the fields of `metadata.jsonl` that the conversion needs: the others are nil.
+    pub(in crate::convert) fn kept(mut self, kept: KeptFields) -> Self {
+        self.kept = kept;
         self
     }
 

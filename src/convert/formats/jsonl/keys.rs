@@ -3,6 +3,7 @@
 use crate::Value;
 use crate::convert::decoded::TextEncoding;
 use crate::convert::encoding;
+use crate::convert::kept_fields::KeptFields;
 use crate::convert::sample_fields::{key_text, stored_name};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::jsonl;
@@ -24,19 +25,23 @@ pub(in crate::convert) enum KeyRule {
     Replaced,
 }
 
-/// How lines are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// How lines are written, and what is read of them.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Notation {
     /// Whether names that begin with `$` have no meaning.
     pub(super) plain: bool,
     /// The encoding from which they are decoded.
     pub(super) encoding: Option<TextEncoding>,
+    /// The fields that the conversion needs.
+    pub(super) kept: KeptFields,
 }
 
 /// The value on a line.
-fn parse(line: &[u8], notation: Notation) -> Result<Value> {
+fn parse(line: &[u8], notation: &Notation) -> Result<Value> {
     let plain = notation.plain;
-    let parsed = if plain { jsonl::parse_plain(line) } else { jsonl::parse(line) };
+    // One called "key" may be the key.
+    let wanted = |name: &str| name == KEY || notation.kept.needs(name);
+    let parsed = jsonl::parse_members(line, plain, &wanted);
     parsed.map_err(|flaw| match encoding::flaw(line, notation.encoding) {
         Some(error) => error,
         None => {
@@ -49,7 +54,7 @@ fn parse(line: &[u8], notation: Notation) -> Result<Value> {
 }
 
 /// Whether this is a line with a key: `None` if it is no object, so that nothing can be told.
-pub(super) fn has_key(line: &[u8], notation: Notation) -> Option<bool> {
+pub(super) fn has_key(line: &[u8], notation: &Notation) -> Option<bool> {
     match parse(line, notation) {
         Ok(Value::Map(members)) => Some(members.iter().any(|(name, _)| is_key(name))),
         _ => None,
@@ -66,7 +71,7 @@ impl KeyRule {
     pub(super) fn pack(
         &self,
         line: &[u8],
-        notation: Notation,
+        notation: &Notation,
         numbered: impl FnOnce() -> Result<bool>,
         number: impl FnOnce() -> Result<String>,
     ) -> Result<Vec<u8>> {
@@ -158,7 +163,7 @@ mod tests {
     fn packed(rule: &KeyRule, numbered: bool, line: &str) -> Result<Value> {
         let packed = rule.pack(
             line.as_bytes(),
-            Notation::default(),
+            &Notation::default(),
             || Ok(numbered),
             || Ok("x/7".to_owned()),
         )?;
@@ -214,7 +219,7 @@ mod tests {
             let error = packed(&rule, numbered, line).unwrap_err();
             assert!(error.message().contains(says), "{rule:?} {line}: {error}");
         }
-        let has_key = |line: &str| has_key(line.as_bytes(), Notation::default());
+        let has_key = |line: &str| has_key(line.as_bytes(), &Notation::default());
         assert_eq!(has_key("{\"key\": 1}"), Some(true));
         assert_eq!(has_key("{}"), Some(false));
         assert_eq!((has_key("[]"), has_key("{")), (None, None));

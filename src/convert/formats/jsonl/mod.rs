@@ -78,11 +78,13 @@ fn open(sources: &Opening<'_>) -> Result<Samples> {
         if path == Path::new("-") {
             let input = compressed::piped(path, io::stdin());
             let stream = JsonLinesStream::new(input, "-").keys(keys.clone()).plain(plain);
+            let stream = stream.kept(sources.kept.clone());
             let stream = given(stream, sources.read.encoding, JsonLinesStream::encoding);
             let stream = sources.within(stream, JsonLinesStream::max_bytes);
             return Ok(Samples::Stream(Box::new(stream)));
         }
         let file = JsonLinesReader::open(path)?.called(names).keys(keys.clone()).plain(plain);
+        let file = file.kept(sources.kept.clone());
         let file = given(file, sources.unit_bytes, JsonLinesReader::unit_bytes);
         let file = given(file, sources.read.encoding, JsonLinesReader::encoding);
         Ok(Samples::units(sources.within(file, JsonLinesReader::max_bytes)))
@@ -109,5 +111,6 @@ fn holds_objects(path: &Path) -> bool {
         Ok(_) => line.to_vec(),
         Err(_) => line.iter().map(|byte| if byte.is_ascii() { *byte } else { b'?' }).collect(),
     };
-    matches!(jsonl::parse(&line), Ok(Value::Map(_)))
+    // What its values are is said where they are read.
+    matches!(jsonl::parse_members(&line, true, &|_| false), Ok(Value::Map(_)))
 }

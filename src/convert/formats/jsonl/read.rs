@@ -13,6 +13,7 @@ use crate::convert::encoding;
 use crate::convert::file_names::KeyNames;
 use crate::convert::formats::files::MAX_BYTES;
 use crate::convert::input::{Emit, Input};
+use crate::convert::kept_fields::KeptFields;
 use crate::convert::source_file::{open_regular, size_of};
 use crate::convert::{Source, compressed};
 use crate::error::{Error, Result};
@@ -92,6 +93,12 @@ impl<R: Read + Send> JsonLinesStream<R> {
         self
     }
 
+    /// Reads only the fields that the conversion needs: the others are nil.
+    pub(in crate::convert) fn kept(mut self, kept: KeptFields) -> Self {
+        self.notation.kept = kept;
+        self
+    }
+
     /// Refuses lines with more bytes than this. Default: 1 GiB.
     pub fn max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
@@ -123,7 +130,7 @@ impl<R: Read + Send> Source for JsonLinesStream<R> {
             }
         }
         self.batch = lines.iter().map(|(number, _)| *number).collect();
-        let (notation, is_array) = (self.notation, self.input.get_ref().is_array());
+        let (notation, is_array) = (&self.notation, self.input.get_ref().is_array());
         let key = |line: &Result<Vec<u8>>| has_key(line.as_ref().ok()?, notation);
         let objects = || lines.iter().filter_map(|(_, line)| key(line));
         self.numbered = self.numbered.or_else(|| objects().next().map(|has_key| !has_key));
@@ -241,6 +248,12 @@ impl JsonLinesReader {
 
     pub(in crate::convert) fn keys(mut self, rule: KeyRule) -> JsonLinesReader {
         self.rule = rule;
+        self
+    }
+
+    /// Reads only the fields that the conversion needs: the others are nil.
+    pub(in crate::convert) fn kept(mut self, kept: KeptFields) -> JsonLinesReader {
+        self.notation.kept = kept;
         self
     }
 
@@ -382,7 +395,7 @@ impl JsonLinesReader {
         if let Some(numbered) = self.numbered.get() {
             return Ok(*numbered);
         }
-        let has_key = if unit == 0 { has_key(line, self.notation) } else { self.first_has_key()? };
+        let has_key = if unit == 0 { has_key(line, &self.notation) } else { self.first_has_key()? };
         // A line that is no object is bad either way.
         let Some(has_key) = has_key else { return Ok(false) };
         Ok(*self.numbered.get_or_init(|| !has_key))
@@ -400,7 +413,7 @@ impl JsonLinesReader {
             if read == 0 {
                 return Ok(None);
             }
-            if let Some(has_key) = whole.ok().and_then(|()| has_key(&line, self.notation)) {
+            if let Some(has_key) = whole.ok().and_then(|()| has_key(&line, &self.notation)) {
                 return Ok(Some(has_key));
             }
         }
@@ -432,7 +445,7 @@ impl Input for JsonLinesReader {
                 let stem = self.names.name(0, &self.path)?;
                 Ok(numbered_key(stem, self.lines_before(unit)? + number))
             };
-            let packed = self.rule.pack(line, self.notation, || self.is_numbered(unit, line), key);
+            let packed = self.rule.pack(line, &self.notation, || self.is_numbered(unit, line), key);
             let raw = || encoding::raw(line, self.notation.encoding);
             let located = |error| self.located(unit, number, error).with_raw(raw());
             emit(packed.map_err(located))

@@ -48,7 +48,7 @@ pub(in crate::convert) static MDS: FormatDef = FormatDef {
         let asked = |mds: MdsReader| {
             let mds = sources.within(mds, MdsReader::max_bytes);
             let mds = mds.allow_outside(sources.read.allow_outside);
-            let mds = mds.unless_dropped(|name| !(sources.keeps)(name));
+            let mds = mds.unless_dropped(|name| !sources.kept.needs(name));
             Samples::units(sources.with_key(mds, MdsReader::key))
         };
         Samples::chained(readers(sources.paths)?.map(asked).collect())

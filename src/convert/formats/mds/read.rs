@@ -64,7 +64,7 @@ pub struct MdsReader {
     shards: Vec<ShardInfo>,
     names: KeyNames,
     without: Vec<String>,
-    /// Columns of pickles that are nil, as they are dropped afterwards.
+    /// Columns that are nil, as they are dropped afterwards.
     unread: Vec<String>,
     key: Option<String>,
     max_bytes: u64,
@@ -145,7 +145,7 @@ impl MdsReader {
         self
     }
 
-    /// Does not read pickles in columns that the conversion drops anyway: they are nil.
+    /// Does not decode columns that the conversion drops anyway: they are nil.
     pub(in crate::convert) fn unless_dropped(mut self, drops: impl Fn(&str) -> bool) -> Self {
         let columns = self.shards.iter().flat_map(|shard| &shard.columns);
         let names = columns.map(|column| &column.name).filter(|name| drops(stored_name(name)));
@@ -157,7 +157,7 @@ impl MdsReader {
     }
 
     fn is_unread(&self, column: &Column) -> bool {
-        column.encoding == Encoding::Pickle && self.unread.contains(&column.name)
+        self.unread.contains(&column.name)
     }
 
     fn keeps(&self, column: &Column) -> bool {

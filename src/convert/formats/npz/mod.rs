@@ -50,7 +50,7 @@ pub(in crate::convert) static NPZ: FormatDef = FormatDef {
     ],
     #[cfg(feature = "zip")]
     splits: |sources| {
-        let of = |path: &PathBuf| options(sources).splits(path, sources.keeps);
+        let of = |path: &PathBuf| options(sources).splits(path, &|name| sources.kept.needs(name));
         let splits = sources.paths.iter().map(of).collect::<Result<Vec<_>>>()?;
         match splits.iter().position(|others| *others != splits[0]) {
             Some(other) => {
@@ -67,7 +67,7 @@ pub(in crate::convert) static NPZ: FormatDef = FormatDef {
     open: |sources| {
         Samples::of_each(sources.paths, |path, names| {
             let options = given(options(sources), sources.split, NpzOptions::split);
-            let npz = options.open_without(path, &|name| !(sources.keeps)(name))?.called(names);
+            let npz = options.open_without(path, &|name| !sources.kept.needs(name))?.called(names);
             Ok(Samples::units(sources.with_key(npz, NpzReader::key)))
         })
     },

@@ -99,10 +99,18 @@ impl TfRecordReader {
             [(LeftOut::UnknownField, record.unknown), (LeftOut::ReplacedValue, record.replaced)];
         let mut fields: Fields<'_> = Vec::with_capacity(record.features.len());
         for (name, feature) in record.features {
-            fields.push((name.into(), self.field(name, feature)?));
+            let value = match self.files.needs(name) {
+                true => self.field(name, feature)?,
+                false => DROPPED,
+            };
+            fields.push((name.into(), value));
         }
         for (name, steps) in record.lists {
-            fields.push((name.into(), self.steps(name, steps)?));
+            let value = match self.files.needs(name) {
+                true => self.steps(name, steps)?,
+                false => DROPPED,
+            };
+            fields.push((name.into(), value));
         }
         fields.sort_by(|(a, _), (b, _)| a.cmp(b));
         let key = match &self.files.key {
@@ -160,6 +168,9 @@ impl TfRecordReader {
         })
     }
 }
+
+/// A field that the conversion drops.
+const DROPPED: Field<'static> = Field::Value(Value::Nil);
 
 /// How the record is numbered.
 struct Key<'a> {

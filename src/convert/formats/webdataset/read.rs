@@ -204,12 +204,16 @@ impl WebDatasetReader {
                 (_, Some(note)) => note.meaning(name),
                 (_, None) => Cow::Owned(Meaning::plain(name)),
             };
-            let field = decode(name, data, &meaning.form, note.is_some()).map_err(at)?;
+            let field = match self.files.needs(&meaning.field) {
+                true => decode(name, data, &meaning.form, note.is_some()).map_err(at)?,
+                false => Field::Value(Value::Nil),
+            };
             fields.push((meaning.into_owned().field.into(), field));
         }
         let packed = pack(&key, &fields).map_err(|error| error.at(shard))?;
         for ((name, data, _), (field, _)) in group.files.iter().zip(&fields) {
             let is_image = is_image_extension(name.rsplit('.').next().unwrap_or_default());
+            let is_image = is_image && self.files.needs(field);
             if let Some(flaw) = Some(data).filter(|_| is_image).and_then(|data| flaw(data)) {
                 let place = || format!("{}, sample {key:?}", shard.display());
                 self.files.remarks.note(unit, flaw, Some(stored_name(field)), 1, place);

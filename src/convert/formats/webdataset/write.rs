@@ -120,7 +120,7 @@ impl WebDatasetWriter {
         }
         let shard = match &mut self.shard {
             Some(shard) if shard.last_key == key => {
-                let message = "two samples of one key in a row would become one";
+                let message = "two samples in a row with the same key would become one";
                 return Err(at(Error::new(ErrorKind::DuplicateKey, message)));
             }
             Some(shard) => shard,
@@ -248,7 +248,10 @@ fn files(packed: &[u8]) -> Result<Vec<File<'_>>> {
         files.push(File { name, meaning: Meaning { field: field.to_owned(), form }, data });
     }
     match files.is_empty() {
-        true => Err(Error::new(ErrorKind::Invalid, "a sample without fields would not be there")),
+        true => Err(Error::new(
+            ErrorKind::Invalid,
+            "a sample without fields would leave nothing in the archive",
+        )),
         false => Ok(files),
     }
 }

@@ -30,7 +30,7 @@ from pykiste.types import Which
 # What a column is made of: numbers, numbers of a shape, bytes, an image, or one of `pykiste.columns`; the last two
 # also with the name of another field.
 _Described = Pipeline | Window | Ragged | Packed | Mask | Boxes | Labels | Kept
-# Indices and keys, or a mask with a truth value for each sample.
+# Indices and keys, or a mask with a boolean for each sample.
 _Items = Sequence[int | str] | Sequence[bool] | NDArray[np.integer[Any]] | NDArray[np.bool_]
 _Column = DTypeLike | tuple[DTypeLike, int | Sequence[int]] | _Described | tuple[_Described, str]
 

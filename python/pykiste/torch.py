@@ -162,7 +162,7 @@ class TensorLoader(Batches):
     `reuse=True`, for loops that are done with a batch before they take the next one.
 
     With several ranks the last batch of an epoch is filled up with samples that come twice, so that all ranks have
-    equally many batches. `mask="valid"` adds a tensor of truth values, false where a row only fills up; `last` says how
+    equally many batches. `mask="valid"` adds a tensor of booleans, false where a row only fills up; `last` says how
     many such rows the last batch has, and which samples could not be read.
     """
 

@@ -266,7 +266,7 @@ impl Dataset {
         Ok(self.get_many(item)?.into_any())
     }
 
-    /// The samples with these indices or keys, in their order, or chosen by a mask: a truth value
+    /// The samples with these indices or keys, in their order, or chosen by a mask: a boolean
     /// for each sample. PyTorch's fetcher calls it.
     fn get_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let (py, opened) = (items.py(), self.opened()?);

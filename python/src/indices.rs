@@ -1,7 +1,7 @@
 //! Which samples are meant: by an index, a key, several of them, or a mask.
 //!
-//! A truth value is an integer to Python, so `[True, False]` would be the indices 1 and 0. Here a list or an array of
-//! truth values is a mask, with one for each sample, as with NumPy; a single one, and one among indices, is an error.
+//! A boolean is an integer to Python, so `[True, False]` would be the indices 1 and 0. Here a list or an array of
+//! booleans is a mask, with one for each sample, as with NumPy; a single one, and one among indices, is an error.
 
 use kiste::reader::Reader;
 use kiste::{DatasetReader, Error, ErrorKind};
@@ -28,7 +28,7 @@ impl<'py> Chosen<'py> {
             let found = items.get_type().name()?;
             return Err(wrong_type(format!("expected a list of indices or keys, found {found}")));
         }
-        // Arrays of NumPy and JAX, tensors and columns of tables: with numbers and truth values of Python.
+        // Arrays of NumPy and JAX, tensors and columns of tables: with numbers and booleans of Python.
         let is_array = items.hasattr("dtype")? && items.hasattr("tolist")?;
         let items = if is_array { items.call_method0("tolist")? } else { items.clone() };
         let items: Vec<_> =
@@ -40,10 +40,10 @@ impl<'py> Chosen<'py> {
         match truths {
             0 => Ok(Chosen::Items(items)),
             all if all < items.len() => Err(wrong_type(
-                "expected indices and keys, or a mask, found both truth values and others",
+                "expected indices and keys, or a mask, found both booleans and others",
             )),
             all if all != len => Err(no_index(format!(
-                "expected a mask with a truth value for each of {len} samples, found {all}"
+                "expected a mask with a boolean for each of {len} samples, found {all}"
             ))),
             _ => Ok(Chosen::Mask(mask(&items)?)),
         }
@@ -87,7 +87,7 @@ fn mask(items: &[Bound<'_, PyAny>]) -> PyResult<Vec<usize>> {
     Ok(indices)
 }
 
-/// Whether this is a truth value: of Python, or a scalar of NumPy, a tensor or an array of such a type.
+/// Whether this is a boolean: of Python, or a scalar of NumPy, a tensor or an array of such a type.
 pub(crate) fn is_truth(item: &Bound<'_, PyAny>) -> PyResult<bool> {
     if item.is_exact_instance_of::<PyInt>() || item.is_exact_instance_of::<PyString>() {
         return Ok(false);
@@ -102,7 +102,7 @@ pub(crate) fn is_truth(item: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
 }
 
-/// A number that is no truth value.
+/// A number that is no boolean.
 pub(crate) struct Position<T>(pub(crate) T);
 
 impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Position<T>
@@ -113,7 +113,7 @@ where
 
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Position<T>> {
         match is_truth(&given)? {
-            true => Err(wrong_type("expected a number, found a truth value")),
+            true => Err(wrong_type("expected a number, found a boolean")),
             false => Ok(Position(T::extract(given)?)),
         }
     }
@@ -173,7 +173,7 @@ pub(crate) fn positions(given: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let position = |item: PyResult<Bound<'_, PyAny>>| {
         let item = item?;
         match is_truth(&item)? {
-            true => Err(wrong_type("expected positions, found a truth value")),
+            true => Err(wrong_type("expected positions, found a boolean")),
             false => item
                 .extract::<usize>()
                 .map_err(|_| invalid(format!("expected a position, found {item}"))),

@@ -46,7 +46,7 @@ impl Selected {
             let step = bound("step")?.unwrap_or(1);
             return Ok(Index::range(bound("start")?, bound("stop")?, step));
         }
-        // A truth value is a mask without axes to NumPy, and an integer to Python.
+        // A boolean is a mask without axes to NumPy, and an integer to Python.
         let is_one = !part.is_instance_of::<PyBool>() && !part.is_instance_of::<PyList>();
         if is_one && !part.hasattr("__len__")? {
             if let Ok(position) = part.extract::<isize>() {
@@ -72,7 +72,7 @@ impl Selected {
                 let found = part.get_type().name()?.to_string();
                 let message = format!(
                     "expected integers, slices, an ellipsis, None, and lists or arrays of integers \
-                     or of truth values, found {found}"
+                     or of booleans, found {found}"
                 );
                 Err(wrong_type(message))
             }

@@ -67,7 +67,7 @@ CALLS = {
     "keys": (lambda s: s["dataset"][["000", "none"]], KeyError),
     "an index of another type": (lambda s: s["dataset"][1.5], TypeError),
     "bytes for a key": (lambda s: s["dataset"][b"000"], TypeError),
-    "a truth value": (lambda s: s["dataset"][True], TypeError),
+    "a boolean": (lambda s: s["dataset"][True], TypeError),
     "a mask of another length": (lambda s: s["dataset"][[True, False]], IndexError),
     "a closed dataset": (lambda s: s["shut"][0], ValueError),
     "a closed writer": (lambda s: s["closed"].write({"key": "a"}), ValueError),

@@ -49,7 +49,7 @@ impl Claimed {
         match reserved {
             Some(Ok(())) => Ok(room),
             _ => {
-                let message = format!("expected memory for {} samples, found too little", self.0);
+                let message = format!("not enough memory for {} samples", self.0);
                 Err(Error::new(ErrorKind::Limit, message))
             }
         }

@@ -243,7 +243,7 @@ impl<'a> Compact<'a> {
         }
     }
 
-    /// Within lists and maps truth values have a byte.
+    /// Within lists and maps booleans have a byte.
     fn skip_item(&mut self, of: u8, depth: usize) -> Result<(), FormatError> {
         if depth > MAX_DEPTH {
             return Err(self.flaw(format!("at most {MAX_DEPTH} nested lists"), "more"));

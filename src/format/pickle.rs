@@ -1,7 +1,7 @@
 //! Pickles of plain data: read without running anything.
 //!
 //! A pickle is a program for a small machine with a stack (Python, `Lib/pickletools.py`). This one
-//! does only what makes data: `None`, truth values, numbers, bytes, strings, lists, tuples, dicts.
+//! does only what makes data: `None`, booleans, numbers, bytes, strings, lists, tuples, dicts.
 //! Most programs also call functions; a handful of these, which NumPy uses to build arrays, types
 //! and scalars and Python 3 to build bytes, are recognised by name and replaced by the data that
 //! they stand for. **Any other name is refused, and nothing is ever looked up or called.**
@@ -161,7 +161,7 @@ impl<'p, 'a> Object<'p, 'a> {
         }
     }
 
-    /// An integer, or a truth value as 0 or 1.
+    /// An integer, or a boolean as 0 or 1.
     pub fn as_int(self) -> Option<i64> {
         match self.node() {
             Node::Int(number) => Some(*number),

@@ -47,7 +47,7 @@ impl FromStr for Amount {
         };
         let message = match share {
             Ok(share) if (0.0..=1.0).contains(&share) => return Ok(Amount::Share(share)),
-            Ok(share) => format!("{share} is no share: expected one from 0 to 1"),
+            Ok(share) => format!("expected a share from 0 to 1, found {share}"),
             Err(_) => "expected a number such as 1000, or a share such as 0.1 or 10%".to_owned(),
         };
         Err(Error::new(ErrorKind::Invalid, message))

@@ -18,7 +18,7 @@ use crate::value::{Element, NdArray};
 /// A value with an order: what samples are sorted and grouped by.
 ///
 /// Numbers are compared by value, not by type: 1, 1.0 and a `numpy.uint8(1)` are equal.
-/// Of different kinds, nothing comes before truth values, these before numbers, these before text.
+/// Of different kinds, nothing comes before booleans, these before numbers, these before text.
 ///
 /// ```
 /// use kiste::Value;

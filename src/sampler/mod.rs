@@ -207,7 +207,7 @@ impl Iterator for Indices<'_> {
 /// Makes room for the indices at these positions.
 fn reserve(positions: &Range<u64>, out: &mut Vec<u64>) {
     let wanted = positions.end.saturating_sub(positions.start);
-    out.reserve(usize::try_from(wanted).expect("more indices than memory has addresses"));
+    out.reserve(usize::try_from(wanted).expect("more indices than can be addressed"));
 }
 
 /// Panics as slices do if the position is too large.

@@ -52,7 +52,7 @@ impl PythonRandom {
     /// If `end` is 0.
     #[doc(alias = "randrange")]
     pub fn below(&mut self, end: u64) -> u64 {
-        assert!(end > 0, "no number is below 0");
+        assert!(end > 0, "expected a bound above 0");
         // Bits of `end`, not of `end - 1`: Python draws a bit for `randrange(1)`, too.
         let bits = u64::BITS - end.leading_zeros();
         loop {
@@ -120,7 +120,7 @@ impl StableRng {
     ///
     /// If `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        assert!(end > 0, "no number is below 0");
+        assert!(end > 0, "expected a bound above 0");
         // Lemire's method: the high half of a product, rejecting the few products that would cause
         // bias.
         let excess = end.wrapping_neg() % end;

@@ -50,7 +50,7 @@ pub struct FieldSummary {
 }
 
 /// How often each value of a field occurs, where it is a class and not a measurement: a whole
-/// number, a truth value, a text that is not too long.
+/// number, a boolean, a text that is not too long.
 #[derive(Debug, Clone, Default)]
 pub struct Classes {
     counts: HashMap<Scalar, u64>,

@@ -754,7 +754,7 @@ pub(crate) fn expect_memory(bytes: usize) -> Result<()> {
         std::hint::black_box(&tried);
         return Ok(());
     }
-    let message = format!("expected memory for {bytes} bytes, found too little");
+    let message = format!("not enough memory for {bytes} bytes");
     Err(Error::new(ErrorKind::Limit, message))
 }
 
@@ -768,7 +768,7 @@ fn read_in_steps(file: &dyn ReadAt, range: Range<u64>) -> Result<Vec<u8>> {
         // A disk has as many bytes as it says, a server perhaps not.
         let room = if file.is_remote() { step } else { range.end - at };
         bytes.try_reserve(room as usize).map_err(|_| {
-            let message = format!("no memory for {} bytes", range.end - range.start);
+            let message = format!("not enough memory for {} bytes", range.end - range.start);
             Error::new(ErrorKind::Limit, message).at(file.path()).with_range(range.clone())
         })?;
         bytes.resize(start + step as usize, 0);

@@ -125,7 +125,7 @@ fn refused(found: &Stat, above: Option<&Stat>, user: Option<u32>) -> Option<Stri
     };
     Some(format!(
         "{who} may write to it (mode {mode:03o}), so its contents may be from anyone: it is used \
-         only if nobody but its owner may"
+         only if its owner alone may"
     ))
 }
 

@@ -97,7 +97,7 @@ impl fmt::Display for AccessError {
                 "expected elements at aligned addresses for a view, found them elsewhere",
             ),
             AccessError::TruthValue => {
-                f.write_str("expected truth values of 0 and 1 for a view, found others")
+                f.write_str("expected booleans of 0 and 1 for a view, found others")
             }
             AccessError::NoField(name) => write!(f, "the array has no field {name:?}"),
         }

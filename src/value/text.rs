@@ -35,7 +35,7 @@ impl NdArray<'static> {
 
 impl NdArray<'_> {
     /// The array as JSON: lists of lists along its axes, one value if it has none. Elements are
-    /// numbers, truth values and strings; complex numbers and structures are lists; numbers that JSON
+    /// numbers, booleans and strings; complex numbers and structures are lists; numbers that JSON
     /// lacks, and points in time, are strings.
     ///
     /// ```
@@ -124,7 +124,7 @@ fn encoded<T: Element>(dtype: &DType, number: Number) -> Option<Vec<u8>> {
     Some(NdArray::scalar(value).bytes().to_vec())
 }
 
-/// All elements in C order, as JSON: numbers, truth values, strings; complex numbers and structures
+/// All elements in C order, as JSON: numbers, booleans, strings; complex numbers and structures
 /// are lists; numbers that JSON lacks, and times, are strings.
 pub(super) fn elements(array: &NdArray<'_>) -> Result<Vec<Json>> {
     let (kind, size) = (array.dtype().kind(), array.dtype().item_size());

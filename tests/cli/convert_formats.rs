@@ -353,7 +353,7 @@ fn keys_are_made_of_keys_and_fields() {
     key("{label}/{key.name}").exits(0);
     assert_eq!(run(&dir, ["ls", "some.msgpack"]).quietly().out, "0/0000.png\n");
     key("{nothing}").fails(2, "there is no field \"nothing\" for the key");
-    key("{image}").fails(2, "the field \"image\" is no text or integer");
+    key("{image}").fails(2, "the field \"image\" is neither text nor an integer");
     assert!(key("same").exits(2).err.contains("all keys would be the same"));
 }
 

@@ -274,7 +274,10 @@ fn samples_are_limited_and_special_files_are_bad_input() {
     assert_eq!(samples(&dir, "out.msgpack").len(), 1);
     // A list or nil is no key, and the name of no hidden field is shown.
     let failed = load(&["--bad", "stop", "--key-field", "image"]);
-    assert!(failed.err.contains("the field \"image\" is no text or integer"), "{failed:?}");
+    assert!(
+        failed.err.contains("the field \"image\" is neither text nor an integer"),
+        "{failed:?}"
+    );
     // What a program calls like a hidden field is refused, and without --load a field like others.
     write("{\"key\":\"0\",\"\\u0000path image\":\"x\",\"image\":\"a.jpg\"}\n");
     load(&[]).fails(2, "expected another name of a field");

@@ -352,7 +352,7 @@ fn a_pattern_with_the_shard_alone_or_without_shards_is_refused() {
     fs::create_dir_all(dir.path().join("p/cat")).unwrap();
     fs::write(dir.path().join("p/cat/1.png"), b"\x89PNG\r\n\x1a\n").unwrap();
     run(&dir, ["convert", "p", "x.msgpack", "--key", "{key.shard}/{key}"])
-        .fails(2, "there is no shard that it is from");
+        .fails(2, "it is from no shard");
 }
 
 /// Images of two endings that are the same format get the same ending.

@@ -3,3 +3,4 @@ mod examples;
 mod guide;
 #[cfg(feature = "full")]
 mod layouts;
+mod messages;

@@ -42,7 +42,7 @@ pub(crate) fn leaves_spelled(dtype: &DType, spelling: Spelling) -> Result<Vec<Le
     let mut leaves = Vec::new();
     gather(dtype, "", 0, spelling, &mut leaves);
     if leaves.is_empty() {
-        let message = format!("expected elements of some bytes, found {dtype}");
+        let message = format!("expected elements of at least one byte, found {dtype}");
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     Ok(leaves)

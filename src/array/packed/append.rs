@@ -246,7 +246,7 @@ impl AppendOptions {
             return array.map(|array| shape_patch(container, array)).transpose();
         };
         if array.is_some() {
-            return Err(invalid("expected metadata to replace, found that of an array"));
+            return Err(invalid("expected metadata to replace, found metadata of an array"));
         }
         section_patch(container, |_| Ok(text.clone())).map(Some)
     }

@@ -140,7 +140,7 @@ impl CParams {
     fn from_value(value: Option<&Value>) -> CParams {
         let get = |key: &str| value.and_then(|value| value.get(key));
         let small = |key: &str| get(key).and_then(Value::as_u64).and_then(|n| u8::try_from(n).ok());
-        // The Blaze document has a truth value here.
+        // The Blaze document has a boolean here.
         let shuffle = get("shuffle").and_then(Value::as_bool).map(u8::from);
         let cname = get("cname").and_then(Value::as_str).unwrap_or("blosclz");
         CParams {

@@ -28,7 +28,7 @@ pub enum Class {
     Object,
     /// Characters.
     Char,
-    /// Numbers or truth values. Zeros are not stored.
+    /// Numbers or booleans. Zeros are not stored.
     Sparse,
     /// Numbers of double precision, the usual ones.
     Double,

@@ -193,7 +193,7 @@ impl<'a> Variable<'a> {
         &self.shape
     }
 
-    /// Whether its numbers are truth values.
+    /// Whether its numbers are booleans.
     pub fn is_logical(&self) -> bool {
         self.logical
     }

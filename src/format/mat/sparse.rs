@@ -50,7 +50,7 @@ impl Sparse {
         &self.shape
     }
 
-    /// The values that are stored: numbers of double precision, complex ones or truth values.
+    /// The values that are stored: numbers of double precision, complex ones or booleans.
     pub fn values(&self) -> &NdArray<'static> {
         &self.values
     }

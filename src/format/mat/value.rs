@@ -15,7 +15,7 @@ use crate::value::{self, NdArray};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Array {
-    /// Numbers, real or complex, or truth values. They are in Fortran order.
+    /// Numbers, real or complex, or booleans. They are in Fortran order.
     Numbers(NdArray<'static>),
     /// Characters.
     Chars(Chars),

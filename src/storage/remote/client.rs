@@ -291,15 +291,15 @@ impl Client {
         match self.service {
             Service::S3 => {
                 "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to credentials with access to it, or \
-                 AWS_SKIP_SIGNATURE=true if everybody has it"
+                 AWS_SKIP_SIGNATURE=true if access is public"
             }
             Service::Google => {
                 "set GOOGLE_APPLICATION_CREDENTIALS to credentials with access to it, or \
-                 GOOGLE_SKIP_SIGNATURE=true if everybody has it"
+                 GOOGLE_SKIP_SIGNATURE=true if access is public"
             }
             Service::Azure => {
                 "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY to credentials with access \
-                 to it, or AZURE_SKIP_SIGNATURE=true if everybody has it"
+                 to it, or AZURE_SKIP_SIGNATURE=true if access is public"
             }
             Service::Http => {
                 "put user and password into the URL, in front of its host: USER:PASSWORD@HOST"

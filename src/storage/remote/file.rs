@@ -320,7 +320,7 @@ impl ReadAt for RemoteFile {
         let len = range.end - range.start;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len as usize).map_err(|_| {
-            let message = format!("no memory for {len} bytes");
+            let message = format!("not enough memory for {len} bytes");
             Error::new(ErrorKind::Limit, message).at(self.path()).with_range(range.clone())
         })?;
         self.read_pieces(range.start, len, |piece| bytes.extend_from_slice(piece))?;

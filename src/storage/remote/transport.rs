@@ -256,7 +256,7 @@ fn on_another_thread<T: Send + 'static>(
             Ok(Err(panic)) => {
                 let said = panic.downcast_ref::<&str>().copied();
                 let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-                let said = shown_text(said.unwrap_or("without words"));
+                let said = shown_text(said.unwrap_or("without a message"));
                 return Err(Left::Failed(format!("the request panicked: {said}")));
             }
             Err(RecvTimeoutError::Timeout) if !is_stopped() => {}
@@ -475,7 +475,10 @@ impl Lines {
         // Never more than was asked for: a length that the server made up costs no memory.
         let room = expected.unwrap_or(limit).min(limit) as usize;
         let Some(mut buffer) = self.buffers.take(room) else {
-            return Err(failure(HttpErrorKind::Unknown, format!("no memory for {room} bytes")));
+            return Err(failure(
+                HttpErrorKind::Unknown,
+                format!("not enough memory for {room} bytes"),
+            ));
         };
         let stopped = || self.is_stopped();
         let (since, received, patience) = (Instant::now(), 0, self.options.patience);

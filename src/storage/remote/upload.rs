@@ -365,7 +365,10 @@ impl Upload {
             let (now, later) = bytes.split_at(bytes.len().min(size - self.buffer.len()));
             if self.parts > 0 && self.buffer.capacity() == 0 {
                 self.buffer.try_reserve_exact(size).map_err(|_| {
-                    Error::new(ErrorKind::Limit, format!("no memory for a part of {size} bytes"))
+                    Error::new(
+                        ErrorKind::Limit,
+                        format!("not enough memory for a part of {size} bytes"),
+                    )
                 })?;
             }
             self.buffer.extend_from_slice(now);

@@ -1,6 +1,7 @@
 //! Wrong usage: the message about it, and what was probably meant.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use kiste::convert::Format;
@@ -122,8 +123,8 @@ pub(crate) fn tell(told: &clap::Error, output: &Output) -> Exit {
 }
 
 /// What a word was meant to be that is no command.
-fn meant(word: &str, told: &clap::Error) -> String {
-    let word = word.to_lowercase();
+fn meant(given: &str, told: &clap::Error) -> String {
+    let word = given.to_lowercase();
     if let Some((_, does)) = MEANT.iter().find(|(words, _)| words.contains(&&word[..])) {
         return (*does).to_owned();
     }
@@ -154,6 +155,9 @@ fn meant(word: &str, told: &clap::Error) -> String {
     });
     match known {
         Some(name) => format!("kiste {name}?"),
+        None if Path::new(given).exists() => {
+            "kiste info NAME describes a dataset, kiste convert NAME OUT.msgpack makes one".to_owned()
+        }
         None => "kiste --help lists all commands".to_owned(),
     }
 }

@@ -255,6 +255,7 @@ fn wrong_usage_says_what_was_meant() {
         (&["veryfi", "a"], "no command \"veryfi\"", "kiste verify?"),
         #[cfg(feature = "datasets")]
         (&["catalog"], "no command \"catalog\"", "kiste catalogue?"),
+        (&["."], "no command \".\"", "kiste convert NAME OUT.msgpack makes one"),
         (&["qqq"], "no command \"qqq\"", "kiste --help lists all commands"),
         (&["sort", "a", "b", "--rev"], "unexpected argument '--rev' found", "'--reverse'"),
         (&["sort", "a"], "required arguments were not provided: <OUT>", "usage: kiste sort"),

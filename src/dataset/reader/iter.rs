@@ -50,6 +50,12 @@ impl<'a> RawIter<'a> {
         });
         RawIter { files, range, mapped }
     }
+
+    /// Out of the loop, whose few instructions are not to make room for it.
+    #[inline(never)]
+    fn otherwise(&self, index: usize) -> Result<Cow<'a, [u8]>> {
+        self.files.get_raw(index)
+    }
 }
 
 impl<'a> Iterator for RawIter<'a> {
@@ -77,7 +83,7 @@ impl<'a> Iterator for RawIter<'a> {
             }
         }
         // Not mapped, or wrong: the plain way says which.
-        Some(self.files.get_raw(index))
+        Some(self.otherwise(index))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -156,7 +156,8 @@ fn meant(given: &str, told: &clap::Error) -> String {
     match known {
         Some(name) => format!("kiste {name}?"),
         None if Path::new(given).exists() => {
-            "kiste info NAME describes a dataset, kiste convert NAME OUT.msgpack makes one".to_owned()
+            "kiste info NAME describes a dataset, kiste convert NAME OUT.msgpack makes one"
+                .to_owned()
         }
         None => "kiste --help lists all commands".to_owned(),
     }

@@ -82,6 +82,7 @@ impl State {
 /// | | batches | ranks | samples | for |
 /// | --- | --- | --- | --- | --- |
 /// | `Pad` | full | in step | a few twice | training; **the default of several ranks** |
+/// | `Even` | the last one short, in all ranks alike | in step | fewer than ranks twice | training, and evaluation that leaves the padding out |
 /// | `Drop` | full | in step | a few not in this epoch | training with batches of one size and no sample twice |
 /// | `Uneven` | the last one short | one batch more or less | each once | evaluation; **the default of one rank** |
 ///
@@ -95,6 +96,9 @@ pub enum Tail {
     /// Positions from the beginning of the epoch fill it up: all batches are full, all ranks have
     /// equally many, a few samples are seen twice ([`Partition::padded`]).
     Pad,
+    /// The remaining samples are dealt out evenly: all ranks have equally many batches, and the last ones are as
+    /// short as each other. Fewer samples than there are ranks are seen twice ([`Partition::padded`]).
+    Even,
     /// The remaining samples are dropped: all batches are full, all ranks have equally many, a few
     /// samples are not seen ([`Partition::dropped`]); others in each epoch, if it is shuffled.
     Drop,
@@ -193,7 +197,7 @@ impl Partition {
         let left = u128::from(self.len - self.start);
         let steps = match self.end() {
             Tail::Drop => left / self.step(),
-            Tail::Pad | Tail::Uneven => left.div_ceil(self.step()),
+            Tail::Pad | Tail::Even | Tail::Uneven => left.div_ceil(self.step()),
         };
         steps as u64
     }
@@ -224,13 +228,14 @@ impl Partition {
         if step >= self.steps() {
             return BatchPositions { start: self.len, end: self.len, padding: 0, len: self.len };
         }
-        let number = u128::from(step) * u128::from(self.world) + u128::from(rank);
-        let start = u128::from(self.start) + number * u128::from(self.batch);
-        let end = start + u128::from(self.batch);
+        let size = self.size_in(step);
+        let before = u128::from(step) * self.step() + u128::from(rank) * u128::from(size);
+        let start = u128::from(self.start) + before;
+        let end = start + u128::from(size);
         let len = u128::from(self.len);
         let real = start.min(len) as u64..end.min(len) as u64;
         let padding = match self.end() {
-            Tail::Pad => self.batch - (real.end - real.start),
+            Tail::Pad | Tail::Even => size - (real.end - real.start),
             Tail::Drop | Tail::Uneven => 0,
         };
         // Padding goes round: a batch that is nothing else starts where the one before it ended.
@@ -242,9 +247,8 @@ impl Partition {
     /// is before the start or was dropped at the end. Positions that fill up the end are seen
     /// again there.
     pub fn place_of(&self, position: u64) -> Option<(u64, u64)> {
-        let number = position.checked_sub(self.start)? / self.batch;
-        let (step, rank) = (number / self.world, number % self.world);
-        (position < self.len && step < self.steps()).then_some((step, rank))
+        let seen = self.seen_at(position)?;
+        Some((seen.step, seen.rank))
     }
 
     /// Where in the training a position is seen; `None` as for [`place_of`](Self::place_of).
@@ -258,8 +262,14 @@ impl Partition {
     /// # Ok::<(), kiste::Error>(())
     /// ```
     pub fn seen_at(&self, position: u64) -> Option<BatchPlace> {
-        let (step, rank) = self.place_of(position)?;
-        let place = (position - self.start) % self.batch;
+        let done = u128::from(position.checked_sub(self.start)?);
+        // Below the position, as these are.
+        let (step, within) = ((done / self.step()) as u64, (done % self.step()) as u64);
+        if position >= self.len || step >= self.steps() {
+            return None;
+        }
+        let size = self.size_in(step);
+        let (rank, place) = (within / size, within % size);
         Some(BatchPlace { step, rank, worker: self.worker_of(step), place })
     }
 
@@ -300,6 +310,10 @@ impl Partition {
         let left = u128::from(self.len - self.start);
         match self.end() {
             Tail::Pad => (u128::from(self.steps()) * self.step() - left) as u64,
+            Tail::Even => match left % self.step() {
+                0 => 0,
+                last => (last.next_multiple_of(u128::from(self.world)) - last) as u64,
+            },
             Tail::Drop | Tail::Uneven => 0,
         }
     }
@@ -308,13 +322,22 @@ impl Partition {
     pub fn dropped(&self) -> u64 {
         match self.end() {
             Tail::Drop => (u128::from(self.len - self.start) % self.step()) as u64,
-            Tail::Pad | Tail::Uneven => 0,
+            Tail::Pad | Tail::Even | Tail::Uneven => 0,
         }
     }
 
     /// How an epoch ends.
     fn end(&self) -> Tail {
         self.tail.unwrap_or(if self.world == 1 { Tail::Uneven } else { Tail::Pad })
+    }
+
+    /// Positions of a batch in a step, padding included.
+    fn size_in(&self, step: u64) -> u64 {
+        let left = u128::from(self.len - self.start) - u128::from(step) * self.step();
+        match self.end() {
+            Tail::Even if left < self.step() => left.div_ceil(u128::from(self.world)) as u64,
+            _ => self.batch,
+        }
     }
 
     /// Positions in a step of all ranks.

@@ -230,7 +230,7 @@ fn every_sample_once_for_any_ranks_and_stops() {
     for _ in 0..2000 {
         let (n, seed) = (rng.below(400), rng.next_u64());
         let order = Shuffle::new(n, seed).order(3).unwrap();
-        let tail = [Tail::Pad, Tail::Drop, Tail::Uneven][rng.below(3) as usize];
+        let tail = [Tail::Pad, Tail::Drop, Tail::Uneven, Tail::Even][rng.below(4) as usize];
         let mut state = State::new(3, 0);
         let (mut seen, mut extra, mut dropped) = (Vec::new(), 0, 0);
         while state.epoch == 3 {
@@ -262,8 +262,10 @@ fn every_sample_once_for_any_ranks_and_stops() {
                 assert!(plan.batch(plan.steps(), rank).is_empty());
             }
             step_indices.sort_by_key(|&(step, rank, _)| (step, rank));
-            for (_, _, part) in step_indices {
-                assert!(part.len() == batch || tail == Tail::Uneven);
+            for (step, rank, part) in step_indices {
+                let is_short = tail == Tail::Uneven || tail == Tail::Even;
+                assert!(part.len() == batch || is_short && step + 1 == plan.steps());
+                assert!(tail == Tail::Uneven || part.len() == plan.batch(step, 0).len(), "{rank}");
                 assert_eq!(part.iter().count() as u64, part.len());
                 let indices = part.indices(&*order);
                 assert_eq!(indices.len() as u64, part.len());
@@ -275,6 +277,8 @@ fn every_sample_once_for_any_ranks_and_stops() {
                 assert_eq!(extra, plan.padded());
                 dropped = plan.dropped();
                 assert!(extra < batch * world && dropped < batch * world);
+                // Of this part of the epoch.
+                assert!(tail != Tail::Even || extra < world);
             }
             state = if plan.steps() == 0 { State::new(4, 0) } else { plan.state_after(3, stop) };
         }
@@ -282,7 +286,7 @@ fn every_sample_once_for_any_ranks_and_stops() {
         let whole: Vec<u64> = order.range(0..n - dropped).collect();
         assert_eq!(seen, whole, "{n}, {tail:?}");
         assert!(dropped == 0 || tail == Tail::Drop);
-        assert!(extra == 0 || tail == Tail::Pad);
+        assert!(extra == 0 || tail == Tail::Pad || tail == Tail::Even);
         assert_eq!(state, State::new(4, 0));
     }
 }
@@ -296,6 +300,14 @@ fn padding_wraps() {
     assert_eq!(positions(1), [4, 0, 1, 2]);
     assert_eq!(positions(2), [3, 4, 0, 1]);
     assert_eq!((plan.steps(), plan.padded()), (1, 7));
+    let plan = plan.tail(Tail::Even);
+    let positions = |rank| plan.batch(0, rank).iter().collect::<Vec<_>>();
+    assert_eq!([0, 1, 2].map(positions), [[0, 1], [2, 3], [4, 0]]);
+    assert_eq!((plan.steps(), plan.padded()), (1, 1));
+    // Fewer samples than ranks: one each, and others again.
+    let plan = Partition::new(2, 4).unwrap().world(5).unwrap().tail(Tail::Even);
+    let positions = |rank| plan.batch(0, rank).iter().collect::<Vec<_>>();
+    assert_eq!([0, 1, 2, 3, 4].map(positions), [[0], [1], [0], [1], [0]]);
     let huge = Partition::new(u64::MAX, u64::MAX).unwrap().world(u64::MAX).unwrap();
     let huge = huge.tail(Tail::Uneven);
     assert_eq!(huge.clone().tail(Tail::Drop).steps(), 0);

@@ -136,7 +136,7 @@ fn some_sampler(random: &mut Random, n: u64) -> Arc<dyn Sampler> {
 }
 
 fn some_tail(random: &mut Random) -> Tail {
-    [Tail::Uneven, Tail::Pad, Tail::Drop][random.below(3)]
+    [Tail::Uneven, Tail::Pad, Tail::Drop, Tail::Even][random.below(4)]
 }
 
 /// A thousand samples, ten of them bad in different ways.

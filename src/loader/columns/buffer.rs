@@ -53,7 +53,7 @@ impl<T: Element> Fixed<T> {
         rows: usize,
         memory: Option<Box<dyn Memory>>,
     ) -> Result<Box<dyn Buffer>, String> {
-        let memory = memory.ok_or("not enough memory for it")?;
+        let memory = memory.ok_or("expected memory for it, found none")?;
         let elements = shape.iter().try_fold(rows, |n, size| n.checked_mul(*size));
         let elements = elements.ok_or_else(|| format!("{rows} rows of {shape:?} are too many"))?;
         Ok(Box::new(Fixed::<T>::with(shape, Values::given(memory, elements)?)))

@@ -1,6 +1,7 @@
 //! Columns: the fields of a batch's samples as arrays with one more dimension.
 
 mod buffer;
+mod elements;
 #[cfg(feature = "images")]
 mod boxes;
 #[cfg(feature = "images")]
@@ -24,6 +25,7 @@ use ndarray::{ArrayViewD, Dimension, IxDyn};
 #[cfg(feature = "images")]
 pub use self::boxes::{Boxes, Labels};
 use self::buffer::{Buffer, Buffers, Fixed, Ragged};
+use self::elements::Elements;
 use self::lists::Lists;
 pub use self::lists::Padded;
 #[cfg(feature = "images")]
@@ -40,7 +42,7 @@ use crate::array::PackedArray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::is_container;
 use crate::format::msgpack::{Cursor, Kind};
-use crate::value::{DType, DTypeKind as Type, Element, Number};
+use crate::value::{DTypeKind as Type, Element, Number};
 
 /// The columns of a batch and where their values come from. Names must be unique.
 ///
@@ -68,15 +70,16 @@ impl Columns {
         Columns::default()
     }
 
-    /// A field that is one number, a boolean as 0 or 1, or a NumPy scalar of exactly this type. A
+    /// A field that is one number, a boolean as 0 or 1, or a NumPy scalar of this type or of one whose
+    /// values it has all, such as `u8` for `f32`. A
     /// `bool` column takes booleans and the numbers 0 and 1. Integers must fit; a float column also
     /// takes integers, rounds, and refuses a finite number that would become infinite.
     pub fn scalar<T: Element>(self, field: &str) -> Columns {
         self.with(field, FixedColumn::<T> { shape: Vec::new(), source: Source::Field })
     }
 
-    /// A field that is an array of this shape: a NumPy array of exactly this type (in either byte
-    /// order), binary data of the same length, or a bloscpack container of such an array (also in
+    /// A field that is an array of this shape: a NumPy array of this type (in either byte
+    /// order) or of one whose values it has all, binary data of the same length, or a bloscpack container of such an array (also in
     /// either memory order), which is decompressed straight into the batch. Or lists of numbers,
     /// one in another for each dimension, whose numbers are taken as a [`scalar`](Self::scalar) is.
     ///
@@ -121,6 +124,24 @@ impl Columns {
             name,
             FixedColumn { shape: shape.to_vec(), source: Source::Zeros(Box::new(fill)) },
         )
+    }
+
+    /// The last column is made of this field, in place of the field of its name. Several columns may be made of one.
+    ///
+    /// ```
+    /// use kiste::loader::Columns;
+    ///
+    /// let columns = Columns::new().scalar::<f32>("target").of_field("price");
+    /// ```
+    ///
+    /// A column that is made of no field in this way is refused when a loader is started: pictures and closures have
+    /// their own way to name one.
+    pub fn of_field(mut self, field: &str) -> Columns {
+        if let Some((name, column)) = self.0.pop() {
+            let renamed = OtherField { field: field.to_owned(), column };
+            self.0.push((name, Arc::new(renamed)));
+        }
+        self
     }
 
     fn with(mut self, name: &str, column: impl Column + 'static) -> Columns {
@@ -279,7 +300,7 @@ impl<T: Element> Column for FixedColumn<T> {
                 row[0] = read_number(field, T::from_number)?;
                 Ok(())
             }
-            Kind::Bin => copy(row, field.read_bin()?, false),
+            Kind::Bin => Elements::own().read(row, field.read_bin()?),
             Kind::Array => read_list(row, &self.shape, &self.shape, field, T::from_number),
             kind => Err(unfit("an array", name_of(kind))),
         }
@@ -414,23 +435,12 @@ fn found_array(dtype: &str, shape: Option<Sizes<'_>>) -> String {
     }
 }
 
-/// Whether elements of this dtype are big-endian, if they are of the type of the column.
-fn byte_order_of<T: Element>(dtype: &str) -> Option<bool> {
-    // Byte order, letter and size. `|` is for what has no byte order.
-    let big_endian = dtype.starts_with('>');
-    let orders: &[char] =
-        if size_of::<T>() == 1 { &['|', '<', '>', '='] } else { &['<', '>', '='] };
-    let kind = dtype.strip_prefix(orders).unwrap_or_default();
-    let code = code_of::<T>();
-    (kind == code || (kind == "b1" && code == "u1")).then_some(big_endian)
-}
-
 /// An array as msgpack-numpy packs it.
 fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>) -> Result<()> {
     let (dtype, data, found_shape) = parse_array(field)?;
     let same_shape = found_shape.as_ref().is_none_or(|found| found.are(shape));
-    match (data, byte_order_of::<T>(dtype)) {
-        (Some(data), Some(big_endian)) if same_shape => copy(row, data, big_endian),
+    match (data, Elements::<T>::of(dtype)) {
+        (Some(data), Some(elements)) if same_shape => elements.read(row, data),
         _ => {
             let code = code_of::<T>();
             let found = found_array(dtype, found_shape);
@@ -443,21 +453,16 @@ fn read_array<T: Element>(row: &mut [T], shape: &[usize], field: &mut Cursor<'_>
 /// An array in a container, decompressed on this thread without an intermediate buffer.
 fn read_container<T: Element>(row: &mut [T], shape: &[usize], bytes: &[u8]) -> Result<()> {
     let packed = PackedArray::from_bytes(bytes)?;
-    let dtype = packed.dtype();
-    if !(is_like::<T>(dtype) && packed.shape() == shape) {
-        let found = format!("type {:?} and shape {:?}", dtype.to_string(), packed.shape());
-        let expected = format!("an array of type {} and shape {shape:?}", code_of::<T>());
-        return Err(unfit(expected, found));
+    let elements = Elements::<T>::of_type(packed.dtype());
+    match elements.filter(|_| packed.shape() == shape) {
+        Some(elements) => elements.read_packed(&packed, None, row),
+        None => {
+            let found =
+                format!("type {:?} and shape {:?}", packed.dtype().to_string(), packed.shape());
+            let expected = format!("an array of type {} and shape {shape:?}", code_of::<T>());
+            Err(unfit(expected, found))
+        }
     }
-    packed.read_row(row)
-}
-
-/// Whether these are elements of the column, in either byte order.
-fn is_like<T: Element>(dtype: &DType) -> bool {
-    let wanted = DType::of::<T>();
-    let same_size = dtype.item_size() == wanted.item_size();
-    same_size
-        && (dtype.kind() == T::KIND || (dtype.kind() == Type::Bool && wanted == DType::of::<u8>()))
 }
 
 /// NumPy's letter and size, as in `f4`.
@@ -478,23 +483,6 @@ fn code_of<T: Element>() -> &'static str {
         (Type::Complex, 8) => "c8",
         _ => "c16",
     }
-}
-
-/// The elements of a row from their bytes.
-fn copy<T: Element>(row: &mut [T], bytes: &[u8], big_endian: bool) -> Result<()> {
-    let size = size_of::<T>();
-    let expected = size_of_val(row);
-    if bytes.len() != expected {
-        let expected = format!("{expected} bytes for {} of {}", row.len(), code_of::<T>());
-        return Err(unfit(expected, bytes.len()));
-    }
-    let elements = row.iter_mut().zip(bytes.chunks_exact(size));
-    if big_endian == cfg!(target_endian = "big") {
-        elements.for_each(|(element, bytes)| *element = T::from_memory(bytes));
-    } else {
-        elements.for_each(|(element, bytes)| *element = T::from_memory(bytes).swap_bytes());
-    }
-    Ok(())
 }
 
 /// This buffer, for a column whose size is not known before: memory of the caller cannot be used for it.
@@ -540,6 +528,54 @@ impl Column for BytesColumn {
 
     fn fill(&self, _: &mut dyn Buffer, _: usize, _: &Record<'_>) -> Result<()> {
         Ok(())
+    }
+}
+
+/// A column that is made of a field of another name.
+struct OtherField {
+    field: String,
+    column: Arc<dyn Column>,
+}
+
+impl Column for OtherField {
+    fn check(&self) -> Result<()> {
+        match self.column.is_field() {
+            true => self.column.check(),
+            false => {
+                let field = &self.field;
+                Err(unfit("a column that is made of a field", format!("another, of {field:?}")))
+            }
+        }
+    }
+
+    fn empty(&self) -> Box<dyn Buffer> {
+        self.column.empty()
+    }
+
+    fn buffer_in(
+        &self,
+        rows: usize,
+        memory: Option<Box<dyn Memory>>,
+    ) -> Result<Box<dyn Buffer>, String> {
+        self.column.buffer_in(rows, memory)
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.column.shape()
+    }
+
+    fn is_field(&self) -> bool {
+        false
+    }
+
+    fn read(&self, buffer: &mut dyn Buffer, row: usize, field: &mut Cursor<'_>) -> Result<()> {
+        self.column.read(buffer, row, field)
+    }
+
+    fn fill(&self, buffer: &mut dyn Buffer, row: usize, record: &Record<'_>) -> Result<()> {
+        let mut field = Cursor::new(record.field(&self.field)?);
+        let read = self.column.read(buffer, row, &mut field);
+        read.map_err(|error| error.with_field(self.field.as_str()))
     }
 }
 

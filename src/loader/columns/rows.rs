@@ -1,8 +1,7 @@
 //! Rows of a field that is an array with any number of them.
 
-use super::{
-    byte_order_of, code_of, copy, found_array, is_like, name_of, parse_array, read_list, unfit,
-};
+use super::elements::Elements;
+use super::{code_of, found_array, name_of, parse_array, read_list, unfit};
 use crate::array::PackedArray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::is_container;
@@ -21,19 +20,16 @@ pub(super) fn bytes_of<T>(rows: usize, width: usize) -> Option<u64> {
 
 /// The rows of an array, in any form that a field may have, before they are read.
 pub(super) struct Rows<'a, 'r, T> {
-    form: Form<'a>,
+    form: Form<'a, T>,
     len: usize,
     row: &'r [usize],
     /// Converts a number of a list to an element.
     number: fn(Number) -> Option<T>,
 }
 
-enum Form<'a> {
-    Bytes {
-        data: &'a [u8],
-        big_endian: bool,
-    },
-    Packed(Box<PackedArray<'a>>),
+enum Form<'a, T> {
+    Bytes(&'a [u8], Elements<T>),
+    Packed(Box<PackedArray<'a>>, Elements<T>),
     /// At its first row.
     List(Cursor<'a>),
 }
@@ -53,31 +49,32 @@ impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
                 let is_empty =
                     found.as_ref().is_some_and(|found| found.are(&[0])) && data.is_empty();
                 if is_empty && dtype.parse::<DType>().is_ok() {
-                    let form = Form::Bytes { data, big_endian: false };
+                    let form = Form::Bytes(data, Elements::own());
                     return Ok(Rows { form, len: 0, row, number: T::from_number });
                 }
-                let big_endian = byte_order_of::<T>(dtype);
+                let elements = Elements::<T>::of(dtype);
                 let fits = found.as_ref().is_none_or(|found| found.has_rows(row));
-                let (Some(big_endian), true) = (big_endian, fits) else {
+                let (Some(elements), true) = (elements, fits) else {
                     return Err(unfit(expected(), found_array(dtype, found)));
                 };
-                let len = rows_of::<T>(data.len(), row)?;
+                let len = rows_of(data.len(), row, elements.size)?;
                 if let Some(said) = found.and_then(|found| found.iter().next()) {
                     if said != len as u64 {
                         return Err(unfit(format!("data of {said} rows"), len));
                     }
                 }
-                (Form::Bytes { data, big_endian }, len)
+                (Form::Bytes(data, elements), len)
             }
             Kind::Bin if is_container(field.clone().read_bin()?) => {
                 let packed = PackedArray::from_bytes(field.read_bin()?)?;
-                match packed.shape() {
-                    [0] => (Form::Bytes { data: &[], big_endian: false }, 0),
-                    [len, found @ ..] if found == row && is_like::<T>(packed.dtype()) => {
+                let elements = Elements::<T>::of_type(packed.dtype());
+                match (packed.shape(), elements) {
+                    ([0], _) => (Form::Bytes(&[], Elements::own()), 0),
+                    ([len, found @ ..], Some(elements)) if found == row => {
                         let len = *len;
-                        (Form::Packed(Box::new(packed)), len)
+                        (Form::Packed(Box::new(packed), elements), len)
                     }
-                    shape => {
+                    (shape, _) => {
                         let dtype = packed.dtype().to_string();
                         let found = format!("type {dtype:?} and shape {shape:?}");
                         return Err(unfit(expected(), found));
@@ -86,7 +83,8 @@ impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
             }
             Kind::Bin => {
                 let data = field.read_bin()?;
-                (Form::Bytes { data, big_endian: false }, rows_of::<T>(data.len(), row)?)
+                let len = rows_of(data.len(), row, size_of::<T>())?;
+                (Form::Bytes(data, Elements::own()), len)
             }
             Kind::Array => {
                 let len = field.read_array_len()? as usize;
@@ -122,8 +120,8 @@ impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
             return Err(Error::new(ErrorKind::Limit, format!("{message}, found {wanted} rows")));
         }
         match &self.form {
-            Form::Packed(packed) => packed.chunks().try_for_each(|chunk| chunk.map(drop)),
-            Form::Bytes { .. } | Form::List(_) => Ok(()),
+            Form::Packed(packed, _) => packed.chunks().try_for_each(|chunk| chunk.map(drop)),
+            Form::Bytes(..) | Form::List(_) => Ok(()),
         }
     }
 
@@ -131,11 +129,13 @@ impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
     pub(super) fn read(&mut self, first: usize, wanted: usize, out: &mut [T]) -> Result<()> {
         let width = out.len() / wanted.max(1);
         match &mut self.form {
-            Form::Bytes { data, big_endian } => {
-                let bytes = width * size_of::<T>();
-                copy(out, &data[first * bytes..(first + wanted) * bytes], *big_endian)
+            Form::Bytes(data, elements) => {
+                let bytes = width * elements.size;
+                elements.read(out, &data[first * bytes..(first + wanted) * bytes])
             }
-            Form::Packed(packed) => packed.read_rows_alone(first, wanted, out),
+            Form::Packed(packed, elements) => {
+                elements.read_packed(packed, Some((first, wanted)), out)
+            }
             Form::List(rows) => {
                 for _ in 0..first {
                     rows.skip()?;
@@ -151,12 +151,12 @@ impl<'a, 'r, T: Element> Rows<'a, 'r, T> {
 }
 
 /// How many rows these bytes are.
-fn rows_of<T: Element>(bytes: usize, row: &[usize]) -> Result<usize> {
-    let of_row = row.iter().try_fold(size_of::<T>(), |bytes, size| bytes.checked_mul(*size));
+fn rows_of(bytes: usize, row: &[usize], element: usize) -> Result<usize> {
+    let of_row = row.iter().try_fold(element, |bytes, size| bytes.checked_mul(*size));
     match of_row {
         Some(of_row @ 1..) if bytes % of_row == 0 => Ok(bytes / of_row),
         _ => {
-            let expected = format!("rows of {row:?} of {} bytes each", size_of::<T>());
+            let expected = format!("rows of {row:?} of {element} bytes each");
             Err(unfit(expected, format!("{bytes} bytes")))
         }
     }

@@ -55,8 +55,9 @@ pub(crate) struct Args {
     /// Only the batch of this step, counted from 0
     #[arg(long, value_name = "T")]
     step: Option<u64>,
-    /// How to treat an incomplete last step: uneven (its batches are shorter), drop, or pad (with
-    /// samples from the start). [default: uneven for one rank, pad for several]
+    /// How to treat an incomplete last step: uneven (some batches are shorter), drop, pad (with
+    /// samples from the start), or even (all batches are shorter by as much). [default: uneven for one
+    /// rank, pad for several]
     #[arg(long, value_name = "HOW", hide_possible_values = true)]
     tail: Option<End>,
     /// Print indices instead of keys
@@ -96,6 +97,7 @@ enum End {
     Uneven,
     Drop,
     Pad,
+    Even,
 }
 
 /// When and where a sample is seen. Step, rank, worker and place are null if it is in no batch.
@@ -130,6 +132,7 @@ impl Args {
             Some(End::Uneven) => plan.tail(Tail::Uneven),
             Some(End::Drop) => plan.tail(Tail::Drop),
             Some(End::Pad) => plan.tail(Tail::Pad),
+            Some(End::Even) => plan.tail(Tail::Even),
             None => plan,
         };
         if self.rank >= self.world {

@@ -31,16 +31,10 @@ def main():
 
     accelerator = Accelerator(cpu=True)
     dataset = ki.open(arguments.dataset)
-    # Not for `prepare`: the loader gives each rank its share, and resumes by itself.
-    loader = ki.Loader(
-        dataset,
-        ki.Sampler.shuffle(len(dataset), seed=1),
-        batch_size=arguments.batch_size,
-        columns={**COLUMNS, "key": bytes},
-        rank=accelerator.process_index,
-        world=accelerator.num_processes,
-    )
-    batches = TensorLoader(loader)
+    # It shares an epoch among the processes by itself.
+    sampler = ki.Sampler.shuffle(len(dataset), seed=1)
+    loader = ki.Loader(dataset, sampler, batch_size=arguments.batch_size, columns=COLUMNS)
+    batches = TensorLoader(loader, device=accelerator.device)
     model = torch.nn.Linear(28 * 28, 10)
     model, optimizer = accelerator.prepare(model, torch.optim.Adam(model.parameters(), 1e-3))
     # Saved and loaded with the model and the optimizer.
@@ -49,14 +43,14 @@ def main():
         accelerator.load_state(arguments.resume)
 
     for step, batch in enumerate(batches, 1):
-        image = batch["image"].flatten(1).to(accelerator.device, torch.float32) / 255
-        loss = torch.nn.functional.cross_entropy(model(image), batch["label"].to(accelerator.device))
+        scores = model(batch["image"].flatten(1) / 255)
+        loss = torch.nn.functional.cross_entropy(scores, batch["label"])
         accelerator.backward(loss)
         optimizer.step()
         optimizer.zero_grad()
         if arguments.seen is not None:
             with Path(f"{arguments.seen}.{accelerator.process_index}").open("a") as file:
-                print(json.dumps([key.decode() for key in batch["key"]]), file=file)
+                print(json.dumps(batch.sample_keys), file=file)
         if step == arguments.steps:
             break
     if arguments.save is not None:

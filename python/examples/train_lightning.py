@@ -1,9 +1,10 @@
-"""Trains on a dataset of digits with Lightning, and resumes in the middle of an epoch with another number of processes.
+"""Trains on a dataset of digits with Lightning, and resumes in the middle of an epoch, also with another number of processes.
 
-    python train_lightning.py digits.msgpack --devices 2 --steps 20 --save half.ckpt
-    python train_lightning.py digits.msgpack --devices 1 --resume half.ckpt
+    python train_lightning.py digits.msgpack --devices 2 --batch-size 16 --steps 20 --save half.ckpt
+    python train_lightning.py digits.msgpack --devices 1 --batch-size 32 --resume half.ckpt
 
-Samples have an `image` of 28 x 28 bytes and a `label`.
+Samples have an `image` of 28 x 28 bytes and a `label`. Lightning counts steps: with another number of processes the batches of a
+step should have as many samples together as before.
 """
 
 import argparse
@@ -15,55 +16,9 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 import pykiste as ki
+from pykiste.torch import TensorLoader
 
 COLUMNS = {"image": ("uint8", (28, 28)), "label": "int64"}
-
-
-class Batches:
-    """Batches of a loader as tensors, each with the state of the run after it.
-
-    Lightning takes a batch ahead, so the state of the loader is ahead of the training.
-    """
-
-    def __init__(self, loader):
-        self.loader = loader
-
-    def __iter__(self):
-        for batch in self.loader:
-            yield {
-                "image": torch.tensor(batch["image"], dtype=torch.float32) / 255,
-                "label": torch.tensor(batch["label"]),
-                "indices": batch.indices.tolist(),
-                "state": batch.state,
-            }
-
-
-class Digits(L.LightningDataModule):
-    """The batches of a rank, and where the run is: Lightning keeps that in its checkpoints."""
-
-    def __init__(self, path, batch_size):
-        super().__init__()
-        self.path, self.batch_size = path, batch_size
-        self.state = {"epoch": 0, "position": 0}
-
-    def train_dataloader(self):
-        dataset = ki.open(self.path)
-        loader = ki.Loader(
-            dataset,
-            ki.Sampler.shuffle(len(dataset), seed=1),
-            batch_size=self.batch_size,
-            columns=COLUMNS,
-            rank=self.trainer.global_rank,
-            world=self.trainer.world_size,
-        )
-        loader.load_state_dict(self.state)
-        return Batches(loader)
-
-    def state_dict(self):
-        return self.state
-
-    def load_state_dict(self, state):
-        self.state = state
 
 
 class Classifier(L.LightningModule):
@@ -75,11 +30,13 @@ class Classifier(L.LightningModule):
         self.seen = seen
 
     def training_step(self, batch, _):
-        self.trainer.datamodule.state = batch["state"]
         if self.seen is not None:
             with Path(f"{self.seen}.{self.global_rank}").open("a") as file:
-                print(json.dumps(batch["indices"]), file=file)
-        return torch.nn.functional.cross_entropy(self.layer(batch["image"].flatten(1)), batch["label"])
+                print(json.dumps(batch.sample_keys), file=file)
+        scores = self.layer(batch["image"].flatten(1) / 255)
+        return torch.nn.functional.cross_entropy(scores, batch["label"])
+
+    validation_step = training_step
 
     def configure_optimizers(self):
         return torch.optim.Adam(self.parameters(), 1e-3)
@@ -104,8 +61,6 @@ def main():
         accelerator="cpu",
         devices=arguments.devices,
         strategy="ddp_fork" if arguments.devices > 1 else "auto",
-        # The loader gives each rank its share.
-        use_distributed_sampler=False,
         max_epochs=arguments.epochs,
         max_steps=arguments.steps,
         callbacks=callbacks,
@@ -114,8 +69,11 @@ def main():
         enable_progress_bar=False,
         logger=False,
     )
-    data = Digits(arguments.dataset, arguments.batch_size)
-    trainer.fit(Classifier(arguments.seen), datamodule=data, ckpt_path=arguments.resume)
+    dataset = ki.open(arguments.dataset)
+    # It shares an epoch among the processes, and Lightning keeps its place in checkpoints.
+    sampler = ki.Sampler.shuffle(len(dataset), seed=1)
+    loader = ki.Loader(dataset, sampler, batch_size=arguments.batch_size, columns=COLUMNS)
+    trainer.fit(Classifier(arguments.seen), TensorLoader(loader), ckpt_path=arguments.resume)
 
 
 if __name__ == "__main__":

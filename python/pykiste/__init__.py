@@ -9,14 +9,15 @@
 >>> len(words), words[0], words["de"]["word"]
 (2, {'key': 'en', 'word': 'crate'}, 'Kiste')
 
-Order and threads come from a sampler and a loader, whose state is two integers:
+Order and threads come from a sampler and a loader, whose state is two integers, and what tells another dataset or order:
 
 >>> loader = ki.Loader(words, ki.Sampler.shuffle(len(words), seed=7), batch_size=2)
 >>> for batch in loader:
 ...     print(sorted(sample["key"] for sample in batch.samples))
 ['de', 'en']
->>> loader.state_dict()
-{'epoch': 1, 'position': 0}
+>>> state = loader.state_dict()
+>>> state["epoch"], state["position"]
+(1, 0)
 """
 
 from pykiste import columns, errors
@@ -49,7 +50,7 @@ from pykiste._core import (
     unpack,
     verify,
 )
-from pykiste.columns import Boxes, Kept, Labels, Mask, Packed, Pad, Ragged, Window
+from pykiste.columns import Boxes, Kept, Labels, Map, Mask, Packed, Pad, Ragged, Window
 from pykiste.errors import Error
 from pykiste.types import Extension, Timestamp
 
@@ -66,6 +67,7 @@ __all__ = [
     "Kept",
     "Labels",
     "Loader",
+    "Map",
     "Mask",
     "Order",
     "Packed",

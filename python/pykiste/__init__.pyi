@@ -13,6 +13,7 @@ from pykiste import errors as errors
 from pykiste.columns import Boxes as Boxes
 from pykiste.columns import Kept as Kept
 from pykiste.columns import Labels as Labels
+from pykiste.columns import Map as Map
 from pykiste.columns import Mask as Mask
 from pykiste.columns import Packed as Packed
 from pykiste.columns import PackedTokens
@@ -24,15 +25,25 @@ from pykiste.reports import Compared, Converted, Filtered, Loading, Made, Merged
 from pykiste.types import Extension as Extension
 from pykiste.types import Path, Sample, Selection
 from pykiste.types import Timestamp as Timestamp
+from pykiste.types import TorchType
 from pykiste.types import Which
 
 
 # What a column is made of: numbers, numbers of a shape, bytes, an image, or one of `pykiste.columns`; the last two
 # also with the name of another field.
-_Described = Pipeline | Window | Ragged | Packed | Mask | Boxes | Labels | Kept
+_Described = Pipeline | Window | Ragged | Packed | Map | Mask | Boxes | Labels | Kept
 # Indices and keys, or a mask with a boolean for each sample.
 _Items = Sequence[int | str] | Sequence[bool] | NDArray[np.integer[Any]] | NDArray[np.bool_]
-_Column = DTypeLike | tuple[DTypeLike, int | Sequence[int]] | _Described | tuple[_Described, str]
+# A type of NumPy or torch.
+_Type = DTypeLike | TorchType
+_Column = (
+    _Type
+    | tuple[_Type, int | Sequence[int]]
+    | tuple[str, _Type]
+    | tuple[str, _Type, int | Sequence[int]]
+    | _Described
+    | tuple[_Described, str]
+)
 
 __all__ = [
     "ArrayStore",
@@ -45,6 +56,7 @@ __all__ = [
     "Kept",
     "Labels",
     "Loader",
+    "Map",
     "Mask",
     "Order",
     "Packed",
@@ -191,9 +203,11 @@ class Batch:
     @property
     def step(self) -> int: ...
     @property
-    def state(self) -> dict[str, int]: ...
+    def state(self) -> dict[str, Any]: ...
     @property
     def indices(self) -> NDArray[np.uint64]: ...
+    @property
+    def sample_keys(self) -> list[str]: ...
     @property
     def padding(self) -> int: ...
     @property
@@ -238,12 +252,14 @@ class Loader:
         *,
         batch_size: int = 64,
         columns: Mapping[str, _Column] | None = None,
-        rank: int = 0,
-        world: int = 1,
+        rank: int | None = None,
+        world: int | None = None,
+        mesh: Any = None,
         threads: int | None = None,
         queue: int = 0,
-        tail: Literal["pad", "drop", "uneven"] | None = None,
+        tail: Literal["pad", "even", "drop", "uneven"] | None = None,
         on_error: Literal["raise", "skip"] = "raise",
+        resume: Literal["epoch", "position"] = "epoch",
         prefetch: bool = False,
         buffers: Iterable[dict[str, Any]] | None = None,
     ) -> Self: ...
@@ -251,10 +267,20 @@ class Loader:
     def has_buffers(self) -> bool: ...
     @property
     def has_columns(self) -> bool: ...
-    def __iter__(self) -> Self: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def world(self) -> int: ...
+    @property
+    def remaining(self) -> int: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Batch]: ...
     def __next__(self) -> Batch: ...
-    def state_dict(self) -> dict[str, int]: ...
-    def load_state_dict(self, state: dict[str, int]) -> None: ...
+    def set_epoch(self, epoch: int) -> None: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
     def report(self) -> Loading: ...
     def close(self) -> None: ...
 

@@ -4,16 +4,21 @@ Each is a value: it compares, hashes and pickles. `(column, "field")` takes a fi
 `Boxes` and `Labels`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pykiste.errors import InvalidError
+from pykiste.errors import InvalidError, WrongTypeError
 
-__all__ = ["Boxes", "Kept", "Labels", "Mask", "Pad", "Packed", "PackedTokens", "Ragged", "Window"]
+__all__ = ["Boxes", "Kept", "Labels", "Map", "Mask", "Pad", "Packed", "PackedTokens", "Ragged", "Window"]
+
+
+def _type(given: Any) -> np.dtype[Any]:
+    """A type of NumPy, which may be given as the one of torch."""
+    return np.dtype(str(given).removeprefix("torch.") if type(given).__module__ == "torch" else given)
 
 
 def _settle(column: Any, **values: object) -> None:
@@ -57,7 +62,7 @@ class Window:
             raise InvalidError("seed: expected one for random windows, found none")
         if self.at != "random" and self.seed is not None:
             raise InvalidError(f"seed: expected none for windows at the {self.at}, found one")
-        _settle(self, dtype=np.dtype(self.dtype), row=tuple(self.row))
+        _settle(self, dtype=_type(self.dtype), row=tuple(self.row))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -114,7 +119,7 @@ class Ragged:
     pad: Pad | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        _settle(self, dtype=np.dtype(self.dtype), row=tuple(self.row))
+        _settle(self, dtype=_type(self.dtype), row=tuple(self.row))
 
 
 @final
@@ -155,7 +160,7 @@ class Packed:
             raise InvalidError(f"longer: expected 'error' or 'cut', found {self.longer!r}")
         if self.split and self.longer == "cut" and self.rows is None:
             raise InvalidError("longer: expected split=False or rows for samples to be cut, found neither")
-        _settle(self, dtype=np.dtype(self.dtype))
+        _settle(self, dtype=_type(self.dtype))
 
 
 class PackedTokens(NamedTuple):
@@ -176,6 +181,39 @@ class PackedTokens(NamedTuple):
 
 @final
 @dataclass(frozen=True)
+class Map:
+    """A column that a function makes of each sample: a number or an array of `shape`, which is converted to `dtype` as NumPy
+    assigns it, if the value stays the same kind.
+
+    The function gets a `Record`: `record["field"]` is a value, `record.key` and `record.index` say which sample it is,
+    and `record.rng` is a generator of NumPy whose numbers depend on `seed`, the epoch and the position of the sample alone:
+    the same for any number of threads and ranks, and after a resume. It runs on the threads of the loader, one call at a
+    time, as Python does. What it raises is an error of the sample.
+
+    >>> import pykiste as ki
+    >>> path = getfixture("tmp_path") / "words.msgpack"
+    >>> with ki.Writer(path) as writer:
+    ...     for word in ["one", "three", "eleven"]:
+    ...         writer.write({"key": word})
+    >>> columns = {"length": ki.Map(lambda record: len(record.key), "int64")}
+    >>> [batch["length"].tolist() for batch in ki.Loader(ki.open(path), columns=columns)]
+    [[3, 5, 6]]
+    """
+
+    function: Callable[[Any], Any]
+    dtype: DTypeLike
+    shape: Sequence[int] = ()
+    seed: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise WrongTypeError(f"function: expected a function, found {type(self.function).__name__}")
+        shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
+        _settle(self, dtype=_type(self.dtype), shape=shape)
+
+
+@final
+@dataclass(frozen=True)
 class Mask:
     """A column of masks for the images of another column: `(height, width)`.
 
@@ -191,7 +229,7 @@ class Mask:
     upright: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        _settle(self, dtype=np.dtype(self.dtype))
+        _settle(self, dtype=_type(self.dtype))
 
 
 @final
@@ -248,7 +286,7 @@ class Labels:
     pad: Pad | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        _settle(self, dtype=np.dtype(self.dtype), row=tuple(self.row))
+        _settle(self, dtype=_type(self.dtype), row=tuple(self.row))
 
 
 @final

@@ -15,10 +15,29 @@
 
 import numpy as np
 
-from pykiste._batches import Batches
+from pykiste._batches import BatchColumns, Batches
 from pykiste.errors import WrongTypeError
 
-__all__ = ["JaxLoader"]
+__all__ = ["JaxBatch", "JaxLoader"]
+
+
+class JaxBatch(BatchColumns):
+    """Arrays of JAX by the names of columns. What else is known of the batch are its attributes: see
+    `pykiste._batches.BatchColumns`.
+
+    JAX takes it as a dict of its columns: `jax.jit` and `jax.tree.map` see no attributes."""
+
+
+def _registered(jax):
+    """Tells JAX what a batch is made of, once."""
+    if not getattr(_registered, "is_done", False):
+        _registered.is_done = True
+
+        def flat(batch):
+            names = tuple(sorted(batch))
+            return [(jax.tree_util.DictKey(name), batch[name]) for name in names], names
+
+        jax.tree_util.register_pytree_with_keys(JaxBatch, flat, lambda names, values: dict(zip(names, values, strict=True)))
 
 
 class JaxLoader(Batches):
@@ -31,24 +50,23 @@ class JaxLoader(Batches):
     JAX has no 64-bit numbers unless `jax_enable_x64` is set. Columns of such types are an error then,
     because JAX would convert them to 32 bits.
 
-    `mask` and `last` are as for `pykiste.torch.TensorLoader`: which rows only fill up the last batch of an epoch, and what
-    else is known of the last batch.
+    `mask` is as for `pykiste.torch.TensorLoader`: which rows only fill up the last batch of an epoch.
     """
+
+    _kind = JaxBatch
 
     def __init__(self, loader, device=None, *, mask=None):
         import jax
 
         super().__init__(loader, mask)
+        _registered(jax)
         self._jax = jax
         self.device = device
-
-    def _convert(self, name, column):
-        return self._array(name, column)
 
     def _mask(self, valid):
         return self._jax.device_put(valid, self.device)
 
-    def _array(self, name, column):
+    def _convert(self, name, column):
         if not isinstance(column, np.ndarray):
             return column
         kept = self._jax.dtypes.canonicalize_dtype(column.dtype)

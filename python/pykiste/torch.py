@@ -11,25 +11,31 @@ pickles to its path. A `DataLoader` takes it, with workers of any start method::
     sampler = StatefulSampler(ki.Sampler.shuffle(len(train), seed=1), rank=rank, world=world)
     loader = DataLoader(train, batch_size=64, sampler=sampler, num_workers=4, collate_fn=collate)
 
-`TensorLoader` needs no workers: its threads are those of `pykiste.Loader`, which need no lock of Python.
+`ColumnDataset` collates in the workers without a dict for each sample. `TensorLoader` needs no workers: its threads are those of `pykiste.Loader`, which need no lock of Python.
 """
 
 import numpy as np
 
 import pykiste as ki
-from pykiste._batches import Batches
+from pykiste._batches import BatchColumns, Batches
+from pykiste._core import Collator
+from pykiste._ranks import Ranks
 
-__all__ = ["StatefulSampler", "TensorLoader", "buffers"]
+__all__ = ["ColumnDataset", "ResumableDataLoader", "StatefulSampler", "TensorBatch", "TensorLoader", "buffers"]
 
 
 class StatefulSampler:
     """The indices of an epoch for one rank, for `DataLoader(sampler=…)`.
 
     Ranks take turns: rank `r` of `w` has the positions `r`, `r + w`, … of the order. Ranks have equally
-    many, so that none waits for another: a few samples come twice, or with `drop_last` are left out.
-    `state_dict()` counts the positions of all ranks, so that a run goes on with another number of them.
-    `len` is that of a whole epoch, also in the middle of one, as trainers ask for it once and use it for all epochs;
-    `remaining` is what is left.
+    many, so that none waits for another: a few samples come twice, or with `drop_last` are left out. `rank` and `world`
+    come from `mesh` or `torch.distributed` if they are not given, as for `pykiste.Loader`.
+
+    Each loop is an epoch; after a `break` the next one begins where that one began. `state_dict()` counts the positions of
+    all ranks, so that a run goes on with another number of them. `len` is that of a whole epoch, also in the middle of one, as
+    trainers ask for it once and use it for all epochs; `remaining` is what is left.
+
+    A `DataLoader` takes indices ahead of its batches. `ResumableDataLoader` knows which of them were in batches.
 
     >>> import pykiste as ki
     >>> sampler = StatefulSampler(ki.Sampler.sequential(10), rank=1, world=2)
@@ -45,15 +51,25 @@ class StatefulSampler:
     (10, 6, [4, 5, 6, 7, 8, 9])
     """
 
-    def __init__(self, sampler, *, rank=0, world=1, drop_last=False):
-        if not 0 <= rank < world:
-            raise ki.errors.InvalidError(f"expected a rank from 0 to {world - 1}, found {rank}")
+    def __init__(self, sampler, *, rank=None, world=None, mesh=None, drop_last=False):
+        self._ranks = Ranks(rank, world, mesh)
         self.sampler = sampler
-        self.rank = rank
-        self.world = world
         self.drop_last = drop_last
         self.epoch = 0
         self.position = 0
+        # Where the current loop began, or the next one begins; and how often that was set by a caller.
+        self._begin = (0, 0)
+        self._told = 0
+
+    @property
+    def rank(self):
+        """The rank that the indices are for."""
+        return self._ranks.known()[0]
+
+    @property
+    def world(self):
+        """How many ranks there are."""
+        return self._ranks.known()[1]
 
     def __len__(self):
         """Indices of a whole epoch for this rank."""
@@ -68,34 +84,43 @@ class StatefulSampler:
         return samples // self.world if self.drop_last else -(-samples // self.world)
 
     def __iter__(self):
+        rank, world = self._ranks()
+        self.epoch, self.position = self._begin
         order, samples = self.sampler.order(self.epoch), len(self.sampler)
         start, steps = self.position, self.remaining
         for step in range(steps):
-            position = start + step * self.world + self.rank
-            self.position = start + (step + 1) * self.world
+            position = start + step * world + rank
+            self.position = start + (step + 1) * world
             # Beyond the end of the epoch its beginning fills up the last step.
             yield order[position % samples]
-        self.epoch += 1
-        self.position = 0
+        self._go_to(self.epoch + 1, 0)
+
+    def _go_to(self, epoch, position):
+        self.epoch, self.position = self._begin = (epoch, position)
 
     def set_epoch(self, epoch):
         """Begins an epoch, as `DistributedSampler.set_epoch` does."""
+        self._told += 1
         if epoch != self.epoch:
-            self.epoch = epoch
-            self.position = 0
+            self._go_to(epoch, 0)
 
     def state_dict(self):
-        """Where the run is after the indices so far.
-
-        A `DataLoader` takes indices ahead of its batches: save the state of a `StatefulDataLoader`, which
-        knows of that, or the positions of the batches that were trained on.
-        """
+        """Where the run is after the indices so far, which may be ahead of the batches of a `DataLoader`."""
         return {"epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state):
         """Goes on from a saved state."""
-        self.epoch = state["epoch"]
-        self.position = state["position"]
+        self._told += 1
+        self._go_to(state["epoch"], state["position"])
+
+
+def __getattr__(name):
+    # Its base is a class of torch, which the sampler does without.
+    if name == "ResumableDataLoader":
+        from pykiste._data_loader import ResumableDataLoader
+
+        return ResumableDataLoader
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def buffers(columns, batch_size, count=4, *, pin_memory=False):
@@ -154,19 +179,50 @@ def _is_unsized(column):
     return column is bytes or isinstance(column, _UNSIZED)
 
 
+class TensorBatch(BatchColumns):
+    """Tensors by the names of columns; lists for columns of bytes and ragged ones. What else is known of the batch are its
+    attributes: see `pykiste._batches.BatchColumns`. `to` and `pin_memory` keep them."""
+
+    def to(self, *arguments, **options):
+        """The same batch with its tensors moved or converted, as `torch.Tensor.to` does."""
+        return self.mapped(lambda value: value.to(*arguments, **options) if hasattr(value, "to") else value)
+
+    def pin_memory(self):
+        """The same batch in memory that a GPU copies from."""
+        return self.mapped(lambda value: value.pin_memory() if hasattr(value, "pin_memory") else value)
+
+
 class TensorLoader(Batches):
-    """Batches of tensors from the threads of a `pykiste.Loader` with columns.
+    """Batches of tensors (`TensorBatch`) from the threads of a `pykiste.Loader` with columns: what trainers take in place of a
+    `DataLoader`, with `len`, `set_epoch`, `state_dict` and `load_state_dict`.
 
     If the loader has `buffers`, tensors share their memory, and keep it until they are gone. Otherwise
     they are copies: in pinned memory with `pin_memory=True`, in memory that each batch uses again with
-    `reuse=True`, for loops that are done with a batch before they take the next one.
+    `reuse=True`, for loops that are done with a batch before they take the next one. With `device` they are moved there, which
+    does not wait for the copy if the memory is pinned.
 
     With several ranks the last batch of an epoch is filled up with samples that come twice, so that all ranks have
-    equally many batches. `mask="valid"` adds a tensor of booleans, false where a row only fills up; `last` says how
-    many such rows the last batch has, and which samples could not be read.
+    equally many batches. `mask="valid"` adds a tensor of booleans, false where a row only fills up; `batch.padding` says how
+    many such rows there are.
+
+    >>> import pytest
+    >>> torch = pytest.importorskip("torch")
+    >>> import pykiste as ki
+    >>> path = getfixture("tmp_path") / "train.msgpack"
+    >>> with ki.Writer(path) as writer:
+    ...     for number in range(10):
+    ...         writer.write({"key": str(number), "label": number})
+    >>> loader = TensorLoader(ki.Loader(ki.open(path), batch_size=4, columns={"label": "int64"}))
+    >>> len(loader), [batch["label"].tolist() for batch in loader]
+    (3, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]])
+    >>> batch = next(iter(loader))
+    >>> batch.sample_keys, batch.padding, batch.state["position"]
+    (['0', '1', '2', '3'], 0, 4)
     """
 
-    def __init__(self, loader, *, pin_memory=False, reuse=False, mask=None):
+    _kind = TensorBatch
+
+    def __init__(self, loader, *, device=None, pin_memory=False, reuse=False, mask=None):
         import torch
 
         super().__init__(loader, mask)
@@ -174,17 +230,25 @@ class TensorLoader(Batches):
             message = "expected neither pin_memory nor reuse: the loader has buffers, which decide both"
             raise ki.errors.InvalidError(message)
         self._torch = torch
+        self.device = device
         self.pin_memory = pin_memory
         self.reuse = reuse
         self._kept = {}
 
-    def _convert(self, name, column):
-        return self._tensor(name, column)
+    def __iter__(self):
+        for batch in super().__iter__():
+            moved = batch if self.device is None else batch.to(self.device, non_blocking=True)
+            del batch
+            yield moved
+            del moved
 
     def _mask(self, valid):
         return self._torch.from_numpy(valid)
 
-    def _tensor(self, name, column):
+    def _own(self, array):
+        return self._torch.from_numpy(array)
+
+    def _convert(self, name, column):
         if isinstance(column, list) and column and isinstance(column[0], np.ndarray):
             # Their memory is that of a batch, which a later one uses again.
             return [self._torch.from_numpy(rows.copy()) for rows in column]
@@ -202,3 +266,80 @@ class TensorLoader(Batches):
         made = kept[: len(column)]
         made.copy_(self._torch.from_numpy(column))
         return made
+
+
+class ColumnDataset:
+    """Samples as columns under a `DataLoader`: its workers collate each batch at once, from packed samples to a
+    `TensorBatch`, without a dict for each sample. `columns` are those of `pykiste.Loader`.
+
+    >>> import pytest
+    >>> torch = pytest.importorskip("torch")
+    >>> from torch.utils.data import DataLoader
+    >>> import pykiste as ki
+    >>> from pykiste.torch import ColumnDataset
+    >>> path = getfixture("tmp_path") / "train.msgpack"
+    >>> with ki.Writer(path) as writer:
+    ...     for number in range(6):
+    ...         writer.write({"key": str(number), "label": number})
+    >>> train = ColumnDataset(ki.open(path), {"label": "int64"})
+    >>> loader = DataLoader(train, batch_size=4, collate_fn=train.collate)
+    >>> [batch["label"].tolist() for batch in loader]
+    [[0, 1, 2, 3], [4, 5]]
+    """
+
+    def __init__(self, dataset, columns):
+        self.dataset = dataset
+        self.columns = dict(columns)
+        self._made = None
+
+    def __len__(self):
+        return len(self.dataset)
+
+    def __getitem__(self, index):
+        """One sample: a `TensorBatch` of one row."""
+        return self.__getitems__([range(len(self))[index]])
+
+    def __getitems__(self, indices):
+        """The batch of these indices, in their order."""
+        if self._made is None:
+            self._made = _Collated(self.dataset, self.columns)
+        return self._made(indices)
+
+    @staticmethod
+    def collate(batch):
+        """What `DataLoader` gets from `__getitems__` is a batch already."""
+        return batch
+
+    def __getstate__(self):
+        return {**self.__dict__, "_made": None}
+
+
+class _Collated(Batches):
+    """Makes batches of the samples that are asked for."""
+
+    _kind = TensorBatch
+
+    def __init__(self, dataset, columns):
+        import torch
+
+        self._torch = torch
+        self.loader = Collator(dataset, columns)
+        self.mask = None
+
+    def __call__(self, indices):
+        kinds = self.loader._kinds
+        batch = self.loader(indices)
+        made = self._kind({name: self._convert(name, batch[name]) for name in kinds})
+        self._describe(made, batch, kinds)
+        # They belong to a run, which a DataLoader is none of.
+        made.epoch = made.step = made.state = None
+        return made
+
+    def _own(self, array):
+        return self._torch.from_numpy(array)
+
+    def _convert(self, name, column):
+        if isinstance(column, list) and column and isinstance(column[0], np.ndarray):
+            return [self._torch.from_numpy(rows.copy()) for rows in column]
+        # The batch is not used again.
+        return self._torch.from_numpy(column) if isinstance(column, np.ndarray) else column

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from os import PathLike
 from types import EllipsisType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pykiste.errors import InvalidError
 
-__all__ = ["BatchInfo", "Extension", "Path", "Sample", "Selection", "Timestamp", "Which"]
+__all__ = ["Extension", "Path", "Sample", "Selection", "Timestamp", "TorchType", "Which"]
 
 #: Where a dataset or an array is.
 Path = str | PathLike[str]
@@ -25,15 +25,14 @@ Which = int | str | datetime
 Selection = _Part | tuple[_Part, ...]
 
 
-class BatchInfo(NamedTuple):
-    """What is known of a batch besides its columns: the attributes of `pykiste.Batch`."""
+class TorchType(Protocol):
+    """A type of torch, such as `torch.int64`."""
 
-    epoch: int
-    step: int
-    state: dict[str, int]
-    indices: NDArray[np.uint64]
-    padding: int
-    failures: list[tuple[int, str | None, str]]
+    @property
+    def is_floating_point(self) -> bool: ...
+    @property
+    def itemsize(self) -> int: ...
+    def to_complex(self) -> Any: ...
 
 
 class Extension(NamedTuple):

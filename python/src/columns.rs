@@ -1,14 +1,17 @@
 //! The columns that a caller asks for in batches.
 
+use std::sync::Arc;
+
 use kiste::image::{self, BoxFormat, PixelType, Size};
 use kiste::loader::{Boxes, Columns, Element, Labels, Mask, Packed, Padded, Window as Which};
 use kiste::value::Number;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
 
 use crate::errors::{bug, invalid, wrong_type};
 use crate::image::Pipeline;
+use crate::map::mapped;
 
 /// Calls a macro with all types that columns have, by the names that NumPy has for them.
 macro_rules! with_types {
@@ -27,9 +30,20 @@ pub(crate) use with_types;
 /// rows of numbers, any number of them in each sample.
 #[derive(Clone)]
 pub(crate) enum Form {
-    Bytes,
-    Numbers { dtype: String, shape: Vec<usize>, source: Source },
-    Lists { dtype: String, is_ragged: bool, source: Rows },
+    /// Bytes, or text.
+    Bytes {
+        is_text: bool,
+    },
+    Numbers {
+        dtype: String,
+        shape: Vec<usize>,
+        source: Source,
+    },
+    Lists {
+        dtype: String,
+        is_ragged: bool,
+        source: Rows,
+    },
 }
 
 /// Where the numbers of a column come from.
@@ -37,6 +51,8 @@ pub(crate) enum Form {
 pub(crate) enum Source {
     /// The field of its name.
     Field,
+    /// What a function of Python makes of the sample.
+    Map(Arc<Py<PyAny>>, u64),
     /// Some rows of a field.
     Window(String, Which),
     /// The image in a field.
@@ -72,6 +88,8 @@ pub(crate) struct Pad {
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) form: Form,
+    /// The field that it is made of, if that is not the one of its name.
+    field: Option<String>,
 }
 
 /// The attributes of a class of `pykiste.columns`.
@@ -125,6 +143,11 @@ impl<'py> Given<'_, 'py> {
 }
 
 fn type_name(column: &str, dtype: &Bound<'_, PyAny>) -> PyResult<String> {
+    if dtype.get_type().module()?.to_str()? == "torch" {
+        // A type of torch is written as `torch.int64`, and has NumPy's names but for bfloat16.
+        let name = dtype.str()?.to_string();
+        return Ok(name.trim_start_matches("torch.").to_owned());
+    }
     let numpy = dtype.py().import("numpy")?;
     let dtype = numpy.call_method1("dtype", (dtype,))?;
     if !dtype.getattr("isnative")?.extract::<bool>()? {
@@ -154,8 +177,20 @@ fn padded<T: Element>(column: &str, pad: &Pad) -> PyResult<Padded<T>> {
 }
 
 impl Column {
-    /// A column from what a caller gives for it: `bytes`, a type, or a type and a shape; a pipeline or one of
-    /// `pykiste.columns`, for another field in a tuple with its name.
+    /// What its data is in a batch.
+    fn kind(&self) -> &'static str {
+        match &self.form {
+            Form::Bytes { .. } => "bytes",
+            Form::Numbers { .. } => "numbers",
+            Form::Lists { source: Rows::Packed { .. }, .. } => "packed",
+            Form::Lists { is_ragged: true, .. } => "ragged",
+            Form::Lists { .. } => "padded",
+        }
+    }
+
+    /// A column from what a caller gives for it: `bytes`, `str`, a type, or a type and a shape, behind the name of another
+    /// field if it is not the one of the column's; a pipeline or one of `pykiste.columns`, for another field in a tuple
+    /// with its name.
     pub(crate) fn parse(
         name: &Bound<'_, PyAny>,
         given: &Bound<'_, PyAny>,
@@ -163,8 +198,16 @@ impl Column {
     ) -> PyResult<Column> {
         let py = given.py();
         let name: String = name.extract()?;
-        if given.is(py.get_type::<pyo3::types::PyBytes>()) {
-            return Ok(Column { name, form: Form::Bytes });
+        let bytes = |given: &Bound<'_, PyAny>| match given {
+            given if given.is(py.get_type::<PyBytes>()) => Some(Form::Bytes { is_text: false }),
+            given if given.is(py.get_type::<PyString>()) => Some(Form::Bytes { is_text: true }),
+            _ => None,
+        };
+        if let Some(form) = bytes(given) {
+            return Ok(Column { name, form, field: None });
+        }
+        if let Some((field, form)) = renamed(&name, given, &bytes)? {
+            return Ok(Column { name, form, field: Some(field) });
         }
         let both = given.cast::<PyTuple>().ok().filter(|both| both.len() == 2);
         let both = both.map(|both| PyResult::Ok((both.get_item(0)?, both.get_item(1)?)));
@@ -177,7 +220,7 @@ impl Column {
         if let Ok(pipeline) = what.cast::<Pipeline>() {
             let (dtype, shape) = pipeline.get().result(&name)?;
             let source = Source::Image(field()?, pipeline.get().pipeline.clone());
-            return Ok(Column { form: Form::Numbers { dtype, shape, source }, name });
+            return Ok(Column { form: Form::Numbers { dtype, shape, source }, name, field: None });
         }
         // NumPy would take a class for a type, by its attribute `dtype`.
         if let Ok(class) = what.cast::<PyType>() {
@@ -191,8 +234,10 @@ impl Column {
         if class.module()?.to_str()? == "pykiste.columns" {
             let class = class.name()?.to_string();
             let given = Given { column: &name, value: what };
-            let form = described(&class, &given, &field()?, second.is_some(), all)?;
-            return Ok(Column { form, name });
+            let field = field()?;
+            let form = described(&class, &given, &field, all)?;
+            let is_other = field != name && matches!(class.as_str(), "Ragged" | "Packed");
+            return Ok(Column { form, name, field: is_other.then_some(field) });
         }
         let (dtype, shape) = match second {
             Some(shape) => match shape.extract::<usize>() {
@@ -202,7 +247,8 @@ impl Column {
             None => (given, Vec::new()),
         };
         let dtype = type_name(&name, dtype)?;
-        Ok(Column { form: Form::Numbers { dtype, shape, source: Source::Field }, name })
+        let form = Form::Numbers { dtype, shape, source: Source::Field };
+        Ok(Column { form, name, field: None })
     }
 
     /// Columns that others follow come first.
@@ -216,9 +262,17 @@ impl Column {
     }
 
     fn add_to(&self, columns: Columns) -> PyResult<Columns> {
+        let columns = self.add_own_to(columns)?;
+        Ok(match &self.field {
+            Some(field) => columns.of_field(field),
+            None => columns,
+        })
+    }
+
+    fn add_own_to(&self, columns: Columns) -> PyResult<Columns> {
         let name = &self.name;
         let (dtype, shape, source) = match &self.form {
-            Form::Bytes => return Ok(columns.bytes(name)),
+            Form::Bytes { .. } => return Ok(columns.bytes(name)),
             Form::Lists { dtype, source, .. } => return add_rows(name, dtype, source, columns),
             Form::Numbers { dtype, shape, source } => (dtype, shape, source),
         };
@@ -244,6 +298,13 @@ impl Column {
                             let mask = mask.fill(number(name, "fill", *fill)?);
                             columns.mask(name, if *is_upright { mask.upright() } else { mask })
                         }
+                        Source::Map(function, seed) => {
+                            let (function, seed) = (function.clone(), *seed);
+                            let of_row = shape.clone();
+                            columns.row(name, shape, move |record, row: &mut [$type]| {
+                                mapped(&function, seed, &of_row, record, row)
+                            })
+                        }
                         _ if shape.is_empty() => columns.scalar::<$type>(name),
                         _ => columns.array::<$type>(name, shape),
                     }),)*
@@ -259,22 +320,60 @@ fn no_type(name: &str, dtype: &str) -> PyErr {
     wrong_type(format!("column {name:?}: no column has the type {dtype}"))
 }
 
+/// What is given for a column of another field: `("field", "float32")`, `("field", "float32", (3,))` or
+/// `("field", bytes)`.
+fn renamed(
+    name: &str,
+    given: &Bound<'_, PyAny>,
+    bytes: &dyn Fn(&Bound<'_, PyAny>) -> Option<Form>,
+) -> PyResult<Option<(String, Form)>> {
+    let Ok(parts) = given.cast::<PyTuple>() else { return Ok(None) };
+    let Some(field) = parts.get_item(0).ok().and_then(|first| first.extract::<String>().ok())
+    else {
+        return Ok(None);
+    };
+    if !matches!(parts.len(), 2 | 3) {
+        return Ok(None);
+    }
+    let second = parts.get_item(1)?;
+    // A shape, as in ("float32", (3,)), is no type.
+    let has_len = || second.cast::<PyString>().is_err() && second.len().is_ok();
+    if parts.len() == 2 && (second.extract::<usize>().is_ok() || has_len()) {
+        return Ok(None);
+    }
+    if let Some(form) = bytes(&second).filter(|_| parts.len() == 2) {
+        return Ok(Some((field, form)));
+    }
+    let dtype = type_name(name, &second)?;
+    let shape = match parts.get_item(2) {
+        Err(_) => Vec::new(),
+        Ok(shape) => {
+            shape.extract::<usize>().map_or_else(|_| shape.extract(), |one| Ok(vec![one]))?
+        }
+    };
+    Ok(Some((field, Form::Numbers { dtype, shape, source: Source::Field })))
+}
+
 /// A column that is one of `pykiste.columns`.
 fn described(
     class: &str,
     given: &Given<'_, '_>,
     field: &str,
-    has_field: bool,
     all: &Bound<'_, PyDict>,
 ) -> PyResult<Form> {
     let field = field.to_owned();
     let lists =
         |is_ragged: bool, dtype: String, source: Rows| Ok(Form::Lists { dtype, is_ragged, source });
-    if has_field && field != given.column && matches!(class, "Ragged" | "Packed" | "Kept") {
-        let message = format!("expected {class} under the name of its field, found {field:?}");
+    if field != given.column && matches!(class, "Kept" | "Map") {
+        let message = format!("expected {class} without the name of a field, found {field:?}");
         return Err(invalid(format!("column {:?}: {message}", given.column)));
     }
     match class {
+        "Map" => {
+            let function = given.value.getattr("function")?.unbind();
+            let source = Source::Map(Arc::new(function), given.get("seed")?);
+            Ok(Form::Numbers { dtype: given.dtype()?, shape: given.get("shape")?, source })
+        }
         "Window" => {
             let which = match given.get::<Option<u64>>("seed")? {
                 Some(seed) => Which::Random { seed },
@@ -387,6 +486,39 @@ fn add_rows(name: &str, dtype: &str, source: &Rows, columns: Columns) -> PyResul
         Rows::Kept { of } => Ok(columns.kept(name, of)),
         _ => with_types!(add),
     }
+}
+
+/// The columns of a mapping.
+pub(crate) fn parsed(given: &Bound<'_, PyAny>) -> PyResult<Arc<[Column]>> {
+    let given = &as_dict(given)?;
+    let columns = given.iter().map(|(name, form)| Column::parse(&name, &form, given));
+    let columns = columns.collect::<PyResult<Vec<Column>>>()?;
+    match columns.is_empty() {
+        true => Err(invalid("columns: expected at least one, found none")),
+        false => Ok(columns.into()),
+    }
+}
+
+/// A mapping as a dict.
+fn as_dict<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    match given.cast::<PyDict>() {
+        Ok(dict) => Ok(dict.clone()),
+        Err(_) if !given.hasattr("keys")? => {
+            let found = given.get_type().name()?;
+            Err(wrong_type(format!("columns: expected a mapping, found {found}")))
+        }
+        Err(_) => {
+            let made = given.py().get_type::<PyDict>().call1((given,))?;
+            made.cast_into::<PyDict>().map_err(bug)
+        }
+    }
+}
+
+/// What kind of data each column has: "numbers", "bytes", "ragged", "padded" or "packed".
+pub(crate) fn kinds_of<'py>(py: Python<'py>, columns: &[Column]) -> PyResult<Bound<'py, PyDict>> {
+    let kinds = PyDict::new(py);
+    columns.iter().try_for_each(|column| kinds.set_item(&column.name, column.kind()))?;
+    Ok(kinds)
 }
 
 pub(crate) fn all_of(columns: &[Column]) -> PyResult<Columns> {

@@ -56,7 +56,13 @@ impl Raised {
         let made = match self.what {
             What::Message(message) => class.call1((message,))?,
             What::Library(error) => {
-                class.call((format!("{error:#}"),), Some(&fields(py, &error)?))?
+                let made = class.call((format!("{error:#}"),), Some(&fields(py, &error)?))?;
+                // An exception of a function that a caller gave.
+                if let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref::<PyErr>())
+                {
+                    made.setattr("__cause__", cause.value(py))?;
+                }
+                made
             }
         };
         Ok(made.unbind())
@@ -118,6 +124,11 @@ pub(crate) fn no_key(text: impl Into<String>) -> PyErr {
 /// A position beyond the end, as Python's sequences raise it: an `IndexError`.
 pub(crate) fn no_index(text: impl Into<String>) -> PyErr {
     message("OutOfRangeError", text)
+}
+
+/// A selection that an array does not have: an `IndexError`.
+pub(crate) fn no_selection(text: impl Into<String>) -> PyErr {
+    message("SelectionError", text)
 }
 
 /// Buffers of the caller that cannot be used now: a `BufferError`.

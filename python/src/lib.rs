@@ -4,6 +4,9 @@
 use pyo3::prelude::*;
 
 mod array;
+mod batch;
+mod buffers;
+mod collate;
 mod columns;
 mod convert;
 mod dataset;
@@ -15,6 +18,7 @@ mod image;
 mod indices;
 mod loader;
 mod lock;
+mod map;
 mod new_dataset;
 mod merge;
 mod objects;
@@ -22,6 +26,7 @@ mod opening;
 mod packed;
 mod pool;
 mod rearrange;
+mod run_state;
 mod sampler;
 mod select;
 mod stat;
@@ -37,6 +42,10 @@ mod _core {
     #[pymodule_export]
     use super::array::{ArrayStore, ChunkedArray, StagedVersion};
     #[pymodule_export]
+    use super::batch::Batch;
+    #[pymodule_export]
+    use super::collate::Collator;
+    #[pymodule_export]
     use super::convert::{commit, convert};
     #[pymodule_export]
     use super::dataset::{Dataset, Keys, Samples};
@@ -49,9 +58,11 @@ mod _core {
     #[pymodule_export]
     use super::image::Pipeline;
     #[pymodule_export]
-    use super::loader::{Batch, Loader};
+    use super::loader::{Loader, Loop};
     #[pymodule_export]
     use super::maintenance::{index, repair, verify};
+    #[pymodule_export]
+    use super::map::Record;
     #[pymodule_export]
     use super::merge::merge;
     #[pymodule_export]

@@ -1,205 +1,25 @@
-//! [`Loader`] and [`Batch`]: batches from the threads of the library.
-#![allow(
-    unsafe_code,
-    reason = "arrays of NumPy that share memory with a batch, in both directions"
-)]
+//! [`Loader`] and [`Loop`]: batches from the threads of the library.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use kiste::loader::{
-    ColumnBatch, ColumnMemory, Element, LoaderReport, Memory, OnError, PackedRows, Reporter,
-};
+use kiste::loader::{ColumnBatch, LoaderReport, OnError, Reporter};
 use kiste::reader::Reader;
-use kiste::sampler::{Sequential, State, Tail};
-use numpy::ndarray::{ArrayViewMutD, IxDyn};
-use numpy::{
-    IntoPyArray, PyArray1, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
-};
+use kiste::sampler::{Partition, Sequential, State, Tail};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PySlice, PyString, PyType};
+use pyo3::types::PyDict;
 
-use crate::columns::{Column, Form, all_of, with_types};
+use crate::batch::{Batch, With, keys_of};
+use crate::buffers::Buffers;
+use crate::columns::{Column, all_of, kinds_of, parsed};
 use crate::dataset::{Dataset, shared};
-use crate::decode::Decoder;
-use crate::errors::{bug, invalid, misused, no_buffer, no_index, no_key, raise, wrong_type};
-use crate::indices::Position;
+use crate::errors::{bug, invalid, misused, raise, wrong_type};
 use crate::lock;
 use crate::pool::{self, TICK};
+use crate::run_state::Mark;
 use crate::sampler::Sampler;
-
-/// The memory of an array of NumPy or of a tensor, which batches are written to.
-struct Given {
-    data: *mut u8,
-    len: usize,
-    /// Keeps the memory.
-    _array: Py<PyAny>,
-    /// Keep it where it is: see [`pins`].
-    _pins: Vec<Py<PyAny>>,
-}
-
-/// Weak references to an array and to those that it is a view of. NumPy resizes no array that has some, also with
-/// `refcheck=False`: the memory would move, or be freed.
-fn pins(array: &Bound<'_, PyAny>) -> PyResult<Vec<Py<PyAny>>> {
-    let weak = array.py().import("weakref")?.getattr("ref")?;
-    let (mut pins, mut owner) = (Vec::new(), array.clone());
-    while owner.is_instance_of::<PyUntypedArray>() {
-        pins.push(weak.call1((&owner,))?.unbind());
-        owner = owner.getattr("base")?;
-    }
-    Ok(pins)
-}
-
-// SAFETY: the memory is not bound to a thread. Only the batch that has this set of buffers writes to
-// it, and Python sees it through arrays that keep that batch. A caller who uses the array itself in the
-// meantime sees it change, as the documentation of `buffers` says.
-unsafe impl Send for Given {}
-// SAFETY: as above.
-unsafe impl Sync for Given {}
-
-impl AsRef<[u8]> for Given {
-    fn as_ref(&self) -> &[u8] {
-        // SAFETY: `_array` keeps these bytes alive, and they are all initialised memory of an array.
-        unsafe { std::slice::from_raw_parts(self.data, self.len) }
-    }
-}
-
-impl AsMut<[u8]> for Given {
-    fn as_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above. The array is writable, and no two buffers of a loader overlap.
-        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
-    }
-}
-
-impl Given {
-    /// The memory of an array that has the type and shape of a column.
-    fn parse(
-        column: &Column,
-        batch_size: u64,
-        set: usize,
-        given: &Bound<'_, PyAny>,
-    ) -> PyResult<Given> {
-        let wrong = |expected: &str, found: &str| {
-            let name = &column.name;
-            let message =
-                format!("buffer {set} of column {name:?}: expected {expected}, found {found}");
-            invalid(message)
-        };
-        let Form::Numbers { dtype, shape, .. } = &column.form else {
-            return Err(wrong("none, as rows of any length are in memory of the loader", "one"));
-        };
-        // A tensor of torch shares its memory with the array that it returns, and is no longer resized. What is detached
-        // keeps the memory also when the tensor gets another one.
-        let is_tensor = given.hasattr("data_ptr")? && given.hasattr("numpy")?;
-        let array = match is_tensor {
-            true => given.call_method0("detach")?.call_method0("numpy")?,
-            false => given.clone(),
-        };
-        let Ok(array) = array.cast::<PyUntypedArray>() else {
-            let found = given.get_type().name()?.to_string();
-            return Err(wrong("an array of NumPy or a tensor on the CPU", &found));
-        };
-        let found = array.getattr("dtype")?;
-        if found.getattr("name")?.extract::<String>()? != *dtype
-            || !found.getattr("isnative")?.extract::<bool>()?
-        {
-            return Err(wrong(&format!("type {dtype}"), &found.repr()?.to_string()));
-        }
-        let shape: Vec<usize> =
-            std::iter::once(batch_size as usize).chain(shape.iter().copied()).collect();
-        if array.shape() != shape {
-            return Err(wrong(&format!("shape {shape:?}"), &format!("{:?}", array.shape())));
-        }
-        let flags = array.getattr("flags")?;
-        let has = |flag: &str| flags.getattr(flag)?.extract::<bool>();
-        if !has("c_contiguous")? || !has("aligned")? {
-            return Err(wrong("a contiguous array in C order", "another memory order"));
-        }
-        if !has("writeable")? {
-            return Err(wrong("a writable array", "a read-only one"));
-        }
-        let len: usize = array.getattr("nbytes")?.extract()?;
-        // SAFETY: a valid array of NumPy, whose memory starts there as it is contiguous.
-        let data = unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>() };
-        let pins = pins(array.as_any())?;
-        Ok(Given { data, len, _array: array.clone().unbind().into_any(), _pins: pins })
-    }
-
-    /// Where its bytes are.
-    fn span(&self) -> (usize, usize) {
-        (self.data as usize, self.data as usize + self.len)
-    }
-}
-
-/// The buffers that a caller gives for batches.
-struct Buffers {
-    memory: ColumnMemory,
-    /// One reference is held by each batch that Python has.
-    held: Arc<()>,
-    process: u32,
-}
-
-impl Buffers {
-    fn parse(columns: &[Column], batch_size: u64, sets: &Bound<'_, PyAny>) -> PyResult<Buffers> {
-        let mut parsed = Vec::new();
-        let mut spans = Vec::new();
-        for (nth, set) in sets.try_iter()?.enumerate() {
-            let set = set?;
-            let set = set.cast::<PyDict>()?;
-            let mut memory: Vec<(String, Box<dyn Memory>)> = Vec::new();
-            for (name, given) in set {
-                let name: String = name.extract()?;
-                let Some(column) = columns.iter().find(|column| column.name == name) else {
-                    let message = format!("buffer {nth} of {name:?}: there is no such column");
-                    return Err(invalid(message));
-                };
-                let given = Given::parse(column, batch_size, nth, &given)?;
-                spans.push(given.span());
-                memory.push((name, Box::new(given)));
-            }
-            parsed.push(memory);
-        }
-        spans.sort_unstable();
-        if spans.windows(2).any(|pair| pair[1].0 < pair[0].1) {
-            let message = "expected buffers with memory of their own, found two that overlap";
-            return Err(invalid(message));
-        }
-        let memory = ColumnMemory::new(all_of(columns)?, batch_size as usize, parsed);
-        Ok(Buffers {
-            memory: memory.map_err(raise)?,
-            held: Arc::new(()),
-            process: std::process::id(),
-        })
-    }
-
-    /// Fails in a process that was forked: threads of the other one have some of the buffers, and
-    /// maybe the lock of the others.
-    fn check_process(&self) -> PyResult<()> {
-        if self.process == std::process::id() {
-            return Ok(());
-        }
-        let message = "expected the process that made the loader with these buffers, found one that \
-                       was forked from it: make another loader";
-        Err(no_buffer(message))
-    }
-
-    /// Fails if the caller holds too many batches to leave buffers for the next one.
-    fn check_held(&self, queue: usize) -> PyResult<()> {
-        let (held, sets) = (Arc::strong_count(&self.held) - 1, self.memory.sets());
-        // The queue, one that is handed over, and those that are held.
-        let free = sets - 1 - queue.clamp(1, sets - 2);
-        if held <= free {
-            return Ok(());
-        }
-        let message = format!(
-            "expected at most {free} batches in use with {sets} buffers, found {held}: drop batches \
-             and their arrays, or give more buffers"
-        );
-        Err(no_buffer(message))
-    }
-}
 
 /// Everything a loader is started with.
 struct Settings {
@@ -208,13 +28,16 @@ struct Settings {
     columns: Option<Arc<[Column]>>,
     buffers: Option<Buffers>,
     batch_size: u64,
-    rank: u64,
-    world: u64,
+    /// Says which rank this is of how many. Asked for each epoch, as trainers set up their processes late.
+    ranks: Py<PyAny>,
     threads: Option<usize>,
     queue: usize,
     tail: Option<Tail>,
-    on_error: OnError,
+    /// Whether a sample that cannot be read is an exception. It has the others of its batch.
+    raises: bool,
     prefetch: bool,
+    /// Whether a loop goes on where the last one was left.
+    keeps_position: bool,
 }
 
 impl Settings {
@@ -225,6 +48,23 @@ impl Settings {
             0 => 2 * self.threads.unwrap_or_else(threads),
             queue => queue,
         }
+    }
+
+    fn ranks(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        self.ranks.call0(py)?.extract(py)
+    }
+
+    /// How many batches a rank has of an epoch from a position on.
+    fn batches(&self, (rank, world): (u64, u64), position: u64) -> kiste::Result<u64> {
+        let plan = Partition::new(self.sampler.len(), self.batch_size)?.world(world)?;
+        let plan = plan.start(position)?;
+        let plan = self.tail.map_or(plan.clone(), |tail| plan.tail(tail));
+        Ok(plan.steps_of(rank))
+    }
+
+    /// Whether a rank has no more batches of an epoch that others are not done with.
+    fn is_done(&self, ranks: (u64, u64), state: &State) -> kiste::Result<bool> {
+        Ok(state.position > 0 && self.batches(ranks, state.position)? == 0)
     }
 }
 
@@ -243,13 +83,13 @@ impl Running {
         }
     }
 
-    fn next(&mut self, with: With) -> Option<kiste::Result<Batch>> {
+    fn next(&mut self, with: With) -> Option<kiste::Result<(Batch, Option<kiste::Error>)>> {
         match self {
             Running::Samples(loader) => {
-                Some(loader.next()?.map(|batch| Batch::of_samples(batch, with.reader)))
+                Some(loader.next()?.map(|batch| Batch::of_samples(batch, with)))
             }
             Running::Columns(loader) => {
-                Some(loader.next()?.map(|batch| Batch::of_columns(batch, with.columns, with.held)))
+                Some(loader.next()?.map(|batch| Batch::of_columns(batch, with)))
             }
         }
     }
@@ -269,16 +109,10 @@ impl Running {
     }
 }
 
-/// The part of a batch that comes from its loader.
-struct With {
-    reader: Arc<dyn Reader>,
-    columns: Option<Arc<[Column]>>,
-    held: Option<Arc<()>>,
-}
-
 /// The result of waiting for a batch.
 enum Turn {
-    Batch(Box<Batch>),
+    /// With the error of a sample that should be an exception.
+    Batch(Box<Batch>, Option<kiste::Error>),
     Wait,
     End,
 }
@@ -286,8 +120,22 @@ enum Turn {
 /// Batches of a dataset, read and collated by threads that need no lock of Python, in an order that
 /// does not depend on them.
 ///
-/// Each `for` loop is one epoch, or what is left of it; the next one is the next epoch.
-/// `state_dict()` is two integers, with which any number of ranks resumes at the exact sample.
+/// Each `for` loop is one epoch; the next one is the next epoch. After a `break` the next loop begins where the last one
+/// began, as in torch: at the start of the epoch, or where `load_state_dict` set it. With `resume="position"` it goes on with
+/// the batch after the last one. `state_dict()` tells the place after the batches so far either way: two integers, with which
+/// any number of ranks resumes at the exact sample, and what tells another dataset, order or seed.
+///
+/// `len(loader)` is the number of batches that this rank has in a whole epoch, `remaining` in the rest of this one.
+///
+/// `rank` and `world` count data-parallel processes. If they are not given, they are taken from the `DeviceMesh` `mesh`, or
+/// from `torch.distributed` or `jax.distributed` once that is initialised; otherwise there is one. `tail` says how an epoch ends whose
+/// samples do not fill the last step of all ranks: "pad" fills it with samples that come twice, "even" makes it shorter in all
+/// ranks alike, with less than `world` samples twice, "drop" leaves it out, and with "uneven", the default of one rank, some
+/// ranks have a batch less. `batch.padding` samples at the end of a batch only fill it up.
+///
+/// A sample that cannot be read is an exception after its batch, whose other samples are its attribute `batch`; with
+/// `on_error="skip"` batches are shorter and list it in `failures`. After an error that is not about a sample, such as a network
+/// that is down, the loop asks for the same batch again.
 ///
 /// With `columns`, batches are written to memory that is used again. `buffers` is memory of the caller
 /// for it: three or more dicts, each with a writable array or CPU tensor of shape `(batch_size, …)` for
@@ -312,6 +160,7 @@ enum Turn {
 #[pyclass(module = "pykiste", frozen)]
 pub(crate) struct Loader {
     settings: Settings,
+    mark: Arc<Mark>,
     run: Mutex<Run>,
     /// Where the run is. Changed by the thread that has `run`, and locked for a copy of it, so that it can be asked for
     /// at any time.
@@ -328,6 +177,12 @@ struct Run {
     running: Option<Running>,
     /// The epoch that the current loop is in, until it ends.
     epoch: Option<u64>,
+    /// Where the current loop began, or the next one begins.
+    begin: State,
+    /// How many loops there were.
+    loops: u64,
+    /// The rank that the threads work for, and the number of ranks.
+    ranks: (u64, u64),
 }
 
 /// Reports about an epoch. Never locked for long, so that they can be asked for at any time.
@@ -366,23 +221,19 @@ impl Reports {
     }
 }
 
-fn no_column(name: &str) -> PyErr {
-    no_key(format!("there is no such column: {name:?}"))
-}
-
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Loader {
-    fn start(&self, state: State) -> PyResult<Running> {
+    fn start(&self, state: State, (rank, world): (u64, u64)) -> PyResult<Running> {
         let set = &self.settings;
         set.buffers.as_ref().map_or(Ok(()), Buffers::check_process)?;
         let mut options = kiste::loader::Loader::options(set.reader.clone(), set.sampler.clone())
             .batch_size(set.batch_size)
-            .rank(set.rank, set.world)
+            .rank(rank, world)
             .queue(set.queue)
-            .on_error(set.on_error)
+            .on_error(OnError::Skip)
             .prefetch(set.prefetch)
             .resume(state);
         if let Some(threads) = set.threads {
@@ -469,10 +320,15 @@ impl Loader {
             run.epoch = Some(state.epoch);
             locked(&self.reports).begin_epoch();
         }
+        if self.settings.is_done(run.ranks, &state).map_err(raise)? {
+            // Other ranks have another batch. This one is at the next epoch, as its threads are.
+            *locked(&self.state) = State::new(state.epoch.saturating_add(1), 0);
+        }
+        let state = self.state();
         if run.epoch != Some(state.epoch) {
             let mut reports = locked(&self.reports);
             reports.ended = reports.of_epoch();
-            run.epoch = None;
+            (run.epoch, run.begin) = (None, state);
             return Ok(false);
         }
         if let Some(buffers) = &self.settings.buffers {
@@ -482,23 +338,80 @@ impl Loader {
         Ok(true)
     }
 
-    /// Waits for the next batch, for a tick.
-    fn turn(&self, py: Python<'_>) -> PyResult<Turn> {
+    /// Begins a loop, which goes on where the last one ended or, if that was left, begins where it began. Returns its
+    /// number.
+    fn begin(&self, py: Python<'_>) -> PyResult<u64> {
+        let ranks = self.settings.ranks(py)?;
         let mut run = self.run(py)?;
+        let state = self.state();
+        // One that has all batches of its epoch may not have asked for another one.
+        if self.settings.keeps_position || state.epoch != run.begin.epoch {
+            run.begin = state;
+        }
+        let is_there = (state.epoch, state.position) == (run.begin.epoch, run.begin.position);
+        if !is_there || ranks != run.ranks {
+            self.stop(py, &mut run)?;
+            *locked(&self.state) = run.begin;
+        }
+        (run.epoch, run.loops, run.ranks) = (Some(run.begin.epoch), run.loops + 1, ranks);
+        locked(&self.reports).begin_epoch();
+        Ok(run.loops)
+    }
+
+    /// The next batch of a loop, or of the last one.
+    fn next(&self, py: Python<'_>, number: Option<u64>) -> PyResult<Option<Batch>> {
+        loop {
+            match self.turn(py, number)? {
+                Turn::Batch(batch, None) => return Ok(Some(*batch)),
+                Turn::Batch(batch, Some(error)) => {
+                    let error = raise(error);
+                    error.value(py).setattr("batch", *batch)?;
+                    return Err(error);
+                }
+                Turn::End => return Ok(None),
+                // Nothing is locked here: a handler of a signal may use the loader.
+                Turn::Wait => py.check_signals()?,
+            }
+        }
+    }
+
+    /// Sets the place, at which threads begin at once: what cannot work is reported here.
+    fn go_to(&self, py: Python<'_>, state: State) -> PyResult<()> {
+        let ranks = self.settings.ranks.call_method0(py, "known")?.extract(py)?;
+        let mut run = self.run(py)?;
+        self.stop(py, &mut run)?;
+        *locked(&self.state) = state;
+        (run.epoch, run.begin, run.ranks) = (None, state, ranks);
+        self.process.store(std::process::id(), Relaxed);
+        let running = self.start(state, ranks)?;
+        locked(&self.reports).start(&running);
+        run.running = Some(running);
+        Ok(())
+    }
+
+    /// Waits for the next batch of a loop, for a tick.
+    fn turn(&self, py: Python<'_>, number: Option<u64>) -> PyResult<Turn> {
+        let mut run = self.run(py)?;
+        if number.is_some_and(|number| number != run.loops) {
+            return Err(misused(
+                "expected the last loop over this loader, found one that another has ended: a loader has one at a time",
+            ));
+        }
         if !self.goes_on(py, &mut run)? {
             return Ok(Turn::End);
         }
         let mut running = match run.running.take() {
             Some(running) => running,
             None => {
-                let started = self.start(self.state())?;
+                let started = self.start(self.state(), run.ranks)?;
                 locked(&self.reports).start(&started);
                 started
             }
         };
         let set = &self.settings;
         let held = set.buffers.as_ref().map(|buffers| buffers.held.clone());
-        let with = With { reader: set.reader.clone(), columns: set.columns.clone(), held };
+        let (reader, columns, mark) = (set.reader.clone(), set.columns.clone(), self.mark.clone());
+        let with = With { reader, columns, held, mark };
         if set.threads != Some(0) && !py.detach(|| running.wait(TICK)) {
             run.running = Some(running);
             return Ok(Turn::Wait);
@@ -507,12 +420,19 @@ impl Loader {
         // Without threads this makes the batch. After Ctrl-C that is left alone, and the next call begins where this one did.
         let (batch, running) =
             if set.threads == Some(0) { self.apart(py, make)? } else { py.detach(make) };
+        let (batch, error) = match batch {
+            None => (None, None),
+            Some(Ok((batch, error))) => (Some(batch), error.filter(|_| set.raises)),
+            Some(Err(error)) => {
+                // The place stays, and the next call asks for the same batch.
+                run.running = Some(running);
+                self.stop(py, &mut run)?;
+                return Err(raise(error));
+            }
+        };
         *locked(&self.state) = running.state();
         run.running = Some(running);
-        Ok(batch
-            .transpose()
-            .map_err(raise)?
-            .map_or(Turn::End, |batch| Turn::Batch(Box::new(batch))))
+        Ok(batch.map_or(Turn::End, |batch| Turn::Batch(Box::new(batch), error)))
     }
 }
 
@@ -538,59 +458,56 @@ impl Drop for Loader {
 #[pymethods]
 impl Loader {
     #[new]
-    #[pyo3(signature = (dataset, sampler=None, *, batch_size=64, columns=None, rank=0, world=1,
-        threads=None, queue=0, tail=None, on_error="raise", prefetch=false, buffers=None))]
+    #[pyo3(signature = (dataset, sampler=None, *, batch_size=64, columns=None, rank=None,
+        world=None, mesh=None, threads=None, queue=0, tail=None, on_error="raise", resume="epoch",
+        prefetch=false, buffers=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         dataset: PyRef<'_, Dataset>,
         sampler: Option<PyRef<'_, Sampler>>,
         batch_size: u64,
-        columns: Option<&Bound<'_, PyDict>>,
-        rank: u64,
-        world: u64,
+        columns: Option<&Bound<'_, PyAny>>,
+        rank: Option<u64>,
+        world: Option<u64>,
+        mesh: Option<&Bound<'_, PyAny>>,
         threads: Option<usize>,
         queue: usize,
         tail: Option<&str>,
         on_error: &str,
+        resume: &str,
         prefetch: bool,
         buffers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Loader> {
+        let py = dataset.py();
         let reader = shared(&dataset)?;
         let sampler = match sampler {
             Some(sampler) => sampler.shared(),
             None => Arc::new(Sequential::new(reader.len() as u64)),
         };
-        let columns = match columns {
-            None => None,
-            Some(given) => {
-                let parsed: PyResult<Vec<Column>> =
-                    given.iter().map(|(name, form)| Column::parse(&name, &form, given)).collect();
-                let parsed = parsed?;
-                if parsed.is_empty() {
-                    return Err(invalid("columns: expected at least one, found none"));
-                }
-                Some(parsed.into())
-            }
-        };
+        let columns = columns.map(parsed).transpose()?;
         let tail = match tail {
             None => None,
             Some("pad") => Some(Tail::Pad),
             Some("drop") => Some(Tail::Drop),
             Some("uneven") => Some(Tail::Uneven),
+            Some("even") => Some(Tail::Even),
             Some(other) => {
-                let message = format!("tail: expected 'pad', 'drop' or 'uneven', found {other:?}");
+                let message =
+                    format!("tail: expected 'pad', 'even', 'drop' or 'uneven', found {other:?}");
                 return Err(invalid(message));
             }
         };
-        let on_error = match on_error {
-            "raise" => OnError::Raise,
-            "skip" => OnError::Skip,
+        let is_first = |name: &str, given: &str, first: &str, second: &str| match given {
+            given if given == first => Ok(true),
+            given if given == second => Ok(false),
             other => {
-                let message = format!("on_error: expected 'raise' or 'skip', found {other:?}");
-                return Err(invalid(message));
+                Err(invalid(format!("{name}: expected '{first}' or '{second}', found {other:?}")))
             }
         };
-        let columns: Option<Arc<[Column]>> = columns;
+        let raises = is_first("on_error", on_error, "raise", "skip")?;
+        let keeps_position = is_first("resume", resume, "position", "epoch")?;
+        let ranks = py.import("pykiste._ranks")?.getattr("Ranks")?.call1((rank, world, mesh))?;
+        let known: (u64, u64) = ranks.call_method0("known")?.extract()?;
         let buffers = match (&columns, buffers) {
             (_, None) => None,
             (Some(columns), Some(sets)) => Some(Buffers::parse(columns, batch_size, sets)?),
@@ -604,53 +521,101 @@ impl Loader {
             columns,
             buffers,
             batch_size,
-            rank,
-            world,
+            ranks: ranks.unbind(),
             threads,
             queue,
             tail,
-            on_error,
+            raises,
             prefetch,
+            keeps_position,
         };
-        let run = Mutex::new(Run { running: None, epoch: None });
+        let begin = State::default();
+        let run = Mutex::new(Run { running: None, epoch: None, begin, loops: 0, ranks: known });
+        let mark = Arc::new(Mark::new(settings.reader.clone()));
         let (state, reports, listener) = (Mutex::default(), Mutex::default(), Mutex::default());
         let process = AtomicU32::new(std::process::id());
-        let loader = Loader { settings, run, state, reports, listener, process };
+        let loader = Loader { settings, mark, run, state, reports, listener, process };
         // Threads start here, so that what cannot work is reported here.
-        let running = loader.start(State::default())?;
+        let running = loader.start(State::default(), known)?;
         locked(&loader.reports).start(&running);
         locked(&loader.run).running = Some(running);
         Ok(loader)
     }
 
-    /// Begins an epoch, or continues the one that was resumed or left.
-    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
-        let this = slf.get();
-        let mut run = this.run(slf.py())?;
-        run.epoch = Some(this.state().epoch);
-        locked(&this.reports).begin_epoch();
-        Ok(slf.clone())
+    /// Begins a loop: an epoch, or the rest of the one that was resumed.
+    fn __iter__(slf: &Bound<'_, Self>) -> PyResult<Loop> {
+        let number = slf.get().begin(slf.py())?;
+        Ok(Loop { loader: slf.clone().unbind(), number })
     }
 
+    /// The next batch of the last loop, or of the first.
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
-        loop {
-            match self.turn(py)? {
-                Turn::Batch(batch) => return Ok(Some(*batch)),
-                Turn::End => return Ok(None),
-                // Nothing is locked here: a handler of a signal may use the loader.
-                Turn::Wait => py.check_signals()?,
-            }
+        self.next(py, None)
+    }
+
+    /// Batches that this rank has in a whole epoch.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let batches = self.settings.batches(self.settings.ranks(py)?, 0).map_err(raise)?;
+        if self.settings.sampler.len() == u64::MAX {
+            return Err(wrong_type(
+                "expected an order that ends for len(), found one that does not",
+            ));
+        }
+        usize::try_from(batches).map_err(bug)
+    }
+
+    /// Batches that this rank has in the rest of the epoch.
+    #[getter]
+    fn remaining(&self, py: Python<'_>) -> PyResult<u64> {
+        let ranks = self.settings.ranks(py)?;
+        self.settings.batches(ranks, self.state().position).map_err(raise)
+    }
+
+    /// The samples of a batch.
+    #[getter]
+    fn batch_size(&self) -> u64 {
+        self.settings.batch_size
+    }
+
+    /// The rank that this loader is for, from 0.
+    #[getter]
+    fn rank(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.settings.ranks(py)?.0)
+    }
+
+    /// How many ranks there are.
+    #[getter]
+    fn world(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.settings.ranks(py)?.1)
+    }
+
+    /// What kind of data each column has: "numbers", "bytes", "ragged", "padded" or "packed".
+    #[getter]
+    fn _kinds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        kinds_of(py, self.settings.columns.as_deref().unwrap_or_default())
+    }
+
+    /// The keys of the samples of these indices.
+    fn _sample_keys(&self, py: Python<'_>, indices: Vec<u64>) -> PyResult<Vec<String>> {
+        let reader = self.settings.reader.clone();
+        py.detach(|| keys_of(&*reader, &indices)).map_err(raise)
+    }
+
+    /// Makes this epoch the next one, as trainers do with the samplers of torch before each epoch. The one that the run is
+    /// in stays where it is.
+    fn set_epoch(&self, py: Python<'_>, epoch: u64) -> PyResult<()> {
+        match self.state().epoch == epoch {
+            true => Ok(()),
+            false => self.go_to(py, State::new(epoch, 0)),
         }
     }
 
-    /// Where the run is after the batches so far. Save it when all ranks have done the same step. Any thread may
-    /// ask, also while another waits for a batch: that one is not among them.
+    /// Where the run is after the batches so far: two integers, and in `order` what tells the dataset, the order and the
+    /// seed from others. Save it when all ranks have done the same step. Any thread may ask, also while another waits for
+    /// a batch: that one is not among them.
     fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let State { epoch, position, .. } = self.state();
-        let state = PyDict::new(py);
-        state.set_item("epoch", epoch)?;
-        state.set_item("position", position)?;
-        Ok(state)
+        self.mark.dict(py, &State::of(&*self.settings.sampler, epoch, position))
     }
 
     /// Where the time has gone in this epoch, or in the last one after its end: a dict of durations in
@@ -680,21 +645,12 @@ impl Loader {
     }
 
     /// Goes on from a state that was saved, with any number of ranks and any size of batches.
-    fn load_state_dict(&self, py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResult<()> {
-        let number = |name: &str| -> PyResult<u64> {
-            state.get_item(name)?.ok_or_else(|| no_column(name))?.extract()
-        };
-        let state = State::new(number("epoch")?, number("position")?);
-        let mut run = self.run(py)?;
-        let run = &mut *run;
-        self.stop(py, run)?;
-        *locked(&self.state) = state;
-        run.epoch = None;
-        self.process.store(std::process::id(), Relaxed);
-        let running = self.start(state)?;
-        locked(&self.reports).start(&running);
-        run.running = Some(running);
-        Ok(())
+    ///
+    /// One that was saved with another dataset, order or seed is an `InvalidError` that says what differs, unless samples
+    /// were only appended and their order is sequential. Without its `order` nothing is compared.
+    fn load_state_dict(&self, py: Python<'_>, state: &Bound<'_, PyAny>) -> PyResult<()> {
+        let state = self.mark.state(py, state, &*self.settings.sampler)?;
+        self.go_to(py, state)
     }
 
     /// Whether its batches are in buffers of the caller.
@@ -717,356 +673,35 @@ impl Loader {
         Ok(())
     }
 
-    fn __repr__(&self) -> String {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let State { epoch, position, .. } = self.state();
-        format!("pykiste.Loader(epoch {epoch}, position {position})")
+        let known = self.settings.ranks.call_method0(py, "known")?;
+        let (rank, world): (u64, u64) = known.extract(py)?;
+        let batch_size = self.settings.batch_size;
+        let ranks = if world == 1 { String::new() } else { format!(", rank {rank} of {world}") };
+        let samples = self.settings.sampler.len();
+        Ok(format!(
+            "pykiste.Loader({samples} samples in batches of {batch_size}{ranks}, epoch {epoch}, \
+             position {position})"
+        ))
     }
 }
 
-/// One batch: a column by its name, or a sample by its place.
-///
-/// Columns are arrays of NumPy in memory of the loader, or in the buffers that it was given, which a
-/// later batch uses again once the batch and all arrays from it are gone.
-#[pyclass(module = "pykiste")]
-pub(crate) struct Batch {
-    epoch: u64,
-    step: u64,
-    state: State,
-    indices: Vec<u64>,
-    padding: u64,
-    failures: Vec<(u64, Option<String>, String)>,
-    data: Data,
-    /// The reader of packed samples.
-    reader: Option<Arc<dyn Reader>>,
-    /// Counts it among those that have buffers of the caller.
-    _held: Option<Arc<()>>,
-    /// The process that it was made in.
-    process: u32,
+/// A loop over the batches of an epoch.
+#[pyclass(module = "pykiste._core", frozen)]
+pub(crate) struct Loop {
+    loader: Py<Loader>,
+    /// Only the last loop over a loader has batches.
+    number: u64,
 }
-
-impl Drop for Batch {
-    fn drop(&mut self) {
-        // In a process that was forked, the lock of the spare buffers may be held for ever by a thread
-        // that is not there.
-        if self.process != std::process::id() {
-            std::mem::forget(std::mem::replace(&mut self.data, Data::Samples(Vec::new())));
-        }
-    }
-}
-
-enum Data {
-    Samples(Vec<Vec<u8>>),
-    Columns { batch: ColumnBatch, columns: Arc<[Column]> },
-}
-
-impl Batch {
-    fn new<D>(batch: kiste::loader::Batch<D>, data: impl FnOnce(D) -> Data) -> Batch {
-        let failures = batch.failures.into_iter();
-        let failures =
-            failures.map(|failure| (failure.index, failure.key, failure.error.to_string()));
-        Batch {
-            epoch: batch.epoch,
-            step: batch.step,
-            state: batch.state,
-            indices: batch.indices,
-            padding: batch.padding,
-            failures: failures.collect(),
-            data: data(batch.data),
-            reader: None,
-            _held: None,
-            process: std::process::id(),
-        }
-    }
-
-    fn of_samples(batch: kiste::loader::Batch<Vec<Vec<u8>>>, reader: Arc<dyn Reader>) -> Batch {
-        let mut batch = Batch::new(batch, Data::Samples);
-        batch.reader = Some(reader);
-        batch
-    }
-
-    fn of_columns(
-        batch: kiste::loader::Batch<ColumnBatch>,
-        columns: Option<Arc<[Column]>>,
-        held: Option<Arc<()>>,
-    ) -> Batch {
-        let columns = columns.unwrap_or_default();
-        let mut batch = Batch::new(batch, |batch| Data::Columns { batch, columns });
-        batch._held = held;
-        batch
-    }
-
-    fn form(&self, name: &str) -> Option<Form> {
-        let Data::Columns { columns, .. } = &self.data else { return None };
-        columns.iter().find(|column| column.name == name).map(|column| column.form.clone())
-    }
-
-    /// A copy: what divides the rows must not change with an array.
-    fn offsets(&self, name: &str) -> PyResult<Vec<i64>> {
-        let unknown = |_| no_column(name);
-        let Data::Columns { batch, .. } = &self.data else { return Err(unknown(())) };
-        let offsets = batch.offsets(name).map_err(|_| unknown(()))?;
-        Ok(offsets.iter().map(|&offset| offset as i64).collect())
-    }
-
-    fn rows(&self) -> usize {
-        match &self.data {
-            Data::Samples(packed) => packed.len(),
-            Data::Columns { batch, .. } => batch.len(),
-        }
-    }
-
-    fn sample<'py>(
-        &self,
-        py: Python<'py>,
-        index: isize,
-        decoder: &mut Decoder,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let Data::Samples(packed) = &self.data else {
-            let message = "a batch of columns has no samples: ask for a column by its name";
-            return Err(wrong_type(message));
-        };
-        let at = if index < 0 { index.checked_add_unsigned(packed.len()) } else { Some(index) };
-        let at = at.and_then(|at| usize::try_from(at).ok()).filter(|at| *at < packed.len());
-        let Some(at) = at else {
-            return Err(no_index(format!("{index} is out of range for {} samples", packed.len())));
-        };
-        let place = |error| match (&self.reader, self.indices.get(at)) {
-            (Some(reader), Some(&index)) => reader.locate(index as usize).describe(error),
-            _ => error,
-        };
-        decoder.sample(py, &packed[at], None).map_err(|flaw| flaw.raise(py, place))
-    }
-}
-
-/// The positions in packed rows, as arrays of their own.
-struct Parts<'py> {
-    positions: Bound<'py, PyAny>,
-    documents: Bound<'py, PyAny>,
-    cu_seqlens: Bound<'py, PyArray1<i32>>,
-    max: usize,
-}
-
-impl<'py> Parts<'py> {
-    fn of<T>(py: Python<'py>, packed: &PackedRows<'_, T>) -> PyResult<Parts<'py>> {
-        let rows = |values: &[i32]| -> PyResult<Bound<'py, PyAny>> {
-            let values = values.to_vec().into_pyarray(py);
-            Ok(values.reshape([packed.rows(), packed.length])?.into_any())
-        };
-        Ok(Parts {
-            positions: rows(packed.positions)?,
-            documents: rows(packed.documents)?,
-            cu_seqlens: packed.cu_seqlens.to_vec().into_pyarray(py),
-            max: packed.max_seqlen,
-        })
-    }
-}
-
-/// The array of a column. Its memory belongs to the batch, which `owner` is.
-fn column<'py, T: Element + numpy::Element>(
-    owner: &Bound<'py, Batch>,
-    name: &str,
-) -> PyResult<Bound<'py, PyAny>> {
-    let mut this = owner.borrow_mut();
-    let Data::Columns { batch, .. } = &mut this.data else { return Err(bug("no columns")) };
-    let shape = batch.array::<T>(name).map_err(raise)?.shape().to_vec();
-    let values = batch.values_mut::<T>(name).map_err(raise)?;
-    let view = ArrayViewMutD::from_shape(IxDyn(&shape), values).map_err(bug)?;
-    // SAFETY: the array keeps `owner` alive, and with it the memory, which does not move: nothing
-    // changes the length of a column of a batch that was handed out, and no reference to its elements
-    // is kept here. Several arrays of one column alias each other, as views in NumPy do.
-    let array = unsafe { PyArrayDyn::borrow_from_array(&view, owner.clone().into_any()) };
-    Ok(array.into_any())
-}
-
-/// The same for a type by its name.
-fn view<'py>(owner: &Bound<'py, Batch>, name: &str, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
-    macro_rules! view {
-        ($($known:literal $type:ty,)*) => {
-            match dtype {
-                $($known => column::<$type>(owner, name),)*
-                other => Err(bug(other)),
-            }
-        };
-    }
-    with_types!(view)
-}
-
-/// The rows of a column, and the offsets that divide them.
-type Ragged<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>);
 
 #[pymethods]
-impl Batch {
-    fn __len__(&self) -> usize {
-        self.rows()
+impl Loop {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
     }
 
-    fn __getitem__<'py>(
-        slf: &Bound<'py, Self>,
-        item: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let Ok(name) = item.cast::<PyString>() else {
-            let Position(index) = item.extract::<Position<isize>>()?;
-            return slf.borrow().sample(py, index, &mut Decoder::new());
-        };
-        let name = name.to_str()?;
-        let form = slf.borrow().form(name);
-        match form {
-            None => Err(no_column(name)),
-            Some(Form::Bytes) => {
-                let this = slf.borrow();
-                let Data::Columns { batch, .. } = &this.data else { return Err(bug("no columns")) };
-                let (bytes, offsets) = batch.bytes(name).map_err(raise)?;
-                let cut = offsets.windows(2).map(|ends| {
-                    py.check_signals()?;
-                    let bytes = &bytes[ends[0] as usize..ends[1] as usize];
-                    Ok(pyo3::types::PyBytes::new(py, bytes))
-                });
-                Ok(PyList::new(py, cut.collect::<PyResult<Vec<_>>>()?)?.into_any())
-            }
-            Some(Form::Lists { dtype, is_ragged: true, .. }) => {
-                let (data, offsets) = (view(slf, name, &dtype)?, slf.borrow().offsets(name)?);
-                let cut = offsets.windows(2).map(|ends| {
-                    py.check_signals()?;
-                    data.get_item(PySlice::new(py, ends[0] as isize, ends[1] as isize, 1))
-                });
-                Ok(PyList::new(py, cut.collect::<PyResult<Vec<_>>>()?)?.into_any())
-            }
-            Some(Form::Numbers { dtype, .. } | Form::Lists { dtype, .. }) => {
-                view(slf, name, &dtype)
-            }
-        }
-    }
-
-    /// A column of bytes or of `Ragged` without a copy: all of them back to back as one array in the memory of
-    /// the batch, and the `len(batch) + 1` offsets between the samples.
-    ///
-    /// >>> import pykiste as ki
-    /// >>> path = getfixture("tmp_path") / "words.msgpack"
-    /// >>> with ki.Writer(path) as writer:
-    /// ...     for word in ["one", "two", "three"]:
-    /// ...         writer.write({"key": word, "word": word.encode()})
-    /// >>> [batch] = ki.Loader(ki.open(path), columns={"word": bytes}, tail="uneven")
-    /// >>> data, offsets = batch.ragged("word")
-    /// >>> bytes(data), offsets.tolist()
-    /// (b'onetwothree', [0, 3, 6, 11])
-    fn ragged<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Ragged<'py>> {
-        let py = slf.py();
-        let form = slf.borrow().form(name);
-        if let Some(Form::Lists { dtype, is_ragged: true, .. }) = form {
-            let offsets = slf.borrow().offsets(name)?;
-            return Ok((view(slf, name, &dtype)?, offsets.into_pyarray(py)));
-        }
-        let mut this = slf.borrow_mut();
-        let Data::Columns { batch, .. } = &mut this.data else {
-            return Err(no_column(name));
-        };
-        let (bytes, offsets) = batch.bytes_mut(name).map_err(raise)?;
-        // A copy: what divides the bytes must not change with the array.
-        let offsets: Vec<i64> = offsets.iter().map(|&offset| offset as i64).collect();
-        let view = ArrayViewMutD::from_shape(IxDyn(&[bytes.len()]), bytes).map_err(bug)?;
-        // SAFETY: as in `column`.
-        let data = unsafe { PyArrayDyn::borrow_from_array(&view, slf.clone().into_any()) };
-        Ok((data.into_any(), offsets.into_pyarray(py)))
-    }
-
-    /// How many rows each sample has in a column of any number of rows, without padding.
-    fn lengths<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let offsets = self.offsets(name)?;
-        let lengths: Vec<i64> = offsets.windows(2).map(|ends| ends[1] - ends[0]).collect();
-        Ok(lengths.into_pyarray(py))
-    }
-
-    /// A column of `Packed`, with what is where in it: see `pykiste.columns.PackedTokens`.
-    fn packed<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let Some(Form::Lists { dtype, .. }) = slf.borrow().form(name) else {
-            return Err(no_column(name));
-        };
-        let tokens = view(slf, name, &dtype)?;
-        let this = slf.borrow();
-        let Data::Columns { batch, .. } = &this.data else { return Err(bug("no columns")) };
-        macro_rules! parts {
-            ($($known:literal $type:ty,)*) => {
-                match &dtype[..] {
-                    $($known => batch.packed::<$type>(name).map(|packed| Parts::of(py, &packed)),)*
-                    other => return Err(bug(other)),
-                }
-            };
-        }
-        let Parts { positions, documents, cu_seqlens, max } =
-            with_types!(parts).map_err(|_| no_column(name))??;
-        let class = py.import("pykiste.columns")?.getattr("PackedTokens")?;
-        class.call1((tokens, positions, documents, cu_seqlens, max))
-    }
-
-    fn __contains__(&self, name: &str) -> bool {
-        self.keys().iter().any(|known| known == name)
-    }
-
-    /// The names of the columns.
-    fn keys(&self) -> Vec<String> {
-        match &self.data {
-            Data::Columns { columns, .. } => {
-                columns.iter().map(|column| column.name.clone()).collect()
-            }
-            Data::Samples(_) => Vec::new(),
-        }
-    }
-
-    /// All samples as a list of dicts.
-    #[getter]
-    fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let list = PyList::empty(py);
-        let mut decoder = Decoder::new();
-        for index in 0..self.rows() {
-            py.check_signals()?;
-            list.append(self.sample(py, index as isize, &mut decoder)?)?;
-        }
-        Ok(list)
-    }
-
-    /// The epoch, counted from 0.
-    #[getter]
-    fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
-    /// The step in the epoch, counted from where it was started or resumed.
-    #[getter]
-    fn step(&self) -> u64 {
-        self.step
-    }
-
-    /// Where the run is once all ranks have done this step.
-    #[getter]
-    fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let state = PyDict::new(py);
-        state.set_item("epoch", self.state.epoch)?;
-        state.set_item("position", self.state.position)?;
-        Ok(state)
-    }
-
-    /// The indices of the samples, in their order.
-    #[getter]
-    fn indices<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
-        self.indices.clone().into_pyarray(py)
-    }
-
-    /// How many samples at the end only fill up the batch: an evaluation leaves them out.
-    #[getter]
-    fn padding(&self) -> u64 {
-        self.padding
-    }
-
-    /// Samples that could not be read: index, key and what is wrong.
-    #[getter]
-    fn failures(&self) -> Vec<(u64, Option<String>, String)> {
-        self.failures.clone()
-    }
-
-    #[classattr]
-    fn __hash__() -> Option<Py<PyType>> {
-        None
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        self.loader.get().next(py, Some(self.number))
     }
 }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use kiste::array::{self, Index, PackOptions};
 use kiste::format::blosc::Codec;
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PySlice, PyTuple, PyType};
 
 use crate::encode::numpy_array;
-use crate::errors::{invalid, raise, wrong_type};
+use crate::errors::{invalid, no_selection, raise, wrong_type};
 use crate::pool;
 use crate::select::{Selected, raise_selection, to_numpy, to_numpy_dtype};
 use crate::stored::check_array;
@@ -106,6 +107,18 @@ enum Rows {
     List(Vec<usize>),
 }
 
+/// What NumPy selects of an array, with its words for what it does not have.
+fn selected<'py>(
+    array: &Bound<'py, PyAny>,
+    item: impl IntoPyObject<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = array.py();
+    array.get_item(item).map_err(|error| match error.is_instance_of::<PyIndexError>(py) {
+        true => no_selection(error.value(py).to_string()),
+        false => error,
+    })
+}
+
 #[pymethods]
 impl PackedArray {
     /// The container in these bytes, which are copied.
@@ -192,7 +205,7 @@ impl PackedArray {
         item: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let Some((rows, head)) = self.rows_of(item)? else {
-            return self.__array__(py, None, None)?.get_item(item);
+            return selected(&self.__array__(py, None, None)?, item);
         };
         let array = self.array.clone();
         let read = pool::run(py, move || match rows {
@@ -206,7 +219,7 @@ impl PackedArray {
             Err(_) => Vec::new(),
         };
         let parts: Vec<_> = std::iter::once(head).chain(parts).collect();
-        read.get_item(PyTuple::new(py, parts)?)
+        selected(&read, PyTuple::new(py, parts)?)
     }
 
     #[pyo3(signature = (dtype=None, copy=None))]

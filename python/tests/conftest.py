@@ -52,6 +52,11 @@ def same(one, other):
     return one == other
 
 
+def place(state):
+    """The two integers of a state."""
+    return state["epoch"], state["position"]
+
+
 @pytest.fixture
 def numbers(tmp_path):
     """100 samples with a number, an array and bytes that follow from it."""

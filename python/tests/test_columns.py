@@ -3,6 +3,7 @@
 import io
 import pickle
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -103,8 +104,7 @@ def test_packed(texts):
     assert one(texts, {"tokens": ki.Packed("int32", 5, split=False, rows=4)})["tokens"].shape == (4, 5)
     with pytest.raises(KeyError, match="tokens"):
         one(texts, {"tokens": ki.Ragged("int32")}).packed("tokens")
-    with pytest.raises(ValueError, match="expected Packed under the name of its field"):
-        one(texts, {"t": (ki.Packed("int32", 4), "tokens")})
+    assert (one(texts, {"t": (ki.Packed("int32", 4, fill=-9), "tokens")})["t"] == batch["tokens"]).all()
 
 
 def picture(height, width):
@@ -291,3 +291,139 @@ def test_a_class_is_no_column(texts):
     for column in (ki.Mask, (ki.Mask, "tokens"), ki.Ragged):
         with pytest.raises(TypeError, match=r'column "tokens": expected \w+\(…\), found the class'):
             ki.Loader(texts, columns={"tokens": column})
+
+
+def written(path, samples):
+    with ki.Writer(path) as writer:
+        for number, sample in enumerate(samples):
+            writer.write({"key": str(number), **sample})
+    return ki.open(path)
+
+
+def test_columns_as_people_write_them(tmp_path):
+    samples = [{"n": number, "text": "ä" * number, "x": np.float32(number)} for number in range(5)]
+    dataset = written(tmp_path / "x.msgpack", samples)
+    columns = {
+        "n": "int64",
+        "again": ("n", "int16"),
+        "float": ("n", np.float32),
+        "text": str,
+        "raw": ("text", bytes),
+        "words": ("text", str),
+        "x": float,
+        "y": ("x", "float32"),
+        "flat": ("x", "float32", ()),
+    }
+    [batch] = ki.Loader(dataset, columns=types.MappingProxyType(columns))
+    for name in ("n", "again", "float", "x", "y", "flat"):
+        assert batch[name].tolist() == [0, 1, 2, 3, 4], name
+    assert batch["again"].dtype == np.int16 and batch["float"].dtype == np.float32
+    assert batch["text"] == batch["words"] == [sample["text"] for sample in samples]
+    assert batch["raw"] == [sample["text"].encode() for sample in samples]
+    torch = pytest.importorskip("torch")
+    [batch] = ki.Loader(dataset, columns={"n": torch.int64, "f": ("n", torch.float32)})
+    assert batch["n"].dtype == np.int64 and batch["f"].dtype == np.float32
+
+
+def test_text_is_text(tmp_path):
+    dataset = written(tmp_path / "x.msgpack", [{"t": b"\xff"}])
+    [batch] = ki.Loader(dataset, columns={"t": str})
+    with pytest.raises(ki.errors.InvalidError, match='column "t": expected text'):
+        batch["t"]
+
+
+@pytest.mark.parametrize("stored, column", [
+    ("uint8", "float32"), ("int32", "int64"), ("uint16", "int64"), ("bool", "int64"), ("float16", "float32"),
+    (">i2", "float32"), ("int8", "float16"), ("uint8", "uint8"), ("bool", "uint8"),
+])
+def test_a_column_has_all_values_of_a_narrower_type(tmp_path, stored, column):
+    array = np.array([[0, 1], [1, 0], [1, 1]]).astype(stored)
+    packed = bytes(ki.PackedArray.pack(array.astype(array.dtype.newbyteorder("="))))
+    samples = [{"a": array, "p": packed, "s": array[0, 1], "w": array}]
+    dataset = written(tmp_path / "x.msgpack", samples)
+    columns = {
+        "a": (column, (3, 2)),
+        "p": (column, (3, 2)),
+        "s": column,
+        "rows": ("w", column, (3, 2)),
+        "ragged": (ki.Ragged(column, (2,)), "a"),
+        "w": ki.Window(column, 2, (2,)),
+    }
+    [batch] = ki.Loader(dataset, columns=columns)
+    assert batch["a"].dtype == column and (batch["a"][0] == array).all() and (batch["p"][0] == array).all()
+    assert batch["s"].tolist() == [1] and (batch["rows"][0] == array).all()
+    assert (batch["ragged"][0] == array).all() and (batch["w"][0] == array[:2]).all()
+
+
+@pytest.mark.parametrize("stored, column", [
+    ("int64", "int32"), ("int64", "float64"), ("uint16", "int16"), ("float64", "float32"), ("float32", "int64"),
+    ("int32", "float32"), ("uint8", "bool"), ("int8", "uint64"),
+])
+def test_a_type_that_would_lose_values_is_refused(tmp_path, stored, column):
+    dataset = written(tmp_path / "x.msgpack", [{"a": np.zeros(3, stored)}])
+    for form in (column, 3), ki.Ragged(column):
+        with pytest.raises(ki.errors.InvalidError, match="expected an array of type"):
+            next(ki.Loader(dataset, columns={"a": form}))
+
+
+def test_lists_of_integers_stay_integers(tmp_path):
+    large = 2**53 + 1
+    dataset = written(tmp_path / "x.msgpack", [{"a": [large, -large]}])
+    [batch] = ki.Loader(dataset, columns={"a": ("int64", 2)})
+    assert batch["a"].tolist() == [[large, -large]]
+
+
+def noise(record):
+    return record.rng.random(2) + record["n"]
+
+
+def test_a_function_makes_a_column(tmp_path):
+    dataset = written(tmp_path / "x.msgpack", [{"n": number} for number in range(40)])
+    sampler = ki.Sampler.shuffle(40, 1)
+
+    def run(threads, rank=0, world=1, at=None):
+        loader = ki.Loader(
+            dataset, sampler, batch_size=4, threads=threads, rank=rank, world=world,
+            columns={"noise": ki.Map(noise, "float32", 2, seed=3), "n": "int64"},
+        )
+        if at is not None:
+            loader.load_state_dict(at)
+        return [(n, tuple(row)) for batch in loader for n, row in zip(batch["n"].tolist(), batch["noise"].tolist(), strict=True)]
+
+    whole = run(0)
+    assert whole == run(3) and len(set(whole)) == 40
+    assert all(n <= value < n + 1 for n, row in whole for value in row)
+    assert sorted(run(2, 0, 2) + run(2, 1, 2)) == sorted(whole)
+    assert run(2, at={"epoch": 0, "position": 20}) == whole[20:]
+    # Another epoch has others.
+    assert not set(run(2, at={"epoch": 1, "position": 0})) & set(whole)
+
+
+def test_what_a_function_may_return(tmp_path):
+    dataset = written(tmp_path / "x.msgpack", [{"n": 3, "a": np.arange(6, dtype="int32")}])
+
+    def load(function, *form):
+        [batch] = ki.Loader(dataset, columns={"x": ki.Map(function, *form)})
+        return batch["x"][0].tolist()
+
+    assert load(lambda record: record["a"].reshape(2, 3)[:, ::-1], "int64", (2, 3)) == [[2, 1, 0], [5, 4, 3]]
+    assert load(lambda record: True, "bool") is True
+    assert load(lambda record: record["n"], "float64") == 3.0
+    assert load(lambda record: [record.index, record.epoch, record.position, len(record.key)], "int8", 4) == [0, 0, 0, 1]
+    assert load(lambda record: sorted(record.keys()) == ["a", "key", "n"] and "a" in record, "bool") is True
+
+    def fails(function, match, cause, *form):
+        with pytest.raises(ki.Error, match=match) as caught:
+            load(function, *form)
+        assert isinstance(caught.value.__cause__, cause) and caught.value.key == "0"
+
+    fails(lambda record: record["missing"], "missing", KeyError, "int64")
+    fails(lambda record: 1 / 0, "division by zero", ZeroDivisionError, "int64")
+    fails(lambda record: 1.5, "Cannot cast", TypeError, "int64")
+    fails(lambda record: [1, 2], "expected an array of shape", ki.Error, "int64")
+    fails(lambda record: "text", ".", Exception, "int64")
+    with pytest.raises(TypeError, match="expected a function, found int"):
+        ki.Map(3, "int64")
+    with pytest.raises(ki.Error, match="expected Map without the name of a field"):
+        load_named = {"x": (ki.Map(noise, "float32", 2), "n")}
+        ki.Loader(dataset, columns=load_named)

@@ -33,7 +33,8 @@ def test_a_dataset_in_other_processes(numbers, method):
 @pytest.mark.filterwarnings("ignore:This process")
 def test_a_live_loader_goes_on_in_a_fork(numbers):
     dataset = ki.open(numbers)
-    loader = ki.Loader(dataset, batch_size=10, columns={"label": "int64"}, threads=2)
+    columns = {"label": "int64"}
+    loader = ki.Loader(dataset, batch_size=10, columns=columns, threads=2, resume="position")
     assert next(iter(loader))["label"].tolist() == list(range(10))
     assert good(numbers), "the pool has threads now"
     context = multiprocessing.get_context("fork")

@@ -1,5 +1,7 @@
 """PyTorch: datasets under `DataLoader`, samplers that resume, tensors from our threads."""
 
+import pickle
+
 import pytest
 
 import pykiste as ki
@@ -8,7 +10,14 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader  # noqa: E402
 
-from pykiste.torch import StatefulSampler, TensorLoader, buffers  # noqa: E402
+from pykiste.torch import (  # noqa: E402
+    ColumnDataset,
+    ResumableDataLoader,
+    StatefulSampler,
+    TensorBatch,
+    TensorLoader,
+    buffers,
+)
 
 COLUMNS = {"label": "int64", "image": ("float32", (4, 3)), "data": bytes}
 
@@ -110,7 +119,7 @@ def test_an_evaluation_knows_which_rows_only_fill_up(numbers, world):
         tensors = TensorLoader(loader, mask="valid")
         for batch in tensors:
             assert batch["valid"].dtype == torch.bool and len(batch["valid"]) == len(batch["label"])
-            assert int((~batch["valid"]).sum()) == tensors.last.padding
+            assert int((~batch["valid"]).sum()) == batch.padding
             seen += batch["label"][batch["valid"]].tolist()
     assert sorted(seen) == list(range(100))
 
@@ -191,3 +200,97 @@ def test_training_resumes_in_the_middle_of_an_epoch(numbers):
 
     whole, resumed = train(), train(saved=train(stop=17))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_a_batch_keeps_what_is_known_of_it(tmp_path):
+    path = tmp_path / "texts.msgpack"
+    with ki.Writer(path) as writer:
+        for number, length in enumerate([3, 0, 5, 2]):
+            writer.write({"key": f"k{number}", "tokens": list(range(length)), "packed": list(range(length))})
+    columns = {
+        "tokens": ki.Ragged("int64", pad=ki.Pad(fill=-1)),
+        "rows": (ki.Ragged("int64"), "tokens"),
+        "packed": ki.Packed("int64", 4, fill=-9),
+        "key": str,
+    }
+    [batch] = TensorLoader(ki.Loader(ki.open(path), columns=columns), mask="valid")
+    for batch in batch, batch.to("cpu"), batch.to(torch.device("cpu"), non_blocking=True), pickle.loads(pickle.dumps(batch)):
+        assert isinstance(batch, dict) and set(batch) == {*columns, "valid"}
+        assert batch.indices.tolist() == [0, 1, 2, 3] and (batch.epoch, batch.step, batch.padding) == (0, 0, 0)
+        assert batch.state["epoch"] == 1 and batch.failures == [] and batch["key"] == ["k0", "k1", "k2", "k3"]
+        assert batch.lengths["tokens"].tolist() == batch.lengths["rows"].tolist() == [3, 0, 5, 2]
+        assert batch.cu_seqlens["tokens"].tolist() == [0, 3, 3, 8, 10]
+        assert batch.cu_seqlens["rows"].dtype == torch.int32
+        assert batch.packed["packed"].positions.tolist() == [[0, 1, 2, 0], [0, 1, 2, 3], [0, 1, 0, 0]]
+        assert batch.cu_seqlens["packed"].tolist() == [0, 3, 4, 8, 10, 12] and batch.packed["packed"].max_seqlen == 4
+        assert "tokens: int64[4, 5]" in repr(batch)
+    half = batch.to(torch.float16)
+    assert half["tokens"].dtype == torch.float16 and half.lengths["tokens"].tolist() == [3, 0, 5, 2]
+
+
+def test_a_tensor_loader_is_what_a_trainer_needs(numbers):
+    loader = TensorLoader(ki.Loader(ki.open(numbers), ki.Sampler.shuffle(100, 2), batch_size=32, columns=COLUMNS), device="cpu")
+    assert len(loader) == 4 and loader.sampler is loader
+    # A look at the data before the training, as Lightning takes one.
+    for batch in loader:
+        assert batch.sample_keys[0] == f"{int(batch['label'][0]):03}"
+        break
+    loader.set_epoch(0)
+    assert sum(len(batch["label"]) for batch in loader) == 100
+    loader.sampler.set_epoch(5)
+    assert next(iter(loader)).epoch == 5
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_workers_have_fetched_is_not_lost(numbers, workers):
+    dataset = ki.open(numbers)
+    order = [ki.Sampler.shuffle(100, 1).order(epoch)[:].tolist() for epoch in range(2)]
+
+    def make():
+        sampler = StatefulSampler(ki.Sampler.shuffle(100, 1))
+        return ResumableDataLoader(
+            dataset, sampler=sampler, batch_size=8, collate_fn=labels, num_workers=workers, prefetch_factor=workers or None
+        )
+
+    loader = make()
+    seen = []
+    for batch in loader:
+        seen += batch.tolist()
+        if len(seen) == 24:
+            break
+    state = loader.state_dict()
+    assert state == {"epoch": 0, "position": 24}
+    # It begins again, although its workers had taken all indices.
+    assert torch.cat(list(loader)).tolist() == order[0]
+    assert loader.state_dict() == {"epoch": 1, "position": 0}
+    again = make()
+    again.load_state_dict(state)
+    assert again.state_dict() == state
+    assert torch.cat(list(again)).tolist() == order[0][24:]
+    assert torch.cat(list(again)).tolist() == order[1]
+    for _ in again:
+        break
+    again.sampler.set_epoch(1)
+    assert torch.cat(list(again)).tolist() == order[1]
+    with pytest.raises(TypeError, match="expected a StatefulSampler, found RandomSampler"):
+        ResumableDataLoader(dataset, sampler=torch.utils.data.RandomSampler(dataset))
+
+
+@pytest.mark.parametrize("method", [None, "fork", "spawn"])
+def test_workers_collate_columns(numbers, method):
+    workers = {} if method is None else {"num_workers": 2, "multiprocessing_context": method}
+    train = ColumnDataset(ki.open(numbers), {**COLUMNS, "name": ("key", str)})
+    sampler = StatefulSampler(ki.Sampler.shuffle(100, 1))
+    loader = DataLoader(train, batch_size=8, sampler=sampler, collate_fn=train.collate, **workers)
+    seen = []
+    for batch in loader:
+        assert batch["image"].shape == (len(batch["label"]), 4, 3) and isinstance(batch, TensorBatch)
+        assert (batch["image"][:, 1, 1] == batch["label"]).all()
+        assert batch["name"] == [f"{label:03}" for label in batch["label"].tolist()]
+        assert batch["data"][0] == bytes([batch["label"][0]]) * int(batch["label"][0])
+        assert batch.indices.tolist() == batch["label"].tolist()
+        seen += batch["label"].tolist()
+    assert seen == ki.Sampler.shuffle(100, 1).order(0)[:].tolist()
+    assert len(train) == 100 and train[-1]["label"].tolist() == [99] and train[-1].sample_keys == ["099"]
+    with pytest.raises(IndexError):
+        train[100]

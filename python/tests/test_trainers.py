@@ -1,4 +1,4 @@
-"""Lightning and Accelerate: the examples resume in the middle of an epoch with another number of processes."""
+"""PyTorch, Lightning and Accelerate: the examples resume in the middle of an epoch with another number of processes."""
 
 import importlib.util
 import io
@@ -39,22 +39,30 @@ def lightning(arguments, processes):
 
 
 def accelerate(arguments, processes):
+    return launched("accelerate", "train_accelerate.py", arguments, processes)
+
+
+def torchrun(arguments, processes):
+    return launched("torch", "train_ddp.py", arguments, processes)
+
+
+def launched(package, example, arguments, processes):
     # Importing it here would do nothing but take seconds.
-    if importlib.util.find_spec("accelerate") is None:
-        pytest.skip("accelerate is not installed")
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-    return [sys.executable, *launch, EXAMPLES / "train_accelerate.py", *arguments]
+    return [sys.executable, *launch, EXAMPLES / example, *arguments]
 
 
-@pytest.mark.parametrize("trainer", [lightning, accelerate])
+@pytest.mark.parametrize("trainer", [torchrun, lightning, accelerate])
 @pytest.mark.parametrize("before, after", [(2, 1), (1, 2)])
 def test_an_epoch_goes_on_with_another_number_of_processes(digits, tmp_path, trainer, before, after):
     if sys.platform == "win32":
         pytest.skip("the examples fork, or use Gloo over Unix sockets")
 
     def train(name, processes, *arguments):
-        """What each rank saw: the samples of each step."""
-        always = [digits, "--batch-size", str(BATCH), "--seen", name]
+        """What each rank saw: the samples of each step. All steps have as many."""
+        always = [digits, "--batch-size", str(2 * BATCH // processes), "--seen", name]
         command = trainer([*always, *arguments], processes)
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -69,12 +77,10 @@ def test_an_epoch_goes_on_with_another_number_of_processes(digits, tmp_path, tra
         return [sample for steps in ranks for batch in steps for sample in batch]
 
     dataset = ki.open(digits)
-    order = ki.Sampler.shuffle(SAMPLES, seed=1).order(0)[:].tolist()
-    if trainer is accelerate:
-        order = [dataset.key(index) for index in order]
-    seen = STEPS * BATCH * before
+    order = [dataset.key(index) for index in ki.Sampler.shuffle(SAMPLES, seed=1).order(0)]
+    seen = STEPS * BATCH * 2
     # The epoch's own order, cut where the first run stopped. The last step is filled up.
     assert sorted(flat(first)) == sorted(order[:seen])
-    left = -(-(SAMPLES - seen) // (BATCH * after))
+    left = -(-(SAMPLES - seen) // (BATCH * 2))
     assert all(len(steps) == left for steps in rest)
-    assert set(flat(rest)) >= set(order[seen:]) and len(flat(rest)) - (SAMPLES - seen) < BATCH * after
+    assert set(flat(rest)) >= set(order[seen:]) and len(flat(rest)) - (SAMPLES - seen) < BATCH * 2

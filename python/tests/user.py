@@ -1,7 +1,7 @@
 """A program of a user, which type checkers read: see test_typing.py. It is never run."""
 
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def loading(dataset: ki.Dataset) -> None:
     )
     for batch in loader:
         assert_type(batch, ki.Batch)
-        assert_type(batch.state, dict[str, int])
+        assert_type(batch.state, dict[str, Any])
         print(batch["x"].shape, batch.samples)
         assert_type(batch.packed("tokens").max_seqlen, int)
         print(batch.lengths("words").sum(), batch.ragged("boxes")[1])

@@ -1,0 +1,169 @@
+//! States of a run as dicts, and [`Mark`]: what tells the dataset of a saved state from others.
+
+use std::sync::{Arc, OnceLock};
+
+use kiste::reader::Reader;
+use kiste::sampler::{Fingerprint, Sampler, State};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde::{Deserialize, Serialize};
+
+use crate::errors::{bug, invalid, no_key, raise};
+
+/// Tells a dataset from others. It is read when a state is first asked for, as that may take a request.
+pub(crate) struct Mark {
+    reader: Arc<dyn Reader>,
+    known: OnceLock<Known>,
+    /// The third entry of states in the order of a loader.
+    entry: OnceLock<Py<PyDict>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Known {
+    samples: u64,
+    /// Where the last sample ends. Also in a dataset that has grown since, if it is the same.
+    end: Option<u64>,
+    #[serde(rename = "dataset")]
+    identity: Option<String>,
+}
+
+/// The third entry of a state.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    #[serde(flatten)]
+    order: Fingerprint,
+    #[serde(flatten)]
+    dataset: Known,
+}
+
+impl Mark {
+    pub(crate) fn new(reader: Arc<dyn Reader>) -> Mark {
+        Mark { reader, known: OnceLock::new(), entry: OnceLock::new() }
+    }
+
+    fn known(&self) -> &Known {
+        self.known.get_or_init(|| Known {
+            samples: self.reader.len() as u64,
+            end: self.end(self.reader.len()),
+            // A state without it is a state.
+            identity: self.reader.identity().ok(),
+        })
+    }
+
+    /// Where the last of the first samples ends.
+    fn end(&self, samples: usize) -> Option<u64> {
+        let place = self.reader.locate(samples.checked_sub(1)?);
+        place.range.map(|range| range.end)
+    }
+
+    /// A state as a dict.
+    pub(crate) fn dict<'py>(&self, py: Python<'py>, state: &State) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        dict.set_item("epoch", state.epoch)?;
+        dict.set_item("position", state.position)?;
+        if let Some(order) = state.order {
+            // Whoever has it may change it.
+            dict.set_item("order", self.entry(py, order)?.bind(py).copy()?)?;
+        }
+        Ok(dict)
+    }
+
+    fn entry(&self, py: Python<'_>, order: Fingerprint) -> PyResult<&Py<PyDict>> {
+        if let Some(entry) = self.entry.get() {
+            return Ok(entry);
+        }
+        let dataset = py.detach(|| self.known().clone());
+        let entry = serde_json::to_value(Entry { order, dataset }).map_err(bug)?;
+        let dict = PyDict::new(py);
+        for (name, value) in entry.as_object().into_iter().flatten() {
+            match (value.as_str(), value.as_u64()) {
+                (Some(text), _) => dict.set_item(name, text)?,
+                (_, Some(number)) => dict.set_item(name, number)?,
+                _ => dict.set_item(name, py.None())?,
+            }
+        }
+        Ok(self.entry.get_or_init(|| dict.unbind()))
+    }
+
+    /// The state that a dict is, if it is of these samples in the order of this sampler.
+    pub(crate) fn state(
+        &self,
+        py: Python<'_>,
+        dict: &Bound<'_, PyAny>,
+        sampler: &dyn Sampler,
+    ) -> PyResult<State> {
+        let has = |name: &str| dict.contains(name);
+        let number = |name: &str| -> PyResult<u64> {
+            if !has(name)? {
+                return Err(no_key(format!("expected a state with {name:?}, found none")));
+            }
+            dict.get_item(name)?.extract()
+        };
+        let state = State::new(number("epoch")?, number("position")?);
+        if !has("order")? || dict.get_item("order")?.is_none() {
+            return Ok(state);
+        }
+        let Entry { order, dataset } = entry_of(&dict.get_item("order")?)
+            .map_err(|found| invalid(format!("expected a state's order, found {found}")))?;
+        py.detach(|| self.check(&order, &dataset, sampler))?;
+        Ok(state)
+    }
+
+    fn check(&self, order: &Fingerprint, dataset: &Known, sampler: &dyn Sampler) -> PyResult<()> {
+        let own = self.known();
+        let differs = own.samples != dataset.samples
+            || differ(own.end.as_ref(), dataset.end.as_ref())
+            || differ(own.identity.as_ref(), dataset.identity.as_ref());
+        let has_grown = || {
+            let samples = usize::try_from(dataset.samples).unwrap_or(usize::MAX);
+            own.samples > dataset.samples
+                && dataset.end.is_some()
+                && self.end(samples) == dataset.end
+        };
+        if differs && !has_grown() {
+            let (expected, found) = (dataset.samples, own.samples);
+            let what = match expected == found {
+                true => format!("expected other samples, found {found} of as many"),
+                false => format!("expected {expected} samples, found {found}"),
+            };
+            return Err(invalid(format!("the state is of another dataset: {what}; {ADVICE}")));
+        }
+        // In their order samples that were appended come after all that were seen.
+        if differs && is_sequential(sampler, dataset.samples, order) {
+            return Ok(());
+        }
+        sampler.fingerprint().check(order).map_err(raise)
+    }
+}
+
+/// The third entry of a state that was saved.
+fn entry_of(order: &Bound<'_, PyAny>) -> Result<Entry, String> {
+    let items = order.call_method0("items").and_then(|items| items.try_iter());
+    let mut entry = serde_json::Map::new();
+    for item in items.map_err(|_| order.get_type().to_string())? {
+        let item = item.and_then(|item| item.extract::<(String, Bound<'_, PyAny>)>());
+        let (name, value) = item.map_err(|error| error.to_string())?;
+        let value = match (value.extract::<String>(), value.extract::<u64>()) {
+            (Ok(text), _) => text.into(),
+            (_, Ok(number)) => number.into(),
+            _ => serde_json::Value::Null,
+        };
+        entry.insert(name, value);
+    }
+    serde_json::from_value(entry.into()).map_err(|error| error.to_string())
+}
+
+const ADVICE: &str =
+    "with its epoch and position alone a run goes on, but some samples come twice and others never";
+
+/// Whether both are known and not the same.
+fn differ<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one != other)
+}
+
+/// Whether both are the order of the samples themselves, of all now and of fewer then.
+fn is_sequential(sampler: &dyn Sampler, samples: u64, order: &Fingerprint) -> bool {
+    use kiste::sampler::Sequential;
+    let now = Sequential::new(sampler.len()).fingerprint() == sampler.fingerprint();
+    now && Sequential::new(samples).fingerprint() == *order
+}

@@ -1,6 +1,6 @@
 """How objects are made again that were pickled. Names here are in pickles: they stay."""
 
-from pykiste._core import Dataset, Sampler
+from pykiste._core import ArrayStore, ChunkedArray, Dataset, Sampler
 from pykiste.errors import ReplacedError
 
 
@@ -24,3 +24,19 @@ def sampler(parts):
     name, *arguments = parts
     arguments = [sampler(part) if isinstance(part, tuple) else part for part in arguments]
     return getattr(Sampler, name)(*arguments)
+
+
+def chunked(path, version, identity, fields):
+    """A version of an array, or a column of it, which must be the one that was pickled."""
+    array = ChunkedArray(path, version)
+    if array._identity() != tuple(identity):
+        message = f"{path}: expected version {version} of the array that was pickled, found another one of this number"
+        raise ReplacedError(message, path=path)
+    for field in fields:
+        array = array[field]
+    return array
+
+
+def store(array, durable):
+    """The store of an array, which takes the lock of a writer with its first change."""
+    return ArrayStore._later(array, durable)

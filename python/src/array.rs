@@ -113,12 +113,22 @@ pub(crate) struct ChunkedArray {
     array: array::ChunkedArray,
     dtype: Py<PyAny>,
     path: PathBuf,
+    /// The fields that were chosen, one in another.
+    fields: Vec<String>,
+}
+
+/// What tells a version from another one of its number: when it was committed, and how large it is.
+type Identity = (String, u64, u64);
+
+fn identity(array: &array::ChunkedArray) -> Identity {
+    let info = array.version_info();
+    (info.time, info.chunks, info.cbytes)
 }
 
 impl ChunkedArray {
     fn of(py: Python<'_>, array: array::ChunkedArray, path: PathBuf) -> PyResult<ChunkedArray> {
         let dtype = to_numpy_dtype(py, array.dtype())?;
-        Ok(ChunkedArray { array, dtype, path })
+        Ok(ChunkedArray { array, dtype, path, fields: Vec::new() })
     }
 
     fn read<'py>(&self, py: Python<'py>, selected: &Selected) -> PyResult<Bound<'py, PyAny>> {
@@ -235,7 +245,8 @@ impl ChunkedArray {
     ) -> PyResult<Bound<'py, PyAny>> {
         if let Ok(name) = item.cast::<PyString>() {
             let column = self.array.column(name.to_str()?).map_err(raise_selection)?;
-            let column = ChunkedArray::of(py, column, self.path.clone())?;
+            let mut column = ChunkedArray::of(py, column, self.path.clone())?;
+            column.fields = self.fields.iter().cloned().chain([name.to_string()]).collect();
             return Ok(Bound::new(py, column)?.into_any());
         }
         self.read(py, &Selected::parse(item)?)
@@ -252,6 +263,18 @@ impl ChunkedArray {
         whole(self.read(py, &all)?, dtype, copy)
     }
 
+    fn _identity(&self) -> Identity {
+        identity(&self.array)
+    }
+
+    /// A path, a version, the fields of a column, and what tells the version from another one: another process opens
+    /// the same version, or fails.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Pickled<'py>> {
+        let open = py.import("pykiste._pickle")?.getattr("chunked")?;
+        let fields = PyTuple::new(py, &self.fields)?;
+        Ok((open, (self.path.clone(), self.array.version(), self._identity(), fields)))
+    }
+
     fn __repr__(&self, py: Python<'_>) -> String {
         let (shape, dtype) = (self.array.shape(), self.dtype.bind(py));
         let version = self.array.version();
@@ -259,10 +282,16 @@ impl ChunkedArray {
     }
 }
 
+/// The function that makes a pickled array again, and its arguments.
+type Pickled<'py> = (Bound<'py, PyAny>, (PathBuf, u64, Identity, Bound<'py, PyTuple>));
+
 /// The writer of an array in a directory. There is one at a time.
 ///
 /// Every assignment is a version of its own, which readers see as a whole or not at all. `stage()`
 /// gathers several changes for one version.
+///
+/// A store that was pickled reads the version of that moment, and becomes the writer with its first change: a
+/// `LockedError` as long as another one is open.
 ///
 /// >>> import numpy as np
 /// >>> import pykiste as ki
@@ -281,11 +310,39 @@ impl ChunkedArray {
 #[pyclass(frozen, module = "pykiste")]
 pub(crate) struct ArrayStore {
     /// `None` once it is closed.
-    open: Shared<Option<array::ArrayStore>>,
+    open: Shared<Option<Held>>,
     dtype: Py<PyAny>,
     path: PathBuf,
+    durable: bool,
     /// The process that has the lock of the array.
     process: u32,
+}
+
+/// What a store has in its hands.
+enum Held {
+    /// The array, which no other one may change.
+    Writer(array::ArrayStore),
+    /// The version that was pickled. Nothing is locked until it is changed.
+    Reader(array::ChunkedArray, ArrayOptions, PathBuf),
+}
+
+impl Held {
+    fn array(&self) -> &array::ChunkedArray {
+        match self {
+            Held::Writer(store) => store.array(),
+            Held::Reader(array, ..) => array,
+        }
+    }
+
+    fn writer(&mut self) -> kiste::Result<&mut array::ArrayStore> {
+        if let Held::Reader(_, options, path) = self {
+            *self = Held::Writer(options.open_store(path)?);
+        }
+        match self {
+            Held::Writer(store) => Ok(store),
+            Held::Reader(..) => unreachable!("it was opened above"),
+        }
+    }
 }
 
 impl Drop for ArrayStore {
@@ -300,10 +357,10 @@ impl Drop for ArrayStore {
 }
 
 impl ArrayStore {
-    fn of(py: Python<'_>, store: array::ArrayStore, path: PathBuf) -> PyResult<ArrayStore> {
-        let dtype = to_numpy_dtype(py, store.array().dtype())?;
-        let open = Shared::new(Some(store));
-        Ok(ArrayStore { open, dtype, path, process: std::process::id() })
+    fn of(py: Python<'_>, held: Held, path: PathBuf, durable: bool) -> PyResult<ArrayStore> {
+        let dtype = to_numpy_dtype(py, held.array().dtype())?;
+        let open = Shared::new(Some(held));
+        Ok(ArrayStore { open, dtype, path, durable, process: std::process::id() })
     }
 
     fn check_process(&self) -> PyResult<()> {
@@ -323,6 +380,7 @@ impl ArrayStore {
         work: impl FnOnce(&mut array::ArrayStore) -> kiste::Result<T> + Send + 'static,
     ) -> PyResult<kiste::Result<T>> {
         self.check_process()?;
+        let work = |held: &mut Held| held.writer().and_then(work);
         self.open.apart(py, move |open| open.as_mut().map(work))?.ok_or_else(closed)
     }
 
@@ -357,7 +415,29 @@ impl ArrayStore {
     ) -> PyResult<ArrayStore> {
         let place = path.clone();
         let store = pool::apart(py, move || options(durable).open_store(&place))?;
-        ArrayStore::of(py, store.map_err(raise)?, path)
+        ArrayStore::of(py, Held::Writer(store.map_err(raise)?), path, durable)
+    }
+
+    /// A store that was pickled.
+    #[classmethod]
+    fn _later(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        array: PyRef<'_, ChunkedArray>,
+        durable: bool,
+    ) -> PyResult<ArrayStore> {
+        let path = array.path.clone();
+        let held = Held::Reader(array.array.clone(), options(durable), path.clone());
+        ArrayStore::of(py, held, path, durable)
+    }
+
+    /// Its path, the version that is the newest now, and how it is written.
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (ChunkedArray, bool))> {
+        let reopen = py.import("pykiste._pickle")?.getattr("store")?;
+        Ok((reopen, (self.array(py)?, self.durable)))
     }
 
     /// Creates an array full of `fill`, which is 0 by default, and opens it for writing.
@@ -422,7 +502,7 @@ impl ArrayStore {
             }
             kiste::Result::Ok(store)
         })?;
-        ArrayStore::of(py, store.map_err(raise)?, path)
+        ArrayStore::of(py, Held::Writer(store.map_err(raise)?), path, durable)
     }
 
     /// Its directory.
@@ -598,7 +678,7 @@ impl ArrayStore {
         self.check_process()?;
         let message = message.unwrap_or(&staged.message).to_owned();
         let committed = self.open.apart_with(py, &staged.staged, move |open, changes| {
-            open.as_mut().map(|store| store.commit(changes, &message))
+            open.as_mut().map(|held| held.writer()?.commit(changes, &message))
         })?;
         version_dict(py, &committed.ok_or_else(closed)?.map_err(raise)?)
     }

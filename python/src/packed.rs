@@ -242,6 +242,14 @@ impl PackedArray {
         }
     }
 
+    /// Its container.
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> (Bound<'py, PyType>, (Bound<'py, PyBytes>,)) {
+        (py.get_type::<PackedArray>(), (self.__bytes__(py),))
+    }
+
     fn __repr__(&self, py: Python<'_>) -> String {
         format!("pykiste.PackedArray({:?}, {})", self.array.shape(), self.dtype.bind(py))
     }

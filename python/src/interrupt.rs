@@ -1,9 +1,9 @@
 //! Long work that Python watches: a callback gets its progress, and Ctrl-C stops it.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,9 @@ use pyo3::types::PyDict;
 
 use crate::errors::{bug, raise};
 use crate::pool::{self, TICK};
+
+/// How often the callback is called at most. News in between are told together.
+const EACH: Duration = Duration::from_millis(250);
 
 /// How long work that was stopped by Ctrl-C has to end and to clean up, before it is left alone.
 const GRACE: Duration = Duration::from_millis(300);
@@ -43,9 +46,10 @@ impl Messenger {
         let _ = self.news.send(News::Phase(phase, total));
     }
 
-    /// Tells, on any thread, whether to stop.
-    pub(crate) fn stop(&self) -> Stop {
-        Stop(self.cancelled.clone())
+    /// Hears, on any thread, how many bytes are read.
+    pub(crate) fn bytes(&self, phase: &'static str) -> Bytes {
+        let (news, cancelled) = (self.news.clone(), self.cancelled.clone());
+        Bytes { news, cancelled, phase, sent: Mutex::new(None) }
     }
 
     /// This many samples are done. Fails if the work is to stop.
@@ -95,13 +99,34 @@ fn check(cancelled: &AtomicBool) -> kiste::Result<()> {
     }
 }
 
-/// Says whether work is to stop.
-pub(crate) struct Stop(Arc<AtomicBool>);
+/// Where work that reads bytes on several threads reports to, and hears whether to stop.
+pub(crate) struct Bytes {
+    news: Sender<News>,
+    cancelled: Arc<AtomicBool>,
+    phase: &'static str,
+    /// When something was sent last, and how many bytes there were then.
+    sent: Mutex<Option<(Instant, u64)>>,
+}
 
-impl Stop {
-    /// Fails if it is.
-    pub(crate) fn check(&self) -> kiste::Result<()> {
-        check(&self.0)
+impl Bytes {
+    /// This many bytes of this many are read. Fails if the work is to stop.
+    pub(crate) fn reached(&self, done: u64, of: u64) -> kiste::Result<()> {
+        check(&self.cancelled)?;
+        // Where another thread is about to tell, this one need not.
+        let Ok(mut sent) = self.sent.try_lock() else { return Ok(()) };
+        if sent.is_some_and(|(when, total)| total == of && when.elapsed() < TICK) {
+            return Ok(());
+        }
+        if sent.is_none_or(|(_, total)| total != of) {
+            let mut total = Total::default();
+            total.input_bytes = Some(of);
+            let _ = self.news.send(News::Phase(self.phase, total));
+        }
+        *sent = Some((Instant::now(), of));
+        let mut progress = Progress::default();
+        progress.input_bytes = done;
+        let _ = self.news.send(News::Progress(progress));
+        Ok(())
     }
 }
 
@@ -155,8 +180,8 @@ pub(crate) fn watched<T: Send + 'static>(
     let worker =
         thread.spawn(move || pool::shared().map(|pool| pool.install(|| run(&mut messenger))));
     let worker = worker.map_err(|error| raise(kiste::Error::os("starting a thread", error)))?;
-    let mut watch =
-        Watch { callback, cancelled, state: State::default(), raised: None, until: None };
+    let told = Told { callback, state: State::default(), is_new: false, last: None };
+    let mut watch = Watch { told, cancelled, raised: None, until: None };
     match watch.listen(py, heard) {
         true => join(py, worker, watch.raised),
         false => Err(watch.raised.unwrap_or_else(|| bug("nothing stopped the work"))),
@@ -178,9 +203,8 @@ fn join<T: Send>(
 
 /// The thread that waits.
 struct Watch<'py> {
-    callback: Option<Bound<'py, PyAny>>,
+    told: Told<'py>,
     cancelled: Arc<AtomicBool>,
-    state: State,
     raised: Option<PyErr>,
     /// When to wait no longer.
     until: Option<Instant>,
@@ -195,24 +219,24 @@ impl Watch<'_> {
                 (heard, first)
             });
             heard = back;
-            if let Err(RecvTimeoutError::Disconnected) = first {
+            let has_ended = matches!(first, Err(RecvTimeoutError::Disconnected));
+            first.into_iter().chain(heard.try_iter()).for_each(|news| self.told.take(news));
+            self.look(py, has_ended);
+            if has_ended {
                 return true;
             }
-            let is_new = first.is_ok();
-            first.into_iter().chain(heard.try_iter()).for_each(|news| self.state.take(news));
-            self.look(py, is_new);
         }
         false
     }
 
-    /// Looks for Ctrl-C, and calls back.
-    fn look(&mut self, py: Python<'_>, is_new: bool) {
+    /// Looks for Ctrl-C, and calls back: at the end with all that was not told yet.
+    fn look(&mut self, py: Python<'_>, has_ended: bool) {
         if let Err(error) = py.check_signals() {
             self.until.get_or_insert_with(|| Instant::now() + GRACE);
             self.stop(error);
         }
-        if let (None, true, Some(callback)) = (&self.raised, is_new, &self.callback) {
-            if let Err(error) = self.state.tell(py, callback) {
+        if self.raised.is_none() && (has_ended || self.told.is_due()) {
+            if let Err(error) = self.told.tell(py) {
                 self.stop(error);
             }
         }
@@ -221,6 +245,54 @@ impl Watch<'_> {
     fn stop(&mut self, error: PyErr) {
         self.cancelled.store(true, Relaxed);
         self.raised.get_or_insert(error);
+    }
+}
+
+/// A callback, and what it was told.
+pub(crate) struct Told<'py> {
+    callback: Option<Bound<'py, PyAny>>,
+    state: State,
+    /// Whether there is something that it was not told.
+    is_new: bool,
+    /// When it was called last.
+    last: Option<Instant>,
+}
+
+impl<'py> Told<'py> {
+    /// For work on this thread, which has this many samples.
+    pub(crate) fn samples(
+        callback: Option<Bound<'py, PyAny>>,
+        phase: &'static str,
+        samples: usize,
+    ) -> Told<'py> {
+        let mut told = Told { callback, state: State::default(), is_new: false, last: None };
+        let mut total = Total::default();
+        total.samples = Some(samples as u64);
+        told.take(News::Phase(phase, total));
+        told
+    }
+
+    /// This many samples are done.
+    pub(crate) fn reached(&mut self, py: Python<'py>, samples: usize) -> PyResult<()> {
+        self.state.progress.samples = samples as u64;
+        self.is_new = true;
+        if self.is_due() { self.tell(py) } else { Ok(()) }
+    }
+
+    fn take(&mut self, news: News) {
+        self.state.take(news);
+        self.is_new = true;
+    }
+
+    fn is_due(&self) -> bool {
+        self.callback.is_some() && self.last.is_none_or(|last| last.elapsed() >= EACH)
+    }
+
+    /// Calls it, if there is news.
+    fn tell(&mut self, py: Python<'_>) -> PyResult<()> {
+        let (Some(callback), true) = (&self.callback, self.is_new) else { return Ok(()) };
+        (self.is_new, self.last) = (false, Some(Instant::now()));
+        self.state.tell(py, callback)
     }
 }
 

@@ -15,20 +15,32 @@ use crate::pool;
 
 /// Checks a dataset against its side files. Returns a dict with `good` and a list of `problems`; with
 /// `deep=True` every sample is decoded too. `untrusted` and `allow_outside` are as for `Dataset`.
+///
+/// `progress` is called with a dict about four times a second: `input_bytes` of `total_input_bytes` are read.
+/// Ctrl-C, or an exception in it, stops the work.
+///
+/// >>> import pykiste as ki
+/// >>> path = getfixture("tmp_path") / "one.msgpack"
+/// >>> with ki.Writer(path) as writer:
+/// ...     writer.write({"key": "a"})
+/// >>> found = ki.verify(path, deep=True)
+/// >>> found["good"], found["samples"], found["problems"]
+/// (True, 1, [])
 #[pyfunction]
-#[pyo3(signature = (path, *, deep=false, untrusted=false, allow_outside=false))]
+#[pyo3(signature = (path, *, deep=false, untrusted=false, allow_outside=false, progress=None))]
 pub(crate) fn verify<'py>(
     py: Python<'py>,
     path: PathBuf,
     deep: bool,
     untrusted: bool,
     allow_outside: bool,
+    progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let opening = Opening { untrusted, allow_outside, ..Opening::default() };
-    let report = watched(py, None, move |messenger| {
+    let report = watched(py, progress, move |messenger| {
         let (storage, place) = opening.locate(&path)?;
-        let stop = messenger.stop();
-        Verify::of(place).storage(storage).deep(deep).run_with(&|_, _| stop.check())
+        let read = messenger.bytes("verifying");
+        Verify::of(place).storage(storage).deep(deep).run_with(&|done, of| read.reached(done, of))
     })?;
     let problems = PyList::empty(py);
     for problem in &report.problems {
@@ -52,9 +64,16 @@ pub(crate) fn verify<'py>(
 /// Makes the side files that are missing, or all of them with `force=True`. `lookup` says whether
 /// there is to be `.lookup`; by default datasets of 1,024 samples or more get it. Where digests, checksums,
 /// offsets or keys say that the data was another, that is an error; `force=True, trust_data=True` takes the
-/// data as it is, and forgets what says otherwise.
+/// data as it is, and forgets what says otherwise. `progress` is as for `verify`.
+///
+/// >>> import pykiste as ki
+/// >>> path = getfixture("tmp_path") / "bare.msgpack"
+/// >>> _ = path.write_bytes(ki.pack({"key": "a"}) + ki.pack({"key": "b"}))
+/// >>> ki.index(path)
+/// >>> list(ki.open(path).keys())
+/// ['a', 'b']
 #[pyfunction]
-#[pyo3(signature = (path, *, force=false, trust_data=false, lookup=None, checksums=false))]
+#[pyo3(signature = (path, *, force=false, trust_data=false, lookup=None, checksums=false, progress=None))]
 pub(crate) fn index(
     py: Python<'_>,
     path: PathBuf,
@@ -62,15 +81,16 @@ pub(crate) fn index(
     trust_data: bool,
     lookup: Option<bool>,
     checksums: bool,
+    progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     let options = kiste::index::IndexOptions::default().force(force).trust_data(trust_data);
     let options = options.lookup(lookup).checksums(checksums);
-    watched(py, None, move |messenger| {
+    watched(py, progress, move |messenger| {
         if !kiste::storage::is_url(&path) {
             kiste::convert::check_is_dataset(&path)?;
         }
-        let stop = messenger.stop();
-        options.build_with(path, &|_, _| stop.check()).map(drop)
+        let read = messenger.bytes("indexing");
+        options.build_with(path, &|done, of| read.reached(done, of)).map(drop)
     })
 }
 

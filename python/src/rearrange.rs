@@ -17,7 +17,7 @@ use crate::dataset::{raw, waiting};
 use crate::decode::Decoder;
 use crate::errors::{invalid, raise, wrong_type};
 use crate::indices::{Chosen, is_absent, positions, resolve};
-use crate::interrupt::{Messenger, watched};
+use crate::interrupt::{Messenger, Told, watched};
 use crate::new_dataset::{Made, Making, Source, scalars};
 use crate::pool;
 use crate::sampler::Sampler;
@@ -400,7 +400,7 @@ pub(crate) fn filter<'py>(
     };
     let chosen = match &expression {
         Some(_) => Vec::new(),
-        None => those_of(&source, condition)?,
+        None => those_of(&source, condition, progress.clone())?,
     };
     let (made, mismatches) = watched(py, progress, move |messenger| {
         let Some(expression) = &expression else {
@@ -428,8 +428,13 @@ fn wrong_condition(error: ExpressionError) -> PyErr {
 }
 
 /// The samples for which a function is true.
-fn those_of(source: &Source, condition: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+fn those_of<'py>(
+    source: &Source,
+    condition: &Bound<'py, PyAny>,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Vec<usize>> {
     let py = condition.py();
+    let mut told = Told::samples(progress, "filtering", source.samples());
     let mut decoder = Decoder::new();
     let mut indices = Vec::new();
     for index in 0..source.samples() {
@@ -442,6 +447,7 @@ fn those_of(source: &Source, condition: &Bound<'_, PyAny>) -> PyResult<Vec<usize
         if condition.call1((sample,))?.is_truthy()? {
             indices.push(index);
         }
+        told.reached(py, index + 1)?;
     }
     Ok(indices)
 }

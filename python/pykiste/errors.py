@@ -7,8 +7,20 @@ is one. What Python itself finds is not, such as an argument that a function doe
 ... except ki.Error as error:
 ...     print(type(error).__name__, error.path, isinstance(error, FileNotFoundError))
 NotFoundError no/such.msgpack True
+
+An error that is an `OSError` has `errno`, `strerror` and `filename`, as Python's own have:
+
+>>> import errno
+>>> try:
+...     ki.open("no/such.msgpack")
+... except OSError as error:
+...     print(error.errno == errno.ENOENT, error.filename)
+True no/such.msgpack
 """
 
+import errno as numbers
+import os
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
@@ -54,6 +66,7 @@ class Error(Exception):
         field: str | None = None,
         range: tuple[int, int] | None = None,
         raw: bytes | None = None,
+        errno: int | None = None,
     ) -> None:
         super().__init__(message)
         self.path = path
@@ -62,13 +75,19 @@ class Error(Exception):
         self.field = field
         self.range = range
         self.raw = raw
+        if isinstance(self, OSError):
+            _describe(self, _NUMBERS.get(type(self)) if errno is None else errno)
 
     def __str__(self) -> str:
         return str(self.args[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Keyword arguments are lost by the default.
-        return _again, (type(self), self.args[0], dict(self.__dict__))
+        fields = dict(self.__dict__)
+        notes = fields.pop("__notes__", [])
+        if isinstance(self, OSError):
+            fields["errno"] = self.errno
+        return _again, (type(self), self.args[0], fields), {"__notes__": notes} if notes else None
 
 
 def _again(kind: type[Error], message: str, fields: dict[str, Any]) -> Error:
@@ -157,3 +176,49 @@ class FaultError(Error, RuntimeError):
 
 class MissingPackageError(Error, ImportError):
     """A part of pykiste needs a package that is not installed."""
+
+
+#: What the operating system would say, where it was not asked.
+_NUMBERS: dict[type, int] = {
+    NotFoundError: numbers.ENOENT,
+    AlreadyExistsError: numbers.EEXIST,
+    LockedError: numbers.EAGAIN,
+}
+
+
+def _describe(error: OSError, number: int | None) -> None:
+    """Sets what Python's own errors of the operating system have."""
+    error.errno = number
+    error.strerror = str(error) if number is None else os.strerror(number)
+    path = getattr(error, "path", None)
+    error.filename = None if path is None else os.fspath(path)
+
+
+# Characters of a key or of the name of a field in a message.
+_SHOWN = 100
+
+
+def _place(error: BaseException, key: Any, places: Sequence[Any]) -> None:
+    """Adds to an error which value was being packed: the sample with this key, and the way to the value in it."""
+    path = ""
+    for place in places:
+        if isinstance(place, str) and place and not set(place) & set(".[]"):
+            path += f".{place}" if path else place
+        else:
+            path += f"[{place!r}]"
+    path = _cut(path)
+    words = [f"sample {_cut(key)!r}"] if isinstance(key, str) else []
+    words += [f"field {path!r}"] if path else []
+    if not words:
+        return
+    if not isinstance(error, Error):
+        if isinstance(error, Exception):
+            error.add_note(f"in {', '.join(words)}")
+        return
+    error.args = (f"{', '.join(words)}: {error.args[0]}",)
+    error.key = key if isinstance(key, str) else None
+    error.field = path or None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -53,6 +53,19 @@ class Timestamp(NamedTuple):
     >>> import pykiste as ki
     >>> ki.unpack(ki.pack(Timestamp(1, 500)))
     Timestamp(seconds=1, nanoseconds=500)
+
+    Times of Python and pandas are stored, and read, as follows. Nothing of them is lost but the name of a time zone:
+
+    - a `datetime` or `pandas.Timestamp` with a time zone as a `Timestamp`;
+    - one without, which is no point in time, as `numpy.datetime64` with its resolution: `us`, of pandas also another;
+    - a `date` as `numpy.datetime64` of days, and `pandas.NaT` as `numpy.datetime64("NaT", "ns")`;
+    - a `timedelta` or `pandas.Timedelta` as `numpy.timedelta64`.
+
+    >>> moment = datetime(2024, 1, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+    >>> ki.unpack(ki.pack(moment)), ki.unpack(ki.pack(moment)).to_datetime() == moment
+    (Timestamp(seconds=1704103200, nanoseconds=0), True)
+    >>> ki.unpack(ki.pack(datetime(2024, 1, 1))), ki.unpack(ki.pack(datetime(2024, 1, 1).date()))
+    (np.datetime64('2024-01-01T00:00:00.000000'), np.datetime64('2024-01-01'))
     """
 
     seconds: int

@@ -3,6 +3,7 @@
 use kiste::format::msgpack::numpy::{encode_array, encode_complex, encode_scalar};
 use kiste::format::msgpack::{self, MAX_DEPTH, Value};
 use kiste::value::{DType, NdArray};
+use pyo3::IntoPyObjectExt;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -52,18 +53,60 @@ impl<'py> Open<'py> {
             _ => Ok(None),
         }
     }
+
+    /// The position or the key of the value that was packed last. `None` at a key, and before the first value.
+    fn place(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self {
+            Open::List(_, at) | Open::Tuple(_, at) => {
+                at.checked_sub(1).map(|at| at.into_bound_py_any(py)).transpose()
+            }
+            Open::Pairs(pairs, at, false) if *at > 0 => {
+                pairs.get_item(*at - 1)?.cast_into::<PyTuple>()?.get_item(0).map(Some)
+            }
+            Open::Pairs(..) => Ok(None),
+        }
+    }
 }
 
-/// Appends an object as a message. Nothing recurses, so that no object nests too deeply for the stack.
+/// Appends an object as a message. An error says in which sample and field.
 pub(crate) fn append(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
     let mut open = Vec::new();
-    value(object, out, &mut open)?;
+    fill(object, out, &mut open).map_err(|error| {
+        // What went wrong is more than where.
+        let _ = placed(object, &open, &error);
+        error
+    })
+}
+
+/// Adds the key of the sample and the places of the values that were being packed.
+fn placed<'py>(object: &Bound<'py, PyAny>, open: &[Open<'py>], error: &PyErr) -> PyResult<()> {
+    let py = object.py();
+    let places = PyList::empty(py);
+    for container in open {
+        if let Some(place) = container.place(py)? {
+            places.append(place)?;
+        }
+    }
+    let key = match object.cast::<PyDict>() {
+        Ok(sample) => sample.get_item("key")?,
+        Err(_) => None,
+    };
+    py.import("pykiste.errors")?.call_method1("_place", (error.value(py), key, places)).map(drop)
+}
+
+/// Nothing recurses, so that no object nests too deeply for the stack.
+fn fill<'py>(
+    object: &Bound<'py, PyAny>,
+    out: &mut Vec<u8>,
+    open: &mut Vec<Open<'py>>,
+) -> PyResult<()> {
+    value(object, out, open)?;
     let mut packed = 0u32;
     while let Some(top) = open.last_mut() {
         let is_key = top.is_at_key();
         match top.next()? {
-            Some(next) if is_key => key(&next, out, &mut open)?,
-            Some(next) => value(&next, out, &mut open)?,
+            Some(next) if is_key => key(&next, out, open)?,
+            Some(next) => value(&next, out, open)?,
             None => drop(open.pop()),
         }
         packed = packed.wrapping_add(1);
@@ -89,6 +132,7 @@ fn key<'py>(
     if open.len() == depth {
         return Ok(());
     }
+    open.truncate(depth);
     let found = object.get_type().name()?;
     Err(wrong_type(format!("expected a key that can be read back, found {object} ({found})")))
 }
@@ -128,13 +172,17 @@ fn value<'py>(
         array_header(items.len(), out)?;
         Some(Open::List(items, 0))
     } else if object.is_instance(extension_type(py)?)? || is_of_msgpack(object, "ExtType")? {
-        let code: i8 = object.getattr("code")?.extract()?;
-        let data: Vec<u8> = object.getattr("data")?.extract()?;
+        let wrong = |_| wrong_type(format!("expected a code of 8 bits and bytes, found {object}"));
+        let code: i8 = object.getattr("code")?.extract().map_err(wrong)?;
+        let data: Vec<u8> = object.getattr("data")?.extract().map_err(wrong)?;
         msgpack::encode(&Value::Ext(code, data), out).map_err(refused)?;
         None
     } else if object.is_instance(timestamp_type(py)?)? || is_of_msgpack(object, "Timestamp")? {
-        let (seconds, nanoseconds) =
-            (object.getattr("seconds")?.extract()?, object.getattr("nanoseconds")?.extract()?);
+        let wrong = |_| {
+            invalid(format!("expected seconds and nanoseconds of 64 and 32 bits, found {object}"))
+        };
+        let seconds = object.getattr("seconds")?.extract().map_err(wrong)?;
+        let nanoseconds = object.getattr("nanoseconds")?.extract().map_err(wrong)?;
         let data = msgpack::timestamp::to_ext(seconds, nanoseconds)
             .ok_or_else(|| invalid(format!("{nanoseconds} nanoseconds are a second or more")))?;
         msgpack::encode(&Value::Ext(msgpack::timestamp::CODE, data), out).map_err(refused)?;
@@ -163,6 +211,10 @@ fn value<'py>(
     } else if let Ok(complex) = object.cast::<PyComplex>() {
         encode_complex(complex.real(), complex.imag(), out).map_err(refused)?;
         None
+    } else if object.is_instance(date_type(py)?)? || object.is_instance(timedelta_type(py)?)? {
+        // A timestamp, or a scalar of NumPy.
+        let stored = py.import("pykiste._times")?.call_method1("stored", (object,))?;
+        return value(&stored, out, open);
     } else {
         let name = object.get_type().fully_qualified_name()?;
         let message = format!("an object of type {name} cannot be packed");
@@ -246,9 +298,20 @@ macro_rules! class {
 class!(ndarray_type, "numpy", "ndarray");
 class!(generic_type, "numpy", "generic");
 class!(extension_type, "pykiste.types", "Extension");
+class!(date_type, "datetime", "date");
+class!(timedelta_type, "datetime", "timedelta");
 class!(timestamp_type, "pykiste.types", "Timestamp");
 
-/// Packs an object into one message, as `Writer.write` packs a sample.
+/// Packs an object into one message, as `Writer.write` packs a sample. Raises `ki.Error` with `key` and `field` for a
+/// value that cannot be stored.
+///
+/// >>> import pykiste as ki
+/// >>> ki.unpack(ki.pack({"key": "a", "words": ["x", None]}))
+/// {'key': 'a', 'words': ['x', None]}
+/// >>> ki.pack({"key": "a", "meta": {"words": ["x", {"y"}]}})
+/// Traceback (most recent call last):
+///     ...
+/// pykiste.errors.WrongTypeError: sample 'a', field 'meta.words[1]': an object of type set cannot be packed
 #[pyfunction]
 pub(crate) fn pack<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     let mut out = Vec::new();

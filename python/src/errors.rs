@@ -39,7 +39,7 @@ struct Raised {
 }
 
 enum What {
-    /// With the attributes `path`, `index`, `key`, `field`, `range` and `raw`.
+    /// With the attributes `path`, `index`, `key`, `field`, `range` and `raw`, and `errno`, where there is one.
     Library(kiste::Error),
     Message(String),
 }
@@ -82,6 +82,8 @@ fn fields<'py>(py: Python<'py>, error: &kiste::Error) -> PyResult<Bound<'py, PyD
     fields.set_item("key", error.key())?;
     fields.set_item("field", error.field())?;
     fields.set_item("range", error.range().map(|range| (range.start, range.end)))?;
+    let os = error.get_ref().and_then(|source| source.downcast_ref::<std::io::Error>());
+    fields.set_item("errno", os.and_then(std::io::Error::raw_os_error))?;
     fields.set_item("raw", error.raw().map(|raw| PyBytes::new(py, raw)))?;
     Ok(fields)
 }

@@ -119,10 +119,30 @@ impl Writer {
     }
 
     /// Writes one sample: a dict with a `"key"` that no other sample has.
+    ///
+    /// Values are `None`, booleans, integers of 64 bits, floats, complex numbers, text, bytes, lists and dicts of such
+    /// values, arrays and scalars of NumPy, and times: see `pykiste.types.Timestamp`. What would come back as
+    /// something else is refused. An error says in which sample and field, also as `key` and `field`, and the writer
+    /// is still usable.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> with ki.Writer(getfixture("tmp_path") / "x.msgpack") as writer:
+    /// ...     writer.write({"key": "a", "boxes": [{"size": 3}, {"size": {4, 5}}]})
+    /// Traceback (most recent call last):
+    ///     ...
+    /// pykiste.errors.WrongTypeError: sample 'a', field 'boxes[1].size': an object of type set cannot be packed
     fn write(&self, sample: &Bound<'_, PyDict>) -> PyResult<()> {
         let mut packed = Vec::new();
         encode::append(sample, &mut packed)?;
-        self.with(sample.py(), |writer| writer.write_packed(&packed))
+        let written = self.with(sample.py(), |writer| writer.write_packed(&packed));
+        match sample.get_item("key")? {
+            Some(key) if written.is_err() && !key.is_instance_of::<PyString>() => {
+                let found = key.get_type().name()?;
+                let key = key.repr()?;
+                Err(invalid(format!("expected text as the \"key\" of a sample, found {key} ({found})")))
+            }
+            _ => written,
+        }
     }
 
     /// Writes a sample that is packed already, under its own key.
@@ -194,5 +214,14 @@ impl Writer {
             false => self.abort(py)?,
         }
         Ok(false)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let path = kiste::storage::shown(&self.path);
+        let open = self.open.take(py)?;
+        Ok(match open.as_ref() {
+            Some(writer) => format!("pykiste.Writer({path:?}, {} samples so far)", writer.len()),
+            None => format!("pykiste.Writer({path:?}, closed)"),
+        })
     }
 }

@@ -34,9 +34,11 @@ from pykiste._core import (
     StagedVersion,
     View,
     Writer,
+    __version__,
     commit,
     convert,
     diff,
+    features,
     filter,
     index,
     merge,
@@ -56,6 +58,7 @@ from pykiste.types import Extension, Timestamp
 
 open = Dataset
 
+# Without `open` and `filter`: `from pykiste import *` leaves Python's own alone.
 __all__ = [
     "ArrayStore",
     "Batch",
@@ -86,10 +89,9 @@ __all__ = [
     "convert",
     "diff",
     "errors",
-    "filter",
+    "features",
     "index",
     "merge",
-    "open",
     "pack",
     "repair",
     "select",

@@ -13,9 +13,11 @@ from pykiste import (
     StagedVersion as StagedVersion,
     View as View,
     Writer as Writer,
+    __version__ as __version__,
     commit as commit,
     convert as convert,
     diff as diff,
+    features as features,
     filter as filter,
     index as index,
     merge as merge,
@@ -42,3 +44,6 @@ class Samples:
     def __iter__(self) -> Samples: ...
     def __next__(self) -> Sample: ...
     def __length_hint__(self) -> int: ...
+
+def _picture(image: bytes) -> tuple[str, bytes] | None: ...
+def _escaped(text: str) -> str: ...

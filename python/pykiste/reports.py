@@ -15,7 +15,10 @@ __all__ = [
     "Converted",
     "Cores",
     "Difference",
+    "FieldArrays",
+    "FileInfo",
     "Filtered",
+    "Info",
     "Loading",
     "Made",
     "Merged",
@@ -24,6 +27,7 @@ __all__ = [
     "Progress",
     "Queue",
     "Removed",
+    "SampleBytes",
     "Selected",
     "Sides",
     "Verified",
@@ -93,8 +97,54 @@ class Loading(TypedDict):
     summary: str
 
 
+class FieldArrays(TypedDict):
+    """The arrays of a field. `shapes` has the shortest and the longest of each axis, for each number of axes."""
+
+    plain: int
+    packed: int
+    dtypes: list[str]
+    shapes: dict[str, list[list[int]]]
+    packed_bytes: int
+    container_bytes: int
+
+
+class FileInfo(TypedDict):
+    """A file of a dataset, with its size unless it is missing."""
+
+    file: Path
+    bytes: int | None
+    present: bool
+
+
+class SampleBytes(TypedDict):
+    """Bytes of the smallest sample, on average, and of the largest."""
+
+    min: int
+    mean: float
+    max: int
+
+
+class Info(TypedDict):
+    """What `Dataset.info()` says. `fields` and `arrays` are of the first 100 samples.
+
+    `unfinished` says in words what is left of a write that did not end.
+    """
+
+    file: Path
+    samples: int
+    bytes: int
+    sample_bytes: SampleBytes | None
+    fields: dict[str, list[str]]
+    arrays: dict[str, FieldArrays]
+    files: list[FileInfo]
+    digests: bool
+    lookup: bool
+    checksums: bool
+    unfinished: str | None
+
+
 class Progress(TypedDict):
-    """What the callback `progress` gets a few times a second."""
+    """What the callback `progress` gets about four times a second, and at the end."""
 
     phase: str
     samples: int

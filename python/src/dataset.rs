@@ -12,9 +12,10 @@ use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PySlice, PyString, PyTuple};
 
+use crate::about;
 use crate::decode::Decoder;
 use crate::errors::{bug, invalid, raise, wrong_type};
-use crate::indices::{Chosen, find, is_absent, resolve};
+use crate::indices::{Chosen, are_bytes, find, is_absent, resolve};
 use crate::objects;
 use crate::opening::Opening;
 use crate::pool;
@@ -90,8 +91,14 @@ impl Dataset {
         let reader = &opened.reader;
         let samples = PyList::empty(py);
         self.decoder(|decoder| {
-            for some in indices.chunks(TOGETHER) {
-                let fetched = fetch(py, reader, some)?;
+            let mut rest = indices;
+            while !rest.is_empty() {
+                let mut some = &rest[..rest.len().min(TOGETHER)];
+                let fetched = self.fetch(py, reader, some)?;
+                if !fetched.is_empty() {
+                    some = &some[..fetched.len()];
+                }
+                rest = &rest[some.len()..];
                 for (nth, &index) in some.iter().enumerate() {
                     py.check_signals()?;
                     let raw = match fetched.get(nth) {
@@ -105,26 +112,51 @@ impl Dataset {
         })
     }
 
+    /// The packed bytes of the first of these samples, where reading is more than taking an address: they are remote,
+    /// read by calls, or compared with checksums. Other threads of Python work meanwhile.
+    fn fetch<'a>(
+        &self,
+        py: Python<'_>,
+        reader: &'a DatasetReader,
+        indices: &[usize],
+    ) -> PyResult<Vec<Cow<'a, [u8]>>> {
+        if reader.is_remote() {
+            let indices = indices.to_vec();
+            return waiting(py, reader, move |reader| {
+                let all = reader.get_raw_many(&indices)?;
+                Ok(all.into_iter().map(|raw| Cow::Owned(raw.into_owned())).collect())
+            });
+        }
+        if reader.mapped().is_some() && !self.options.verify {
+            return Ok(Vec::new());
+        }
+        let read = || {
+            let mut bytes = 0;
+            let mut all = Vec::new();
+            for &index in indices {
+                let raw = reader.get_raw(index)?;
+                bytes += raw.len();
+                all.push(raw);
+                // Memory is bounded, and Ctrl-C is heard in between.
+                if bytes >= MOST {
+                    break;
+                }
+            }
+            Ok(all)
+        };
+        py.detach(read).map_err(raise)
+    }
+
     /// The path of the data file.
     pub(crate) fn location(&self) -> &Path {
         &self.path
     }
 }
 
-/// Remote samples that are fetched together.
+/// Samples that are fetched together.
 const TOGETHER: usize = 256;
-
-/// The packed bytes of samples, where they are remote.
-fn fetch(py: Python<'_>, reader: &DatasetReader, indices: &[usize]) -> PyResult<Vec<Vec<u8>>> {
-    if !reader.is_remote() {
-        return Ok(Vec::new());
-    }
-    let indices = indices.to_vec();
-    waiting(py, reader, move |reader| {
-        let all = reader.get_raw_many(&indices)?;
-        Ok(all.into_iter().map(Cow::into_owned).collect())
-    })
-}
+/// Bytes of local samples that are read together.
+const MOST: usize = 8 << 20;
 
 /// Reads, without the lock of Python where that may take a round trip over a network, and until Ctrl-C. For
 /// memory that is mapped, taking the lock again costs more than reading.
@@ -238,6 +270,75 @@ impl Dataset {
         Ok(self.reader()?.data_len())
     }
 
+    /// The names of numeric labels, from `.labels`: the first is the name of label 0. `None` if there is no such file.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "pets.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     writer.write({"key": "a", "label": 1})
+    /// ...     writer.set_labels(["cat", "dog"])
+    /// >>> pets = ki.open(path)
+    /// >>> pets.labels[pets["a"]["label"]]
+    /// 'dog'
+    #[getter]
+    fn labels(&self, py: Python<'_>) -> PyResult<Option<Vec<String>>> {
+        waiting(py, &self.reader()?, |reader| reader.labels())
+    }
+
+    /// The fields, their types and shapes, from the first 100 samples: a `pykiste.schema.Schema`, which is a mapping
+    /// of names to fields and says how many samples it is from. Other samples may have more.
+    ///
+    /// >>> import numpy as np
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "pets.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     writer.write({"key": "a", "label": 1, "points": np.zeros((4, 2), "float32")})
+    /// >>> pets = ki.open(path)
+    /// >>> pets.schema
+    /// Schema of all samples (1):
+    ///   key     str
+    ///   label   int
+    ///   points  array float32[4, 2]
+    /// >>> pets.schema["points"].shape
+    /// (4, 2)
+    #[getter]
+    fn schema<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("pykiste.schema")?.getattr("Schema")?.call_method1("of", (slf,))
+    }
+
+    /// What `kiste info --json` prints, as a dict (`pykiste.reports.Info`): samples, bytes, the fields and arrays of
+    /// the first 100 samples, files, and which side files there are. Behind a URL it fetches these samples and all of
+    /// `.offsets`.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "pets.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     writer.write({"key": "a", "label": 1})
+    /// >>> info = ki.open(path).info()
+    /// >>> info["samples"], info["fields"], info["digests"], info["files"][0]["file"] == path
+    /// (1, {'key': ['str'], 'label': ['int']}, True, True)
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        about::info(py, self.reader()?, self.path.clone())
+    }
+
+    /// The statistics of the first samples.
+    fn _first<'py>(&self, py: Python<'py>, samples: usize) -> PyResult<Bound<'py, PyAny>> {
+        about::first(py, self.reader()?, samples)
+    }
+
+    /// Whether reading takes round trips over a network.
+    fn _is_remote(&self) -> PyResult<bool> {
+        Ok(self.reader()?.is_remote())
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("pykiste._notebook")?.call_method1("html", (slf,))
+    }
+
+    fn _ipython_key_completions_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("pykiste._notebook")?.call_method1("completions", (slf,))
+    }
+
     fn __len__(&self) -> PyResult<usize> {
         Ok(self.reader()?.len())
     }
@@ -259,9 +360,9 @@ impl Dataset {
             let index = resolve(reader, item)?;
             return self.sample(py, &opened, index);
         }
-        if item.is_instance_of::<PyBytes>() {
-            // Bytes are a sequence of numbers, and were meant for a key.
-            return Err(wrong_type("expected an index or a key, found bytes"));
+        if are_bytes(item)? {
+            let found = item.get_type().name()?;
+            return Err(wrong_type(format!("expected an index or a key, found {found}")));
         }
         Ok(self.get_many(item)?.into_any())
     }
@@ -309,8 +410,41 @@ impl Dataset {
         waiting(py, &reader, move |reader| reader.key(index).map(Cow::into_owned))
     }
 
-    /// All keys, in the order of the samples.
-    fn keys(&self, py: Python<'_>) -> PyResult<Keys> {
+    /// All keys, in the order of the samples: a view, which has a length, and in which a key is looked up. It reads
+    /// nothing until then.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "letters.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for letter in "abc":
+    /// ...         writer.write({"key": letter})
+    /// >>> keys = ki.open(path).keys()
+    /// >>> len(keys), "b" in keys, list(keys), list(reversed(keys))
+    /// (3, True, ['a', 'b', 'c'], ['c', 'b', 'a'])
+    fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        view(slf, "Keys")
+    }
+
+    /// All keys with their samples, in order, as pairs: a view, which reads a sample when its turn comes.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "letters.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     writer.write({"key": "a", "number": 1})
+    /// >>> for key, sample in ki.open(path).items():
+    /// ...     print(key, sample["number"])
+    /// a 1
+    fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        view(slf, "Items")
+    }
+
+    /// All samples, in order: a view, as `items` is.
+    fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        view(slf, "Values")
+    }
+
+    /// The keys one by one.
+    fn _keys(&self, py: Python<'_>) -> PyResult<Keys> {
         let reader = self.reader()?;
         let range = 0..reader.len();
         // One by one they would be read from the samples.
@@ -404,11 +538,24 @@ impl Dataset {
     fn __repr__(&self) -> String {
         // A URL may have a password in it.
         let path = kiste::storage::shown(&self.path);
+        let given = [
+            (!self.copy, ", copy=False"),
+            (self.options.verify, ", verify=True"),
+            (self.options.untrusted, ", untrusted=True"),
+            (self.options.allow_outside, ", allow_outside=True"),
+        ];
+        let given: String =
+            given.into_iter().filter(|(is_given, _)| *is_given).map(|(_, text)| text).collect();
         match self.reader() {
-            Ok(reader) => format!("pykiste.Dataset({path:?}, {} samples)", reader.len()),
+            Ok(reader) => format!("pykiste.Dataset({path:?}, {} samples{given})", reader.len()),
             Err(_) => format!("pykiste.Dataset({path:?}, closed)"),
         }
     }
+}
+
+/// A view of a dataset, as dicts have them.
+fn view<'py>(dataset: &Bound<'py, Dataset>, class: &str) -> PyResult<Bound<'py, PyAny>> {
+    dataset.py().import("pykiste._views")?.call_method1(class, (dataset,))
 }
 
 /// The function that makes a pickled dataset again, and its arguments.

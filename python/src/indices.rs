@@ -5,9 +5,9 @@
 
 use kiste::reader::Reader;
 use kiste::{DatasetReader, Error, ErrorKind};
-use pyo3::exceptions::PyLookupError;
+use pyo3::exceptions::{PyLookupError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyInt, PyString};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyInt, PyMemoryView, PyString};
 
 use crate::dataset::waiting;
 use crate::errors::{invalid, no_index, out_of_range, raise, raise_as, wrong_type};
@@ -23,8 +23,8 @@ pub(crate) enum Chosen<'py> {
 impl<'py> Chosen<'py> {
     /// Parses a list, an array, a tensor or anything that can be iterated.
     pub(crate) fn parse(items: &Bound<'py, PyAny>, len: usize) -> PyResult<Chosen<'py>> {
-        if items.is_instance_of::<PyString>() || items.is_instance_of::<PyBytes>() {
-            // Both are sequences, and were meant for one key.
+        if items.is_instance_of::<PyString>() || are_bytes(items)? {
+            // They are sequences, and were meant for one key.
             let found = items.get_type().name()?;
             return Err(wrong_type(format!("expected a list of indices or keys, found {found}")));
         }
@@ -69,6 +69,14 @@ impl<'py> Chosen<'py> {
         let found = keys.iter().zip(found);
         found.map(|(key, found)| found.ok_or_else(|| no_such(reader, key))).collect()
     }
+}
+
+/// Whether these are bytes, which are a sequence of numbers, and were meant for a key.
+pub(crate) fn are_bytes(items: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if items.is_instance_of::<PyBytes>() || items.is_instance_of::<PyByteArray>() {
+        return Ok(true);
+    }
+    Ok(items.is_instance_of::<PyMemoryView>() && items.getattr("format")?.eq("B")?)
 }
 
 fn no_list(items: &Bound<'_, PyAny>) -> PyErr {
@@ -125,22 +133,31 @@ pub(crate) fn resolve(reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResu
         let text = key.to_str()?;
         return find(item.py(), reader, text)?.ok_or_else(|| no_such(reader, text));
     }
-    // NumPy's integers too, by `__index__`.
+    // NumPy's integers and tensors without axes too, by `__index__`.
     let index = if is_truth(item)? { None } else { item.extract::<isize>().ok() };
-    let Some(index) = index else {
-        let found = item.get_type().name()?;
-        if item.is_instance_of::<PyInt>() && !item.is_instance_of::<PyBool>() {
-            return Err(no_index(format!(
-                "index {item} is out of range for {} samples",
-                reader.len()
-            )));
-        }
-        return Err(wrong_type(format!("expected an index or a key, found {found}")));
-    };
+    let Some(index) = index else { return Err(no_index_of(reader, item)?) };
     let len = reader.len();
     let from_end = if index < 0 { index.checked_add_unsigned(len) } else { Some(index) };
     let found = from_end.and_then(|index| usize::try_from(index).ok());
     found.filter(|index| *index < len).ok_or_else(|| out_of_range(index, len))
+}
+
+/// Why this is no index: it has no integer, or one that no machine has.
+fn no_index_of(reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResult<PyErr> {
+    let py = item.py();
+    if !is_truth(item)? && item.hasattr("__index__")? {
+        match py.import("operator")?.call_method1("index", (item,)) {
+            Ok(index) => {
+                let len = reader.len();
+                return Ok(no_index(format!("index {index} is out of range for {len} samples")));
+            }
+            // Tensors of floats have the method, too.
+            Err(error) if error.is_instance_of::<PyTypeError>(py) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let found = item.get_type().name()?;
+    Ok(wrong_type(format!("expected an index or a key, found {found}")))
 }
 
 /// The index of a key.

@@ -3,6 +3,7 @@
 
 use pyo3::prelude::*;
 
+mod about;
 mod array;
 mod batch;
 mod buffers;
@@ -39,6 +40,8 @@ mod writer;
 /// Native code of pykiste. Shared state is locked or atomic, so Python's own global lock is not needed.
 #[pymodule(gil_used = false)]
 mod _core {
+    #[pymodule_export]
+    use super::about::{_escaped, _picture, features};
     #[pymodule_export]
     use super::array::{ArrayStore, ChunkedArray, StagedVersion};
     #[pymodule_export]
@@ -77,4 +80,8 @@ mod _core {
     use super::view::View;
     #[pymodule_export]
     use super::writer::Writer;
+
+    /// The version of the package.
+    #[pymodule_export]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
 }

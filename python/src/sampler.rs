@@ -194,7 +194,7 @@ impl Sampler {
     fn order(&self, py: Python<'_>, epoch: u64) -> PyResult<Order> {
         let sampler = self.inner.clone();
         let inner = pool::apart(py, move || sampler.order(epoch))?.map_err(raise)?;
-        Ok(Order { inner })
+        Ok(Order { inner, recipe: self.recipe.clone(), epoch })
     }
 
     fn __reduce__<'py>(
@@ -214,6 +214,9 @@ impl Sampler {
 #[pyclass(frozen, sequence, module = "pykiste")]
 pub(crate) struct Order {
     inner: Arc<dyn kiste::sampler::Order>,
+    /// Of its sampler.
+    recipe: Recipe,
+    epoch: u64,
 }
 
 #[pymethods]
@@ -282,5 +285,9 @@ impl Order {
     /// The position at which an index comes, or `None` where that is not known without a search.
     fn position_of(&self, index: Position<u64>) -> Option<u64> {
         self.inner.position_of(index.0)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{}.order({})", self.recipe, self.epoch)
     }
 }

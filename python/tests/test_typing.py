@@ -32,6 +32,11 @@ def test_a_program_of_a_user_passes(tmp_path):
     run("mypy", "--strict", "--cache-dir", str(tmp_path), str(HERE / "user.py"), cwd=tmp_path)
 
 
+def test_a_program_of_a_user_of_pytorch_passes(tmp_path):
+    pytest.importorskip("torch")
+    run("mypy", "--strict", "--cache-dir", str(tmp_path), str(HERE / "user_torch.py"), cwd=tmp_path)
+
+
 def test_the_stubs_say_what_is_there(tmp_path):
     pytest.importorskip("datasets")
     pytest.importorskip("ray")

@@ -14,6 +14,11 @@ def show(progress: Progress) -> None:
     print(progress["phase"], progress["samples"], progress["total_samples"])
 
 
+class Third:
+    def __index__(self) -> int:
+        return 3
+
+
 def datasets(path: Path) -> None:
     with ki.Writer(path, overwrite=True) as writer:
         writer.write({"key": "a", "label": 1})
@@ -22,11 +27,23 @@ def datasets(path: Path) -> None:
         assert_type(len(dataset), int)
         assert_type(dataset.find("a"), int | None)
         assert_type(list(dataset.keys()), list[str])
+        assert_type(dataset[np.int64(3)], dict[str, Any])
+        assert_type(dataset[np.arange(3)], list[dict[str, Any]])
+        assert_type(dataset[[True, False]], list[dict[str, Any]])
+        assert_type(dataset[Third()], dict[str, Any])
+        assert_type(dataset.labels, list[str] | None)
+        assert_type(dataset.schema["label"].shape, tuple[int | None, ...] | None)
+        assert_type(dataset.info()["samples"], int)
+        assert_type([key for key, sample in dataset.items() if sample["label"]], list[str])
+        assert_type("a" in dataset.keys(), bool)
     assert_type(ki.shuffle(path, "b.msgpack", seed=1, progress=show, overwrite=True), Made)
     assert_type(ki.split(path, ratios=[0.8, 0.2])[0]["samples"], int)
     assert_type(ki.merge([path, dataset], "c.msgpack")["skipped_duplicates"], int)
     assert_type(ki.diff(path, dataset)["differences"][0]["key"], str)
-    assert_type(ki.verify(path)["good"], bool)
+    assert_type(ki.verify(path, progress=show)["good"], bool)
+    ki.index(path, progress=show)
+    assert_type(ki.features()["parquet"], bool)
+    assert_type(ki.__version__, str)
     ki.filter(path, "d.msgpack", lambda sample: sample["label"] == 3)
     ki.select(path, "e.msgpack", slice(3))
     ki.select(path, "e.msgpack", ["a", 1])

@@ -19,6 +19,8 @@ pub use field::{Arrays, Classes, FieldSummary, Images};
 pub use histogram::{Bar, Histogram, PERCENTILES};
 pub use info::{DatasetInfo, FieldArrays, FieldInfo, FileInfo, SampleBytes};
 pub use numbers::{NumberBar, Numbers};
+#[doc(hidden)]
+pub use report::picture;
 pub use report::{StatReport, StatSection};
 
 use crate::error::{Error, ErrorKind, Result};

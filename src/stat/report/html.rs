@@ -67,7 +67,7 @@ impl Sample {
         for (name, value) in value.as_map().map(Vec::as_slice).unwrap_or_default() {
             let Some(name) = name.as_str().filter(|name| *name != "key") else { continue };
             if let (Value::Binary(bytes), None) = (value, &sample.image) {
-                sample.image = image(bytes).filter(|(_, bytes)| bytes.len() <= *room);
+                sample.image = picture(bytes).filter(|(_, bytes)| bytes.len() <= *room);
                 if let Some((_, bytes)) = &sample.image {
                     *room -= bytes.len();
                     continue;
@@ -87,8 +87,9 @@ impl Sample {
     }
 }
 
-/// A picture that a browser shows: a small one of it where images can be decoded, or else itself.
-fn image(bytes: &[u8]) -> Option<(&'static str, Vec<u8>)> {
+/// A picture that a browser shows, as its media type and bytes: a small one of the image where images can be decoded, or
+/// else itself.
+pub fn picture(bytes: &[u8]) -> Option<(&'static str, Vec<u8>)> {
     let media = match bytes {
         [0xff, 0xd8, 0xff, ..] => "image/jpeg",
         [0x89, b'P', b'N', b'G', ..] => "image/png",

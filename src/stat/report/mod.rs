@@ -20,6 +20,8 @@ mod text;
 #[cfg(feature = "images")]
 mod thumbnail;
 
+pub use html::picture;
+
 /// The field whose numbers `.labels` names.
 const LABEL: &str = "label";
 

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pykiste.types import Path
 
@@ -9,6 +9,7 @@ def to_dataset(
     paths: Path | Sequence[Path],
     *,
     features: Any = None,
+    label: str = "label",
     num_proc: int | None = None,
     **options: Any,
 ) -> Any: ...
@@ -18,6 +19,7 @@ def from_dataset(
     path: Path,
     *,
     key: str | Callable[[dict[str, Any], int], str] = "key",
+    labels: str | Sequence[str] | Literal[False] | None = None,
     progress: Callable[[int], object] | None = None,
     **options: Any,
 ) -> dict[str, int]: ...

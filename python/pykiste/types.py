@@ -61,6 +61,7 @@ class Timestamp(NamedTuple):
     - a `date` as `numpy.datetime64` of days, and `pandas.NaT` as `numpy.datetime64("NaT", "ns")`;
     - a `timedelta` or `pandas.Timedelta` as `numpy.timedelta64`.
 
+    >>> from datetime import datetime, timedelta, timezone
     >>> moment = datetime(2024, 1, 1, 12, tzinfo=timezone(timedelta(hours=2)))
     >>> ki.unpack(ki.pack(moment)), ki.unpack(ki.pack(moment)).to_datetime() == moment
     (Timestamp(seconds=1704103200, nanoseconds=0), True)

@@ -56,9 +56,7 @@ fn unfinished(data: &Path) -> kiste::Result<Option<&'static str>> {
         return Ok(None);
     }
     Ok(match Repair::of(data).state()? {
-        WriteState::Unfinished => {
-            Some("an unfinished write: pykiste.repair finishes or undoes it")
-        }
+        WriteState::Unfinished => Some("an unfinished write: pykiste.repair finishes or undoes it"),
         WriteState::Leftover => Some("files of a killed writer: see pykiste.repair"),
         WriteState::BeingWritten => Some("another program is writing to it"),
         WriteState::Foreign => Some("its .partial is not of a writer of kiste"),

@@ -243,10 +243,7 @@ impl PackedArray {
     }
 
     /// Its container.
-    fn __reduce__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> (Bound<'py, PyType>, (Bound<'py, PyBytes>,)) {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyType>, (Bound<'py, PyBytes>,)) {
         (py.get_type::<PackedArray>(), (self.__bytes__(py),))
     }
 

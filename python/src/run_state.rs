@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::errors::{bug, invalid, no_key, raise};
 
-/// Tells a dataset from others. It is read when a state is first asked for, as that may take a request.
+/// Tells a dataset from others: by its digest, or one at a URL by the number of its samples. Read when a state is first
+/// asked for.
 pub(crate) struct Mark {
     reader: Arc<dyn Reader>,
     known: OnceLock<Known>,
@@ -42,11 +43,16 @@ impl Mark {
     }
 
     fn known(&self) -> &Known {
-        self.known.get_or_init(|| Known {
-            samples: self.reader.len() as u64,
-            end: self.end(self.reader.len()),
-            // A state without it is a state.
-            identity: self.reader.identity().ok(),
+        self.known.get_or_init(|| {
+            // No request is waited for to say where a run is.
+            let is_remote = self.reader.is_remote();
+            let samples = self.reader.len();
+            Known {
+                samples: samples as u64,
+                end: if is_remote { None } else { self.end(samples) },
+                // A state without it is a state.
+                identity: if is_remote { None } else { self.reader.identity().ok() },
+            }
         })
     }
 

@@ -139,7 +139,9 @@ impl Writer {
             Some(key) if written.is_err() && !key.is_instance_of::<PyString>() => {
                 let found = key.get_type().name()?;
                 let key = key.repr()?;
-                Err(invalid(format!("expected text as the \"key\" of a sample, found {key} ({found})")))
+                Err(invalid(format!(
+                    "expected text as the \"key\" of a sample, found {key} ({found})"
+                )))
             }
             _ => written,
         }

@@ -58,7 +58,7 @@ def test_tensors(numbers):
     dataset = ki.open(numbers)
     for kind in torch.int64, torch.int32, torch.int16, torch.uint8:
         assert dataset[torch.tensor(3, dtype=kind)]["label"] == 3
-        assert [sample["label"] for sample in dataset[torch.tensor([3, -1], dtype=kind).abs()]] == [3, 1]
+        assert [sample["label"] for sample in dataset[torch.tensor([3, 1], dtype=kind)]] == [3, 1]
     assert len(dataset[torch.arange(100) % 50 == 7]) == 2
     for wrong in torch.tensor(3.0), torch.tensor(True), torch.tensor([1.5]):
         with pytest.raises(ki.errors.WrongTypeError):

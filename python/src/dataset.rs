@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::ffi::CString;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +15,7 @@ use crate::about;
 use crate::decode::Decoder;
 use crate::errors::{bug, invalid, raise, wrong_type};
 use crate::indices::{Chosen, are_bytes, find, is_absent, resolve};
-use crate::objects;
+use crate::iterators::{Keys, Samples};
 use crate::opening::Opening;
 use crate::pool;
 use crate::view::Map;
@@ -24,12 +23,23 @@ use crate::view::Map;
 /// A dataset on disk: a sequence of samples that is also looked up by key.
 ///
 /// Opening touches a few pages, at any size. `dataset[3]` and `dataset["cat/07.jpg"]` are samples,
-/// which are dicts; a slice, a list of indices or keys, or a mask is a list of samples. With `copy=False`, binary
-/// data and arrays are read-only views of the memory map, which they keep open.
+/// which are dicts; a slice, a list of indices or keys, or a mask is a list of samples. An index is an integer or
+/// anything with `__index__`. An index or a key that is not there is an `IndexError` or a `KeyError`, and what is neither
+/// a `TypeError`. With `copy=False`, binary data and arrays are read-only views of the memory map, which they keep open.
 ///
 /// `verify=True` compares each sample with its checksum. If another program truncates a file that is mapped, the
 /// process dies; `untrusted=True` reads by calls and not through a map, which is slower, and makes that an error.
 /// A manifest names files of its folder; `allow_outside=True` reads them also where they are links out of it.
+///
+/// >>> import numpy as np
+/// >>> import pykiste as ki
+/// >>> path = getfixture("tmp_path") / "numbers.msgpack"
+/// >>> with ki.Writer(path) as writer:
+/// ...     for number in range(10):
+/// ...         writer.write({"key": str(number), "label": number})
+/// >>> numbers = ki.open(path)
+/// >>> numbers[np.int64(3)]["label"], numbers["4"]["label"], [sample["label"] for sample in numbers[-2:]]
+/// (3, 4, [8, 9])
 #[pyclass(frozen, sequence, module = "pykiste")]
 pub(crate) struct Dataset {
     /// `None` once it is closed.
@@ -42,8 +52,8 @@ pub(crate) struct Dataset {
 
 /// An open dataset and its map.
 #[derive(Clone)]
-struct Opened {
-    reader: DatasetReader,
+pub(crate) struct Opened {
+    pub(crate) reader: DatasetReader,
     /// The map that samples are views of, with `copy=False`, if there is one.
     map: Option<Arc<Map>>,
 }
@@ -90,15 +100,15 @@ impl Dataset {
     ) -> PyResult<Bound<'py, PyList>> {
         let reader = &opened.reader;
         let samples = PyList::empty(py);
-        self.decoder(|decoder| {
-            let mut rest = indices;
-            while !rest.is_empty() {
-                let mut some = &rest[..rest.len().min(TOGETHER)];
-                let fetched = self.fetch(py, reader, some)?;
-                if !fetched.is_empty() {
-                    some = &some[..fetched.len()];
-                }
-                rest = &rest[some.len()..];
+        let mut rest = indices;
+        while !rest.is_empty() {
+            let mut some = &rest[..rest.len().min(TOGETHER)];
+            let fetched = self.fetch(py, reader, some)?;
+            if !fetched.is_empty() {
+                some = &some[..fetched.len()];
+            }
+            rest = &rest[some.len()..];
+            self.decoder(|decoder| {
                 for (nth, &index) in some.iter().enumerate() {
                     py.check_signals()?;
                     let raw = match fetched.get(nth) {
@@ -107,9 +117,10 @@ impl Dataset {
                     };
                     samples.append(decoded(py, opened, index, &raw, decoder)?)?;
                 }
-            }
-            Ok(samples)
-        })
+                PyResult::Ok(())
+            })?;
+        }
+        Ok(samples)
     }
 
     /// The packed bytes of the first of these samples, where reading is more than taking an address: they are remote,
@@ -186,7 +197,7 @@ pub(crate) fn raw<'a>(
 }
 
 /// A sample as a Python object.
-fn sample<'py>(
+pub(crate) fn sample<'py>(
     py: Python<'py>,
     opened: &Opened,
     index: usize,
@@ -390,12 +401,7 @@ impl Dataset {
     }
 
     fn __iter__(&self) -> PyResult<Samples> {
-        let opened = self.opened()?;
-        let range = 0..opened.reader.len();
-        // Otherwise reading a sample is more than an address, and smaller samples the processor foresees.
-        let ahead = !self.options.verify
-            && opened.reader.mapped().is_some_and(|map| map.len() / range.len().max(1) >= FAR);
-        Ok(Samples { opened, range, ahead, decoder: Decoder::new() })
+        Ok(Samples::new(self.opened()?, self.options.verify))
     }
 
     /// The index of a key, or `None`.
@@ -439,22 +445,20 @@ impl Dataset {
     }
 
     /// All samples, in order: a view, as `items` is.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "letters.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     writer.write({"key": "a", "number": 1})
+    /// >>> len(ki.open(path).values()), sum(sample["number"] for sample in ki.open(path).values())
+    /// (1, 1)
     fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         view(slf, "Values")
     }
 
     /// The keys one by one.
     fn _keys(&self, py: Python<'_>) -> PyResult<Keys> {
-        let reader = self.reader()?;
-        let range = 0..reader.len();
-        // One by one they would be read from the samples.
-        let listed = match reader.is_remote() {
-            true => Some(waiting(py, &reader, |reader| {
-                reader.keys().map(|key| key.map(Cow::into_owned)).collect()
-            })?),
-            false => None,
-        };
-        Ok(Keys { reader, range, listed })
+        Keys::new(py, self.reader()?)
     }
 
     /// A sample, or `default` if there is no such key or index.
@@ -564,73 +568,6 @@ type Pickled<'py> = (Bound<'py, PyAny>, (PathBuf, bool, usize, u64, Bound<'py, P
 /// Whether this is a scalar of NumPy, or an array or a tensor without axes.
 fn is_scalar(item: &Bound<'_, PyAny>) -> PyResult<bool> {
     item.getattr_opt("ndim")?.map_or(Ok(false), |axes| axes.eq(0))
-}
-
-/// All samples in their order.
-#[pyclass(module = "pykiste")]
-pub(crate) struct Samples {
-    opened: Opened,
-    range: Range<usize>,
-    /// Whether the memory of samples to come is asked for.
-    ahead: bool,
-    decoder: Decoder,
-}
-
-/// From this mean size of samples on, in bytes, the next ones are not in the processor's caches.
-const FAR: usize = 1024;
-
-/// How many samples ahead their memory is asked for: decoding takes less time than one access.
-const AHEAD: usize = 4;
-
-#[pymethods]
-impl Samples {
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(index) = self.range.next() else { return Ok(None) };
-        if self.ahead && self.range.len() > AHEAD {
-            if let Ok(raw) = self.opened.reader.get_raw(self.range.start + AHEAD) {
-                objects::prefetch(&raw);
-            }
-        }
-        sample(py, &self.opened, index, &mut self.decoder).map(Some)
-    }
-
-    fn __length_hint__(&self) -> usize {
-        self.range.len()
-    }
-}
-
-/// All keys in the order of their samples.
-#[pyclass(module = "pykiste")]
-pub(crate) struct Keys {
-    reader: DatasetReader,
-    range: Range<usize>,
-    /// All keys of a remote dataset.
-    listed: Option<Vec<String>>,
-}
-
-#[pymethods]
-impl Keys {
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
-        let Some(index) = self.range.next() else { return Ok(None) };
-        let listed = self.listed.as_ref().and_then(|keys| keys.get(index));
-        let key: Cow<'_, str> = match listed {
-            Some(key) => Cow::Borrowed(key),
-            None => self.reader.key(index).map_err(raise)?,
-        };
-        Ok(Some(PyString::new(py, &key)))
-    }
-
-    fn __length_hint__(&self) -> usize {
-        self.range.len()
-    }
 }
 
 /// The reader as loaders take it.

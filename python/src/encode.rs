@@ -71,10 +71,9 @@ impl<'py> Open<'py> {
 /// Appends an object as a message. An error says in which sample and field.
 pub(crate) fn append(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
     let mut open = Vec::new();
-    fill(object, out, &mut open).map_err(|error| {
+    fill(object, out, &mut open).inspect_err(|error| {
         // What went wrong is more than where.
-        let _ = placed(object, &open, &error);
-        error
+        let _ = placed(object, &open, error);
     })
 }
 

@@ -17,6 +17,7 @@ mod encode;
 mod errors;
 mod image;
 mod indices;
+mod iterators;
 mod loader;
 mod lock;
 mod map;
@@ -51,7 +52,7 @@ mod _core {
     #[pymodule_export]
     use super::convert::{commit, convert};
     #[pymodule_export]
-    use super::dataset::{Dataset, Keys, Samples};
+    use super::dataset::Dataset;
     #[pymodule_export]
     use super::decode::unpack;
     #[pymodule_export]
@@ -60,6 +61,8 @@ mod _core {
     use super::encode::pack;
     #[pymodule_export]
     use super::image::Pipeline;
+    #[pymodule_export]
+    use super::iterators::{Keys, Samples};
     #[pymodule_export]
     use super::loader::{Loader, Loop};
     #[pymodule_export]
@@ -83,5 +86,6 @@ mod _core {
 
     /// The version of the package.
     #[pymodule_export]
+    #[allow(non_upper_case_globals, reason = "the name that Python has for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 }

@@ -210,7 +210,14 @@ impl Sampler {
     }
 }
 
-/// The order of one epoch: a sequence of indices. None of it is in memory.
+/// The order of one epoch: a sequence of indices. None of it is in memory. A slice is an array of uint64.
+///
+/// >>> import pykiste as ki
+/// >>> order = ki.Sampler.shuffle(1_000_000, seed=7).order(epoch=2)
+/// >>> order
+/// pykiste.Sampler.shuffle(1000000, 7).order(2)
+/// >>> len(order), order[5] == int(order[5:7][0]), order.position_of(order[5])
+/// (1000000, True, 5)
 #[pyclass(frozen, sequence, module = "pykiste")]
 pub(crate) struct Order {
     inner: Arc<dyn kiste::sampler::Order>,

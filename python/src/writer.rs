@@ -16,7 +16,14 @@ use crate::pool;
 ///
 /// Nothing is visible under the name of the dataset until `close`, or the end of a `with` block. An
 /// exception in the block discards what was written. A writer that is forgotten publishes nothing, and warns
-/// (`ResourceWarning`).
+/// (`ResourceWarning`). It is an `AlreadyExistsError` if there is a dataset, unless `append` or `overwrite` is set, and
+/// a `LockedError` if another writer is at work on it.
+///
+/// >>> import pykiste as ki
+/// >>> with ki.Writer(getfixture("tmp_path") / "words.msgpack", checksums=True) as writer:
+/// ...     writer.write({"key": "de", "word": "Kiste"})
+/// ...     len(writer), "de" in writer
+/// (1, True)
 #[pyclass(frozen, module = "pykiste")]
 pub(crate) struct Writer {
     /// `None` once it is finished.

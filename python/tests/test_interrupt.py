@@ -68,6 +68,7 @@ CALLS = {
     "verify": ("sparse", "ki.verify(path)"),
     "a deep verify": ("sparse", "ki.verify(path, deep=True)"),
     "index": ("sparse", "ki.index(path, force=True, checksums=True)"),
+    "filter by a function": ("sparse", "ki.filter(path, folder / 'out.msgpack', bool)"),
     "diff": ("sparse", "ki.diff(path, path)"),
     "a slice of an order": ("nothing", "ki.Sampler.shuffle(1 << 40).order(0)[::-1000]"),
     "opening a URL": ("server", "ki.open(url)"),

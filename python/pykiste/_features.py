@@ -6,6 +6,7 @@ of a list, so a list says it in the feature of its values.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,7 @@ def _feature(datasets: Any, kind: Any, place: str, optional: bool = False) -> An
         return datasets.Value("null", id=mark)
     if kind[0] == "int":
         if kind[2] >= _INT64:
-            # `datasets` fails for those of 64 bits without a sign.
+            # `datasets` fails for larger ones.
             raise _wrong(place, "integers from -2**63 to 2**63 - 1", kind[2])
         return datasets.Value("int64", id=mark)
     if kind[0] == "value":
@@ -322,14 +323,14 @@ def _from(feature: Any, value: Any) -> Any:
         if isinstance(value, Mapping):
             return {field: [_from(inner(feature)[field], item) for item in items] for field, items in value.items()}
         return [_from(inner(feature), item) for item in value]
-    if hasattr(feature, "decode") and isinstance(value, Mapping) and "bytes" in value:
+    if _is_file(feature) and isinstance(value, Mapping):
         return _encoded(value)
     return value
 
 
 def _numpy(value: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.kind in "mM" and np.datetime_data(dtype)[0] == "ns":
-        # Those of pandas, which NumPy would cut to microseconds.
+        # Times of pandas, which NumPy would cut to microseconds.
         flat = np.vectorize(lambda item: -_INT64 if item is None else item.value, otypes=["i8"])
         found = np.array(value, object)
         return flat(found).view(dtype.newbyteorder("=")).astype(dtype) if found.size else np.empty(0, dtype)
@@ -345,19 +346,20 @@ def _encoded(file: Mapping[str, Any]) -> bytes | None:
         return opened.read()
 
 
+def _is_file(feature: Any) -> bool:
+    """Whether it is an image, a recording or the like. JSON is decoded too, and is no file."""
+    return hasattr(feature, "decode") and type(feature).__name__ != "Json"
+
+
 def undecoded(feature: Any) -> Any:
     """The same features, but images and recordings as the bytes that they are stored as."""
-    from dataclasses import fields, is_dataclass, replace
-
-    if isinstance(feature, Mapping):
+    if isinstance(feature, dict):
         return type(feature)({name: undecoded(item) for name, item in feature.items()})
     if isinstance(feature, (list, tuple)):
         return [undecoded(feature[0])]
     if is_list(feature):
         return replace(feature, feature=undecoded(feature.feature))
-    if is_dataclass(feature) and any(one.name == "decode" for one in fields(feature)):
-        return replace(feature, decode=False)
-    return feature
+    return replace(feature, decode=False) if _is_file(feature) else feature
 
 
 def labels(features: Any, place: str = "") -> dict[str, list[str]]:

@@ -40,7 +40,7 @@ def _timestamp(value: datetime, offset: timedelta) -> Timestamp:
     days = value.toordinal() - _EPOCH
     seconds = days * 86_400 + value.hour * 3600 + value.minute * 60 + value.second
     seconds -= offset.days * 86_400 + offset.seconds
-    # Those of pandas have nanoseconds besides.
+    # Times of pandas have nanoseconds, too.
     nanoseconds = (value.microsecond - offset.microseconds) * 1000 + getattr(value, "nanosecond", 0)
     more, nanoseconds = divmod(nanoseconds, 1_000_000_000)
     return Timestamp(seconds + more, nanoseconds)

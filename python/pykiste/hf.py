@@ -96,9 +96,9 @@ def to_dataset(paths, *, features=None, label="label", num_proc=None, **options)
     """A `datasets.Dataset` of all samples of a dataset, or of several shards.
 
     `datasets` copies them to its cache as Arrow, on `num_proc` processes, each with some of the shards. A
-    dataset that was replaced is copied again. Other options are those of `Dataset.from_generator`.
+    dataset that was replaced is copied again. Other options go to `Dataset.from_generator`.
 
-    Without `features` they are those of the first samples: arrays are `Array2D` and so on where their shape allows it, or
+    Without `features` they come from the first samples: arrays are `Array2D` and so on where their shape allows it, or
     else lists that remember in the `id` of their feature that they are arrays; `ki.Timestamp` is a time in UTC; the
     numbers in the field `label` are a `ClassLabel`, if the dataset has names for them. `from_dataset` makes the same
     samples of them. A sample that has something else than the first ones is an `InvalidError` or a `WrongTypeError`.
@@ -130,7 +130,7 @@ def to_dataset(paths, *, features=None, label="label", num_proc=None, **options)
 
 def to_iterable(paths, *, features=None, **options):
     """A `datasets.IterableDataset` of all samples, which copies nothing. Workers of a `DataLoader` take
-    turns at the shards. Other options are those of `IterableDataset.from_generator`.
+    turns at the shards. Other options go to `IterableDataset.from_generator`.
 
     Without `features` the rows are the samples as they are, with arrays of NumPy, and names of labels are not in them.
     """
@@ -150,7 +150,7 @@ def from_dataset(dataset, path, *, key="key", labels=None, progress=None, **opti
 
     The names of a `ClassLabel` become the names of the labels. If there are several with different names, `labels` is
     the column whose names they are, or a list of names, or `False` for none. `progress` is called with the number of
-    rows about four times a second, and at the end. Other options are those of `pykiste.Writer`.
+    rows about four times a second, and at the end. Other options go to `pykiste.Writer`.
     """
     import datasets
 

@@ -263,6 +263,15 @@ def test_names_of_labels_come_along(tmp_path):
         to_dataset(twice, cache_dir=str(tmp_path / "c"))
 
 
+def test_json_stays_what_it_says(tmp_path):
+    if not hasattr(datasets, "Json"):
+        pytest.skip("this version has no such feature")
+    value = {"bytes": 1, "list": [1, None, {"a": "b"}]}
+    features = datasets.Features({"key": datasets.Value("string"), "j": datasets.Json()})
+    from_dataset(datasets.Dataset.from_list([{"key": "a", "j": value}], features=features), tmp_path / "x.msgpack")
+    assert ki.open(tmp_path / "x.msgpack")["a"]["j"] == value
+
+
 def test_rows_without_features_are_the_samples(tmp_path):
     samples = [{"z": 1j, "x": np.zeros((0, 3)), "mixed": 1}, {"mixed": 1.5, "ext": ki.Extension(1, b"a")}]
     path = written(tmp_path / "x.msgpack", samples)

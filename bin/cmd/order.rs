@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use kiste::DatasetReader;
 #[cfg(feature = "images")]
-use kiste::format::msgpack::{self, Cursor};
+use kiste::format::msgpack;
 #[cfg(feature = "images")]
-use kiste::image::{Header, Pipeline, Plan};
+use kiste::image::{Pipeline, Plan};
 #[cfg(feature = "images")]
-use kiste::loader::Record;
+use kiste::loader::{Record, image_header};
 use kiste::sampler::{BatchPlace, Order, Partition, Tail};
 use serde::Serialize;
 
@@ -294,7 +294,7 @@ impl Args {
             let message = format!("there is no field {:?}", self.field);
             kiste::Error::new(kiste::ErrorKind::Invalid, message)
         };
-        let header = Header::read(Cursor::new(field.ok_or_else(missing)?).read_bytes()?)?;
+        let header = image_header(field.ok_or_else(missing)?)?;
         pipeline.plan(&header, &mut Record::rng_at(pipeline.seed(), self.epoch, position))
     }
 }

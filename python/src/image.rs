@@ -1,8 +1,8 @@
-//! [`Pipeline`]: what is done to an encoded image until it is a row of a batch.
+//! [`Pipeline`]: what is done to an image until it is a row of a batch.
 
 use std::borrow::Cow;
 
-use kiste::image::{self, Header, Pixel, PixelType, Worker};
+use kiste::image::{self, ArrayImage, Header, Pixel, PixelType, Worker};
 use kiste::loader::Record;
 use numpy::{IntoPyArray, PyArrayMethods};
 use pyo3::buffer::PyBuffer;
@@ -12,8 +12,31 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::errors::{bug, invalid, raise};
 use crate::pool;
 
-/// Steps for encoded images, as a short text with the names, defaults and rules of
-/// torchvision v2.
+/// Steps for images, as a short text with the names, defaults and rules of torchvision v2:
+///
+/// seed(seed): only as the first step
+/// decode(mode=rgb, max_pixels=200000000, scaled=false): rgb, gray or rgba; before all others but seed
+/// resize(size, interpolation=bilinear, max_size): a number is the shorter side
+/// center_crop(size)
+/// random_resized_crop(size, scale=(0.08, 1), ratio=(0.75, 1.3333333333333333), interpolation=bilinear)
+/// random_crop(size, padding=0, pad_if_needed=false, fill=0, padding_mode=constant)
+/// hflip(p=0.5), vflip(p=0.5)
+/// color_jitter(brightness=0, contrast=0, saturation=0, hue=0): each a number or a range
+/// grayscale(p=0.1)
+/// gaussian_blur(kernel_size, sigma=(0.1, 2)): odd sizes, one or (columns, rows); sigma is a number or a range
+/// random_erasing(p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0)
+/// rotate(degrees, interpolation=nearest, expand=false, fill=0): anticlockwise; a number x is (-x, x)
+/// affine(degrees, translate, scale, shear, interpolation=nearest, fill=0): clockwise
+/// pad(padding, fill=0, padding_mode=constant)
+/// to(type, layout=hwc): u8, f32, f16 or bf16; hwc or chw
+/// normalize(imagenet), normalize(mean, std): after to
+///
+/// A size is a number or (height, width). Interpolation is bilinear, bicubic, lanczos or nearest; in rotate and affine
+/// bilinear or nearest. Padding is 1, 2 or 4 numbers, its mode constant, edge, reflect or symmetric. Fill and value are
+/// a number of 0 to 255, or one for each channel.
+///
+/// An image is encoded (JPEG, PNG, WebP, GIF, TIFF, BMP, PNM), or a uint8 array of shape (height, width),
+/// (height, width, 1) or (height, width, 3), also as a field of a dataset.
 ///
 /// As a column of a `Loader` it decodes the field of that name on the threads of the loader, straight into
 /// the batch; `(pipeline, "field")` takes another field. Random numbers depend on `seed`, the epoch and the
@@ -22,7 +45,7 @@ use crate::pool;
 /// After `to(bf16)` arrays have the type `uint16`, as NumPy has no bfloat16:
 /// `torch.from_numpy(images).view(torch.bfloat16)`, or `images.view(ml_dtypes.bfloat16)`.
 ///
-/// Called with the bytes of one image it returns an array. `plan` says what it would do: for which size, and
+/// Called with one image, encoded or an array, it returns an array. `plan` says what it would do: for which size, and
 /// with which random numbers.
 ///
 /// >>> import pykiste as ki
@@ -81,28 +104,50 @@ impl Pipeline {
     fn run<'py, T: Pixel + numpy::Element>(
         &self,
         py: Python<'py>,
-        image: &[u8],
+        Given { bytes, shape }: Given<'_>,
         (epoch, position): (u64, u64),
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut rng = Record::rng_at(self.pipeline.seed(), epoch, position);
-        let (pipeline, image) = (self.pipeline.clone(), image.to_vec());
+        let (pipeline, bytes) = (self.pipeline.clone(), bytes.into_owned());
         let made = pool::run(py, move || {
-            let mut pixels = Vec::new();
-            let shape = Worker::<T>::new(pipeline)?.run(&image, &mut rng, &mut pixels)?;
-            kiste::Result::Ok((pixels, shape))
+            let (mut worker, mut pixels) = (Worker::<T>::new(pipeline)?, Vec::new());
+            let shape = match shape {
+                None => worker.run(&bytes, &mut rng, &mut pixels),
+                Some(shape) => {
+                    worker.run_array(&ArrayImage::new(&shape, &bytes)?, &mut rng, &mut pixels)
+                }
+            };
+            kiste::Result::Ok((pixels, shape?))
         })?;
         let (pixels, shape) = made.map_err(raise)?;
         Ok(pixels.into_pyarray(py).reshape(shape)?.into_any())
     }
 }
 
-/// The bytes of an image: of `bytes` where they are, and a copy of everything else that has bytes.
-fn bytes_of<'a>(image: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, [u8]>> {
-    if let Ok(bytes) = image.cast::<PyBytes>() {
-        return Ok(Cow::Borrowed(bytes.as_bytes()));
+/// An image: encoded bytes, or the elements of an array of this shape.
+struct Given<'a> {
+    bytes: Cow<'a, [u8]>,
+    shape: Option<Vec<usize>>,
+}
+
+impl<'a> Given<'a> {
+    /// Of `bytes` where they are, and a copy of everything else that has bytes. What has more than one dimension is
+    /// an array.
+    fn of(image: &'a Bound<'_, PyAny>) -> PyResult<Given<'a>> {
+        if let Ok(bytes) = image.cast::<PyBytes>() {
+            return Ok(Given { bytes: Cow::Borrowed(bytes.as_bytes()), shape: None });
+        }
+        let buffer = PyBuffer::<u8>::get(image)?;
+        let shape = (buffer.dimensions() > 1).then(|| buffer.shape().to_vec());
+        Ok(Given { bytes: Cow::Owned(buffer.to_vec(image.py())?), shape })
     }
-    let buffer = PyBuffer::<u8>::get(image)?;
-    Ok(Cow::Owned(buffer.to_vec(image.py())?))
+
+    fn header(&self) -> kiste::Result<Header> {
+        match &self.shape {
+            None => Header::read(&self.bytes),
+            Some(shape) => Ok(ArrayImage::new(shape, &self.bytes)?.header()),
+        }
+    }
 }
 
 #[pymethods]
@@ -122,7 +167,7 @@ impl Pipeline {
         Ok(Pipeline { pipeline })
     }
 
-    /// The array of one image, with the random numbers that a loader draws at this position of this epoch.
+    /// The array of one image, encoded or an array itself, with the random numbers that a loader draws at this position of this epoch.
     #[pyo3(signature = (image, *, epoch=0, position=0))]
     fn __call__<'py>(
         &self,
@@ -131,7 +176,7 @@ impl Pipeline {
         epoch: u64,
         position: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let image = &*bytes_of(image)?;
+        let image = Given::of(image)?;
         let at = (epoch, position);
         match self.pipeline.output().0 {
             PixelType::U8 => self.run::<u8>(py, image, at),
@@ -141,7 +186,8 @@ impl Pipeline {
         }
     }
 
-    /// The actions on one image at this position of this epoch, as a text. Only its header is read.
+    /// The actions on one image, encoded or an array, at this position of this epoch, as a text. Only its header is
+    /// read.
     #[pyo3(signature = (image, *, epoch=0, position=0))]
     fn plan(
         &self,
@@ -150,9 +196,9 @@ impl Pipeline {
         epoch: u64,
         position: u64,
     ) -> PyResult<String> {
-        let image = &*bytes_of(image)?;
+        let image = Given::of(image)?;
         let mut rng = Record::rng_at(self.pipeline.seed(), epoch, position);
-        let header = py.detach(|| Header::read(image)).map_err(raise)?;
+        let header = py.detach(|| image.header()).map_err(raise)?;
         Ok(self.pipeline.plan(&header, &mut rng).map_err(raise)?.to_string())
     }
 

@@ -176,3 +176,85 @@ def test_scaled_decoding_is_carried_out_or_refused():
         return
     # Only of JPEG there are fewer pixels to decode.
     assert np.array_equal(found, ki.Pipeline("resize((9, 12))")(picture(1)))
+
+
+LATER = "grayscale(0.5) | gaussian_blur(3) | random_erasing(0.5) | rotate(30, bilinear) | affine(20, (0.1, 0.1), shear=5)"
+
+
+def test_later_steps_are_planned_printed_and_repeated():
+    image = picture(7)
+    pipeline = ki.Pipeline(LATER, seed=11)
+    assert ki.Pipeline(str(pipeline)) == pipeline
+    assert [step.split("(")[0] for step in pipeline.steps] == [
+        "grayscale",
+        "gaussian_blur",
+        "random_erasing",
+        "rotate",
+        "affine",
+    ]
+    plans = [pipeline.plan(image, position=position) for position in range(20)]
+    assert len(set(plans)) == 20
+    assert all(name in " ".join(plans) for name in ("grayscale | ", "erase(top=", "rotate(", "affine("))
+    for position in (0, 5):
+        again = ki.Pipeline(str(pipeline))
+        assert again.plan(image, position=position) == plans[position]
+        found = again(image, position=position)
+        assert found.shape == (18, 24, 3)
+        assert np.array_equal(found, pipeline(image, position=position))
+    assert ki.Pipeline("rotate((90, 90), expand=true)").plan(image) == "rotate(90.0000, nearest, expand, fill=0)"
+
+
+def test_turns_of_whole_quarters_are_those_of_numpy():
+    pixels = np.arange(5 * 7 * 3, dtype="uint8").reshape(5, 7, 3)
+    for turns in range(4):
+        pipeline = ki.Pipeline(f"rotate(({90 * turns}, {90 * turns}), expand=true)")
+        assert np.array_equal(pipeline(pixels), np.rot90(pixels, turns))
+
+
+def test_arrays_are_images():
+    image = picture(3)
+    pixels = np.frombuffer(image[-24 * 18 * 3 :], "uint8").reshape(18, 24, 3)
+    for steps in (TRAIN, LATER, "decode(gray)", "decode(rgba) | hflip(1)"):
+        pipeline = ki.Pipeline(steps, seed=5)
+        assert np.array_equal(pipeline(pixels, position=4), pipeline(image, position=4))
+        assert pipeline.plan(pixels, position=4) == pipeline.plan(image, position=4)
+    # Of a view, such as a crop, only what it shows.
+    assert np.array_equal(ki.Pipeline("")(pixels[2:9, ::-1]), pixels[2:9, ::-1])
+    gray = np.ascontiguousarray(pixels[..., 0])
+    assert np.array_equal(ki.Pipeline("")(gray), np.repeat(gray[..., None], 3, -1))
+    assert np.array_equal(ki.Pipeline("decode(gray)")(gray[..., None])[..., 0], gray)
+    # One dimension is still the bytes of an encoded image.
+    assert np.array_equal(ki.Pipeline("")(np.frombuffer(image, "uint8")), pixels)
+
+
+def test_arrays_that_are_no_images():
+    pipeline = ki.Pipeline("")
+    expected = r"\(height, width\), \(height, width, 1\) or \(height, width, 3\), found \[4, 4, 2\]"
+    with pytest.raises(ki.Error, match=expected):
+        pipeline(np.zeros((4, 4, 2), "uint8"))
+    with pytest.raises(ki.Error, match="pixels"):
+        pipeline(np.zeros((0, 4), "uint8"))
+    with pytest.raises((BufferError, TypeError)):
+        pipeline(np.zeros((4, 4), "float32"))
+
+
+def test_a_column_takes_fields_of_both_forms(tmp_path):
+    path = tmp_path / "both.msgpack"
+    images = [picture(number) for number in range(6)]
+    arrays = [np.frombuffer(image[-24 * 18 * 3 :], "uint8").reshape(18, 24, 3) for image in images]
+    with ki.Writer(path) as writer:
+        for number, (image, array) in enumerate(zip(images, arrays, strict=True)):
+            mask = array[..., 1].copy()
+            boxes = np.array([[1.0, 2.0, 9.0, 8.0]])
+            sample = {"encoded": image, "array": array, "mask": mask, "boxes": boxes}
+            writer.write({"key": str(number), **sample})
+    train = ki.Pipeline("random_crop(16) | rotate(30) | hflip | random_erasing", seed=2)
+    columns = {}
+    for name in ("encoded", "array"):
+        columns[name] = train
+        columns[f"{name} mask"] = (ki.Mask("uint8", of=name), "mask")
+        columns[f"{name} boxes"] = (ki.Boxes(of=name), "boxes")
+    batch = next(ki.Loader(ki.open(path), batch_size=6, columns=columns))
+    assert np.array_equal(batch["encoded"], batch["array"])
+    assert np.array_equal(batch["encoded mask"], batch["array mask"])
+    assert np.array_equal(batch.ragged("encoded boxes")[0], batch.ragged("array boxes")[0])

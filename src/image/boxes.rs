@@ -6,6 +6,7 @@ use super::header::Turn;
 use super::pipeline::Pipeline;
 use super::plan::{Action, Plan};
 use super::step::{PaddingMode, Size, Step, unfit};
+use super::warp;
 use crate::error::Result;
 
 /// The meaning of the four numbers of a box, as torchvision names it.
@@ -65,8 +66,8 @@ fn repeats(mode: PaddingMode) -> crate::error::Error {
 
 impl Plan {
     /// Does the same to boxes in the image, in pixels of the image as it is stored: left, top, right and
-    /// bottom. After each crop and border, and at the end, they are clipped to what is left, as torchvision
-    /// v2 does it. A box that is outside then has no width or no height; no box is removed.
+    /// bottom. A box that is turned or sheared becomes the box around its corners. After each crop, border and turn,
+    /// and at the end, they are clipped to what is left, as torchvision v2 does it. A box that is outside then has no width or no height; no box is removed.
     ///
     /// # Errors
     ///
@@ -178,6 +179,11 @@ fn act(
             Ok(size)
         }
         Action::Pad { padding_mode, .. } => Err(repeats(padding_mode)),
+        Action::Rotate { .. } | Action::Affine { .. } => {
+            let size = warp::move_boxes(action, of, boxes, round)?;
+            clip(size, boxes);
+            Ok(size)
+        }
         _ => Ok(of),
     }
 }

@@ -6,12 +6,14 @@
     reason = "iterators of slices are calls where the optimiser sees a part of the program only"
 )]
 
+use super::blur::Blur;
 use super::color;
 use super::decode::Buffer;
-use super::header::{Header, Part, Turn};
 use super::plan::{Action, Plan};
 use super::resample::{Pixels, Resampler, Rows, Span};
 use super::step::{Interpolation, Layout, Padding, PaddingMode, Size};
+use super::view::View;
+use super::warp::Warp;
 
 /// This much memory is kept, also if images need less.
 const KEEP: usize = 16 << 20;
@@ -33,6 +35,7 @@ pub(crate) struct Scratch {
     /// Where the next ones are made.
     pub(super) spare: Buffer,
     resampler: Resampler,
+    blur: Blur,
     /// A row of pixels on its way into the result.
     line: Vec<u8>,
     pub(super) plan: Option<Plan>,
@@ -48,6 +51,7 @@ impl Scratch {
         if self.resampler.kept() > MOST_FILTERS {
             self.resampler = Resampler::default();
         }
+        self.blur.trim();
         self.images += 1;
         if self.images < RECENT {
             return;
@@ -56,108 +60,6 @@ impl Scratch {
         self.line.shrink_to(KEPT_LINE);
         self.pixels.trim(KEEP);
         self.spare.trim(KEEP);
-    }
-}
-
-/// The visible part of the pixels: a part of the stored rows, which is transposed first, then
-/// flipped.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct View {
-    /// Pixels in a stored row.
-    stride: usize,
-    x: usize,
-    y: usize,
-    /// Its size, as it is stored.
-    width: usize,
-    height: usize,
-    flip_x: bool,
-    flip_y: bool,
-    is_transposed: bool,
-}
-
-impl View {
-    fn of(width: usize, height: usize) -> View {
-        View {
-            stride: width,
-            x: 0,
-            y: 0,
-            width,
-            height,
-            flip_x: false,
-            flip_y: false,
-            is_transposed: false,
-        }
-    }
-
-    /// The visible part of an image, upright, after the crops and flips that come first; and the
-    /// actions left to do.
-    pub(super) fn first<'p>(header: &Header, actions: &'p [Action]) -> (View, &'p [Action]) {
-        let mut view = View::of(header.width as usize, header.height as usize);
-        let turn = Turn::of(header.orientation);
-        (view.flip_x, view.flip_y) = (turn.flips_x, turn.flips_y);
-        view.is_transposed = turn.transposes;
-        let done = actions.iter().take_while(|action| view.act(action)).count();
-        (view, &actions[done..])
-    }
-
-    /// The visible part, as it is stored.
-    pub(super) fn part(&self) -> Part {
-        Part { x: self.x, y: self.y, width: self.width, height: self.height }
-    }
-
-    /// The same, where only a part of the image is stored, which has all that is seen.
-    pub(super) fn within(self, stored: Part) -> View {
-        View { stride: stored.width, x: self.x - stored.x, y: self.y - stored.y, ..self }
-    }
-
-    /// Whether the action changes only what is seen. Then it is done.
-    fn act(&mut self, action: &Action) -> bool {
-        match *action {
-            Action::Crop { top, left, size: Size { height, width } } => {
-                let [top, left, height, width] = [top, left, height, width].map(|n| n as usize);
-                self.crop(top, left, height, width);
-            }
-            Action::HorizontalFlip => self.flip(true),
-            Action::VerticalFlip => self.flip(false),
-            _ => return false,
-        }
-        true
-    }
-
-    pub(super) fn size(&self) -> (usize, usize) {
-        match self.is_transposed {
-            true => (self.width, self.height),
-            false => (self.height, self.width),
-        }
-    }
-
-    fn is_plain(&self) -> bool {
-        !(self.flip_x || self.flip_y || self.is_transposed)
-    }
-
-    /// The number of the stored pixel that is seen here.
-    fn at(&self, row: usize, column: usize) -> usize {
-        let (x, y) = if self.is_transposed { (row, column) } else { (column, row) };
-        let x = if self.flip_x { self.width - 1 - x } else { x };
-        let y = if self.flip_y { self.height - 1 - y } else { y };
-        (self.y + y) * self.stride + self.x + x
-    }
-
-    fn crop(&mut self, top: usize, left: usize, height: usize, width: usize) {
-        let (x, y, width, height) = match self.is_transposed {
-            true => (top, left, height, width),
-            false => (left, top, width, height),
-        };
-        self.x += if self.flip_x { self.width - width - x } else { x };
-        self.y += if self.flip_y { self.height - height - y } else { y };
-        (self.width, self.height) = (width, height);
-    }
-
-    fn flip(&mut self, is_horizontal: bool) {
-        match is_horizontal != self.is_transposed {
-            true => self.flip_x = !self.flip_x,
-            false => self.flip_y = !self.flip_y,
-        }
     }
 }
 
@@ -196,8 +98,13 @@ impl<'a> Canvas<'a> {
             Action::Hue(turn) if self.channels == 3 => {
                 self.rows_mut().for_each(|row| color::hue(row, turn));
             }
+            Action::Grayscale if self.channels == 3 => self.rows_mut().for_each(color::grayscale),
             // Grey has no colours.
-            Action::Saturation(_) | Action::Hue(_) => {}
+            Action::Saturation(_) | Action::Hue(_) | Action::Grayscale => {}
+            Action::GaussianBlur { kernel_size, sigma } => self.blur(kernel_size, sigma),
+            Action::Erase { top, left, size, value } => self.erase(top, left, size, value),
+            Action::Rotate { interpolation, fill, .. }
+            | Action::Affine { interpolation, fill, .. } => self.warp(action, interpolation, fill),
         }
     }
 
@@ -288,13 +195,49 @@ impl<'a> Canvas<'a> {
     }
 
     fn resample(&mut self, resized: &Resized, out: &mut dyn Rows) {
+        // Taken away while pixels are borrowed.
+        let mut resampler = std::mem::take(&mut self.scratch.resampler);
+        // Pixels outside of the part have no influence, as after a crop by torchvision.
+        let (part, ..) = self.straight();
+        resampler.resize(part, resized.spans, resized.interpolation, out);
+        self.scratch.resampler = resampler;
+    }
+
+    /// What is seen, as it is seen.
+    fn straight(&mut self) -> (Pixels<'_>, &mut Blur, &mut Buffer) {
         self.straighten();
         let (View { stride, x, y, width, height, .. }, channels) = (self.view, self.channels);
-        let Scratch { pixels, resampler, .. } = &mut *self.scratch;
-        // Pixels outside of the part have no influence, as after a crop by torchvision.
+        let Scratch { pixels, blur, spare, .. } = &mut *self.scratch;
         let bytes = &pixels[(y * stride + x) * channels..];
-        let part = Pixels { bytes, stride: stride * channels, height, width, channels };
-        resampler.resize(part, resized.spans, resized.interpolation, out);
+        (Pixels { bytes, stride: stride * channels, height, width, channels }, blur, spare)
+    }
+
+    fn blur(&mut self, kernel_size: [u32; 2], sigma: f64) {
+        let (from, blur, spare) = self.straight();
+        let Pixels { height, width, channels, .. } = from;
+        blur.run(from, kernel_size, sigma, spare.room(height * width * channels));
+        self.replaced(height, width);
+    }
+
+    fn erase(&mut self, top: u32, left: u32, size: Size, value: [u8; 4]) {
+        let (seen, channels) = (self.view, self.channels);
+        let [top, left, height, width] = [top, left, size.height, size.width].map(|n| n as usize);
+        self.view.crop(top, left, height, width);
+        for pixel in self.rows_mut().flat_map(|row| row.chunks_exact_mut(channels)) {
+            pixel.copy_from_slice(&value[..channels]);
+        }
+        self.view = seen;
+    }
+
+    fn warp(&mut self, action: &Action, interpolation: Interpolation, fill: [u8; 4]) {
+        let (height, width) = self.view.size();
+        let seen = Size { height: height as u32, width: width as u32 };
+        let Some(warp) = Warp::of(action, seen) else { return };
+        let (height, width) = (warp.size().height as usize, warp.size().width as usize);
+        let (from, _, spare) = self.straight();
+        let target = spare.room(height * width * from.channels);
+        warp.run(from, interpolation, fill, target);
+        self.replaced(height, width);
     }
 
     fn pad(&mut self, padding: Padding, fill: [u8; 4], mode: PaddingMode) {
@@ -377,7 +320,14 @@ impl Resized {
         }
         let (new_height, new_width) = (size.height as usize, size.width as usize);
         let mut view = View::of(new_width, new_height);
-        let more = more.iter().take_while(|action| view.act(action)).count();
+        // A row that is written where it is seen stays a row.
+        let acts = |action: &&Action| {
+            let before = view;
+            let is_done = view.act(action) && !view.is_transposed;
+            view = if is_done { view } else { before };
+            is_done
+        };
+        let more = more.iter().take_while(acts).count();
         let rows = Span::new(height, new_height, view.y, view.height);
         let columns = Span::new(width, new_width, view.x, view.width);
         let view = View { stride: view.width, x: 0, y: 0, ..view };

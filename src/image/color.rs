@@ -31,6 +31,18 @@ fn gray(r: u8, g: u8, b: u8) -> f32 {
     whole(f32::from(r) * 0.2989 + f32::from(g) * 0.587 + f32::from(b) * 0.114)
 }
 
+/// The brightness of each pixel in all its channels.
+pub(super) fn grayscale(row: &mut [u8]) {
+    // A product is not rounded before it is added: torch does both in one instruction here.
+    let plus = |sum: f32, value: u8, part: f32| {
+        (f64::from(value) * f64::from(part) + f64::from(sum)) as f32
+    };
+    for pixel in row.chunks_exact_mut(3) {
+        let [r, g, b] = [pixel[0], pixel[1], pixel[2]];
+        pixel.fill(plus(plus(f32::from(r) * 0.2989, g, 0.587), b, 0.114) as u8);
+    }
+}
+
 /// The mean brightness of all pixels.
 pub(super) fn mean_gray<'a>(rows: impl Iterator<Item = &'a [u8]>, channels: usize) -> f32 {
     let (mut sum, mut count) = (0u64, 0u64);

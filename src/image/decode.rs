@@ -11,6 +11,7 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
+use super::array::{ArrayImage, Picture};
 use super::header::{Header, Part};
 use super::step::Mode;
 #[cfg(feature = "turbo")]
@@ -134,7 +135,7 @@ pub(super) fn caught<T>(bytes: &[u8], run: impl FnOnce() -> Result<T>) -> Result
 
 /// The header of an image of any size.
 pub(super) fn header(bytes: &[u8]) -> Result<Header> {
-    caught(bytes, || Ok(Opened::new(bytes, u64::MAX)?.header))
+    caught(bytes, || Ok(Opened::new(Picture::Encoded(bytes), u64::MAX)?.header))
 }
 
 /// An image whose header was read.
@@ -154,10 +155,19 @@ enum Decoder<'a> {
     #[cfg(feature = "turbo")]
     Turbo(turbo::Jpeg<'a>),
     Other(Box<dyn ImageDecoder + 'a>, ImageFormat),
+    /// Nothing is left to decode.
+    Array(ArrayImage<'a>),
 }
 
 impl<'a> Opened<'a> {
-    pub(super) fn new(bytes: &'a [u8], max_pixels: u64) -> Result<Opened<'a>> {
+    pub(super) fn new(picture: Picture<'a>, max_pixels: u64) -> Result<Opened<'a>> {
+        let bytes = match picture {
+            Picture::Encoded(bytes) => bytes,
+            Picture::Array(array) => {
+                let (header, decoder) = (array.header(), Decoder::Array(array));
+                return Ok(Opened { header, bytes: &[], decoder });
+            }
+        };
         let format = known_format(bytes).ok_or_else(|| no_image(bytes))?;
         if format == ImageFormat::Jpeg {
             #[cfg(feature = "turbo")]
@@ -242,6 +252,10 @@ impl<'a> Opened<'a> {
                     return Err(Error::new(ErrorKind::Damaged, message));
                 }
                 return other.read(mode, part, pixels, spare);
+            }
+            Decoder::Array(array) => {
+                array.read(mode, part, pixels);
+                return Ok(part);
             }
             Decoder::Jpeg(mut decoder) => {
                 check_jpeg(self.bytes)?;
@@ -355,7 +369,7 @@ fn text_of_jpeg(text: impl Display) -> String {
 }
 
 /// Whether this pixel type is the one of the mode.
-fn is_of(color: ColorType, mode: Mode) -> bool {
+pub(super) fn is_of(color: ColorType, mode: Mode) -> bool {
     matches!(
         (color, mode),
         (ColorType::Rgb8, Mode::Rgb) | (ColorType::L8, Mode::Gray) | (ColorType::Rgba8, Mode::Rgba)
@@ -363,7 +377,7 @@ fn is_of(color: ColorType, mode: Mode) -> bool {
 }
 
 /// Converts pixels of any type to the mode.
-fn convert(from: &[u8], color: ColorType, mode: Mode, to: &mut [u8]) {
+pub(super) fn convert(from: &[u8], color: ColorType, mode: Mode, to: &mut [u8]) {
     let (per_pixel, channels) = (usize::from(color.bytes_per_pixel()), color.channel_count());
     let channels = usize::from(channels);
     let width = per_pixel / channels.max(1);
@@ -436,7 +450,8 @@ mod tests {
                         Ok((part.width, part.height))
                     };
                     let default = caught(&bytes, || read(Opened::jpeg(&bytes)));
-                    let found = caught(&bytes, || read(Opened::new(&bytes, 1 << 20)));
+                    let found =
+                        caught(&bytes, || read(Opened::new(Picture::Encoded(&bytes), 1 << 20)));
                     match (default, found) {
                         (Ok(default), Ok(found)) => assert_eq!(default, found, "{at} {flip}"),
                         (Err(_), Err(_)) => {}

@@ -1,6 +1,7 @@
 //! Masks: what a plan does to the places of pixels, with the values as they are.
 
 use std::io::Cursor;
+use std::mem;
 
 use image::codecs::pnm::PnmDecoder;
 use image::{ColorType, ImageDecoder, ImageFormat};
@@ -10,6 +11,7 @@ use super::decode::{blamed, caught, cut_short, known_format, limited_decoder, no
 use super::header::Turn;
 use super::plan::{Action, Plan, check_pixels};
 use super::step::{Size, unfit};
+use super::warp::{Warp, quarters};
 use super::whole::jpeg_has_end;
 use crate::error::{Error, ErrorKind, Result};
 use crate::value::Element;
@@ -23,28 +25,46 @@ const OUTSIDE: u32 = u32::MAX;
 /// The most pixels of a mask whose plan was made elsewhere.
 const MAX_RESULT: u64 = 1 << 30;
 
-/// Where the pixels of a mask come from. No action but a turn mixes rows and columns, so each of them is
-/// followed alone, and a pixel is read once for any number of actions.
+/// Where the pixels of a mask come from. Most actions do not mix rows and columns, so each of them is followed alone,
+/// and a pixel is read once for any number of actions. A turn begins anew: its places are found for each pixel.
 #[derive(Default)]
 pub(crate) struct Places {
     rows: Vec<u32>,
     columns: Vec<u32>,
     spare: Vec<u32>,
+    /// The rows and columns before each turn.
+    turned: Vec<Turned>,
+}
+
+struct Turned {
+    rows: Vec<u32>,
+    columns: Vec<u32>,
+    /// By quarters if there is none, so that rows become columns.
+    warp: Option<Warp>,
+}
+
+impl Turned {
+    /// The row and the column before the turn of a place after it, as they are stored.
+    fn source(&self, row: u32, column: u32) -> Option<(u32, u32)> {
+        let (row, column) = match &self.warp {
+            Some(warp) => warp.nearest(row as usize, column as usize)?,
+            None => (column as usize, row as usize),
+        };
+        Some((self.rows[row], self.columns[column]))
+    }
 }
 
 impl Places {
     /// Follows a plan that was checked.
     pub(crate) fn follow(&mut self, plan: &Plan) {
-        let Places { rows, columns, spare } = self;
+        self.turned.clear();
+        let Places { rows, columns, spare, turned } = self;
         for axis in
             [&mut *rows, columns, spare].into_iter().filter(|axis| axis.capacity() > MOST_KEPT)
         {
             *axis = Vec::new();
         }
-        for (axis, side) in [(&mut *rows, plan.source.height), (&mut *columns, plan.source.width)] {
-            axis.clear();
-            axis.extend(0..side);
-        }
+        start(rows, columns, plan.source);
         for action in &plan.actions {
             match *action {
                 Action::Crop { top, left, size } => {
@@ -70,6 +90,29 @@ impl Places {
                     border(rows, padding.top, padding.bottom);
                     border(columns, padding.left, padding.right);
                 }
+                Action::Rotate { .. } | Action::Affine { .. } => {
+                    let size = Size { height: rows.len() as u32, width: columns.len() as u32 };
+                    let warp = Warp::of(action, size);
+                    let quarters = match *action {
+                        Action::Rotate { angle, expand, .. } => quarters(angle, size, expand),
+                        _ => None,
+                    };
+                    // Anticlockwise: the last column becomes the first row.
+                    if let Some(2 | 3) = quarters {
+                        rows.reverse();
+                    }
+                    if let Some(1 | 2) = quarters {
+                        columns.reverse();
+                    }
+                    let after = match (&warp, quarters) {
+                        (Some(warp), _) => warp.size(),
+                        (None, Some(1 | 3)) => Size { height: size.width, width: size.height },
+                        (None, _) => continue,
+                    };
+                    let (rows_before, columns_before) = (mem::take(rows), mem::take(columns));
+                    turned.push(Turned { rows: rows_before, columns: columns_before, warp });
+                    start(rows, columns, after);
+                }
                 // Actions on colours.
                 _ => {}
             }
@@ -92,13 +135,31 @@ impl Places {
         let width = self.columns.len().max(1);
         for (out, &row) in out.chunks_exact_mut(width).zip(&self.rows) {
             for (out, &column) in out.iter_mut().zip(&self.columns) {
-                *out = match (row == OUTSIDE || column == OUTSIDE, turn.transposes) {
-                    (true, _) => fill,
-                    (false, true) => pixel(y(column), x(row)),
-                    (false, false) => pixel(y(row), x(column)),
+                *out = match (self.source(row, column), turn.transposes) {
+                    (None, _) => fill,
+                    (Some((row, column)), true) => pixel(y(column), x(row)),
+                    (Some((row, column)), false) => pixel(y(row), x(column)),
                 };
             }
         }
+    }
+
+    /// The place in the upright image, if it is inside.
+    fn source(&self, row: u32, column: u32) -> Option<(u32, u32)> {
+        let is_inside = |&(row, column): &(u32, u32)| row != OUTSIDE && column != OUTSIDE;
+        let place = Some((row, column)).filter(is_inside);
+        self.turned.iter().rev().fold(place, |place, turned| {
+            let (row, column) = place?;
+            turned.source(row, column).filter(is_inside)
+        })
+    }
+}
+
+/// All rows and columns of an image.
+fn start(rows: &mut Vec<u32>, columns: &mut Vec<u32>, Size { height, width }: Size) {
+    for (axis, side) in [(rows, height), (columns, width)] {
+        axis.clear();
+        axis.extend(0..side);
     }
 }
 
@@ -120,8 +181,8 @@ fn nearest(axis: &mut Vec<u32>, spare: &mut Vec<u32>, to: u32) {
 }
 
 impl Plan {
-    /// Does the same to a mask of the image: row by row, as it is stored. A resized mask has the nearest
-    /// pixels, colours mean nothing to it, and borders hold `fill`. The result has the
+    /// Does the same to a mask of the image: row by row, as it is stored. A mask that is resized or turned has the
+    /// nearest pixels, colours mean nothing to it, and what is around it holds `fill`. The result has the
     /// [size](Plan::size) of the plan.
     ///
     /// # Errors

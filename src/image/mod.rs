@@ -32,10 +32,12 @@
 //!
 //! JPEG, PNG, WebP, GIF (its first frame), TIFF, BMP and PNM are decoded, all of them in safe Rust. Grey,
 //! palettes, CMYK and 16 bits become the [`Mode`] of the pipeline, with 8 bits; a colour profile is not
-//! applied. The orientation of EXIF is.
+//! applied. The orientation of EXIF is. An [`ArrayImage`] is decoded already, and goes through the same steps.
 
 mod whole;
 mod step;
+mod check;
+mod arguments;
 mod text;
 mod header;
 #[cfg(feature = "turbo")]
@@ -43,15 +45,21 @@ mod frame;
 #[cfg(feature = "turbo")]
 mod turbo;
 mod decode;
+mod array;
 mod color;
 mod resample;
+mod blur;
+mod warp;
 mod plan;
 mod pipeline;
+mod draw;
+mod view;
 mod canvas;
 mod mask;
 mod boxes;
 mod worker;
 
+pub use array::ArrayImage;
 pub use boxes::BoxFormat;
 pub use header::Header;
 pub use pipeline::Pipeline;
@@ -61,6 +69,7 @@ pub use step::{
 };
 pub use worker::{Pixel, Worker};
 
+pub(crate) use array::{Picture, of_shape};
 pub(crate) use canvas::Scratch;
 pub(crate) use decode::{blamed, check_jpeg, known_format, limited_decoder, no_image};
 pub(crate) use header::Turn;

@@ -165,6 +165,7 @@ impl Pipeline {
             Step::CenterCrop { size }
             | Step::RandomResizedCrop { size, .. }
             | Step::RandomCrop { size, .. } => Some(*size),
+            Step::Rotate { expand: true, .. } => None,
             Step::Pad { padding, .. } => size.map(|size| Size {
                 height: size.height + padding.top + padding.bottom,
                 width: size.width + padding.left + padding.right,

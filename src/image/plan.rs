@@ -4,15 +4,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::header::Header;
-use super::pipeline::Pipeline;
+use super::check::is_kernel;
 use super::resample::MAX_FILTERED;
-use super::step::{Interpolation, NewSize, Padding, PaddingMode, Range, Size, Step, unfit};
+use super::step::{Interpolation, Padding, PaddingMode, Size, unfit};
 use super::text::{numbers, padding_text};
+use super::warp;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sampler::rng::StableRng;
 
-/// The actions on one image: its [`Pipeline`], with all random numbers drawn.
+/// The actions on one image: its [`Pipeline`](super::Pipeline), with all random numbers drawn.
 ///
 /// A plan follows from the size of an image alone, so it is made before a pixel is decoded. It prints as the
 /// list of what is done.
@@ -28,10 +27,19 @@ use crate::sampler::rng::StableRng;
 /// | `random_resized_crop` | up to ten times: `area = height × width × (s₀ + (s₁ - s₀) u)`, then `r = exp(ln r₀ + (ln r₁ - ln r₀) u)`; the part is `round(√(area r))` wide and `round(√(area / r))` high. If that fits into the image: top below `height - h + 1`, left below `width - w + 1`, and no further try. Nothing is drawn for the part in the middle that is taken after ten tries |
 /// | `random_crop` | top below `height - h + 1` if the image, with its border, is higher than the result; then left below `width - w + 1` if it is wider |
 /// | `hflip`, `vflip` | flipped if `u < p` |
+/// | `grayscale` | grey if `u < p` |
+/// | `gaussian_blur` | sigma as `a + (b - a) u` |
+/// | `random_erasing` | nothing is erased and no more drawn unless `u < p`; then up to ten times: `area` and `r` as for `random_resized_crop`, for a part that is `round(√(area r))` high and `round(√(area / r))` wide. If both are less than the image's: top below `height - h + 1`, left below `width - w + 1`, and no further try. Nothing is erased after ten tries |
+/// | `rotate` | the angle as `a + (b - a) u` |
+/// | `affine` | the angle as `a + (b - a) u`; then of those that are given: columns as `round((2 u - 1) x width)` and rows as `round((2 u - 1) y height)` of the shift, the scale, the shear along x and the one along y, as `a + (b - a) u` |
 /// | `color_jitter` | the order of brightness, contrast, saturation and hue: [`StableRng::shuffle`] of these four; then the factors of those that change, in this order, as `a + (b - a) u` |
 ///
 /// Numbers are rounded to the nearest, halves to the even one, as in Python. `exp` and `ln` come
 /// from the crate `libm`, which gives the same results on all systems.
+///
+/// [`StableRng::random`]: crate::sampler::rng::StableRng::random
+/// [`StableRng::below`]: crate::sampler::rng::StableRng::below
+/// [`StableRng::shuffle`]: crate::sampler::rng::StableRng::shuffle
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
@@ -88,6 +96,54 @@ pub enum Action {
     Saturation(f64),
     /// The hue is turned by this part of the colour circle.
     Hue(f64),
+    /// All channels get the brightness of their pixel.
+    Grayscale,
+    /// Each pixel becomes a mean of those around it.
+    GaussianBlur {
+        /// How many columns and rows count.
+        kernel_size: [u32; 2],
+        /// The standard deviation, in pixels.
+        sigma: f64,
+    },
+    /// A part gets one value.
+    Erase {
+        /// Rows above it.
+        top: u32,
+        /// Columns to its left.
+        left: u32,
+        /// Its size.
+        size: Size,
+        /// Its value in each channel.
+        value: [u8; 4],
+    },
+    /// A turn about the middle.
+    Rotate {
+        /// Degrees, anticlockwise.
+        angle: f64,
+        /// `Nearest` or `Bilinear`.
+        #[serde(serialize_with = "as_text", deserialize_with = "of_text")]
+        interpolation: Interpolation,
+        /// Whether the image grows until all of it is seen.
+        expand: bool,
+        /// The value around the image in each channel.
+        fill: [u8; 4],
+    },
+    /// A turn about the middle with a shift, another scale and a shear.
+    Affine {
+        /// Degrees, clockwise.
+        angle: f64,
+        /// Columns to the right and rows down.
+        translate: [i32; 2],
+        /// The factor of all lengths.
+        scale: f64,
+        /// Degrees along x and along y.
+        shear: [f64; 2],
+        /// `Nearest` or `Bilinear`.
+        #[serde(serialize_with = "as_text", deserialize_with = "of_text")]
+        interpolation: Interpolation,
+        /// The value around the image in each channel.
+        fill: [u8; 4],
+    },
 }
 
 fn as_text<S: serde::Serializer>(
@@ -119,10 +175,7 @@ impl fmt::Display for Action {
             Action::Pad { padding, fill, padding_mode } => {
                 write!(f, "pad({}", padding_text(*padding))?;
                 match padding_mode {
-                    PaddingMode::Constant if fill.iter().all(|value| *value == fill[0]) => {
-                        write!(f, ", fill={})", fill[0])
-                    }
-                    PaddingMode::Constant => write!(f, ", fill={})", numbers(fill)),
+                    PaddingMode::Constant => write!(f, ", fill={})", one_or_all(fill)),
                     mode => write!(f, ", {mode})"),
                 }
             }
@@ -130,7 +183,34 @@ impl fmt::Display for Action {
             Action::Contrast(factor) => write!(f, "contrast({factor:.4})"),
             Action::Saturation(factor) => write!(f, "saturation({factor:.4})"),
             Action::Hue(turn) => write!(f, "hue({turn:.4})"),
+            Action::Grayscale => f.write_str("grayscale"),
+            Action::GaussianBlur { kernel_size: [columns, rows], sigma } => {
+                let size = if columns == rows { &[*columns][..] } else { &[*columns, *rows] };
+                write!(f, "gaussian_blur({}, sigma={sigma:.4})", numbers(size))
+            }
+            Action::Erase { top, left, size: Size { height, width }, value } => {
+                write!(f, "erase(top={top}, left={left}, height={height}, width={width}, ")?;
+                write!(f, "value={})", one_or_all(value))
+            }
+            Action::Rotate { angle, interpolation, expand, fill } => {
+                write!(f, "rotate({angle:.4}, {interpolation}")?;
+                f.write_str(if *expand { ", expand" } else { "" })?;
+                write!(f, ", fill={})", one_or_all(fill))
+            }
+            Action::Affine { angle, translate: [x, y], scale, shear, interpolation, fill } => {
+                write!(f, "affine({angle:.4}, translate=({x}, {y}), scale={scale:.4}, ")?;
+                write!(f, "shear=({:.4}, {:.4}), {interpolation}, ", shear[0], shear[1])?;
+                write!(f, "fill={})", one_or_all(fill))
+            }
         }
+    }
+}
+
+/// The values of channels, or the one that all of them have.
+fn one_or_all(values: &[u8; 4]) -> String {
+    match values.iter().all(|value| *value == values[0]) {
+        true => values[0].to_string(),
+        false => numbers(values),
     }
 }
 
@@ -181,13 +261,7 @@ impl Plan {
         for action in &self.actions {
             match *action {
                 Action::Crop { top, left, size } => {
-                    let fits = |start: u32, len: u32, all: u32| {
-                        len > 0 && start.checked_add(len).is_some_and(|end| end <= all)
-                    };
-                    let Size { height, width } = checked.size;
-                    if !fits(top, size.height, height) || !fits(left, size.width, width) {
-                        return Err(unfit(format!("a part of {width} × {height}"), action));
-                    }
+                    check_part(top, left, size, checked.size, action)?;
                     checked.size = size;
                 }
                 Action::Resize { size, .. } if size.pixels() == 0 => {
@@ -199,20 +273,32 @@ impl Plan {
                 Action::Pad { padding, fill, padding_mode } => {
                     checked.pad(padding, &fill, padding_mode, max)?;
                 }
+                Action::GaussianBlur { kernel_size, sigma } => {
+                    checked.blur(kernel_size, sigma)?;
+                }
+                Action::Erase { top, left, size, .. } => {
+                    check_part(top, left, size, checked.size, action)?;
+                }
+                Action::Rotate { .. } | Action::Affine { .. } => checked.turn(action, max)?,
                 _ => {}
             }
         }
         Ok(checked.size)
     }
 
-    fn crop(&mut self, top: u32, left: u32, size: Size) {
+    pub(super) fn crop(&mut self, top: u32, left: u32, size: Size) {
         if size != self.size {
             self.actions.push(Action::Crop { top, left, size });
             self.size = size;
         }
     }
 
-    fn resize(&mut self, size: Size, interpolation: Interpolation, max: u64) -> Result<()> {
+    pub(super) fn resize(
+        &mut self,
+        size: Size,
+        interpolation: Interpolation,
+        max: u64,
+    ) -> Result<()> {
         if size == self.size {
             return Ok(());
         }
@@ -224,21 +310,15 @@ impl Plan {
             if interpolation != Interpolation::Bilinear {
                 check_pixels(Size { height: old.height, width: new.width }, max)?;
             }
-            let too_long = |size: &Size| size.height.max(size.width) > MAX_FILTERED;
-            if let Some(found) = [old, new].iter().find(|&size| too_long(size)) {
-                let (height, width) = (found.height, found.width);
-                let expected =
-                    format!("a side of at most {MAX_FILTERED} pixels for {interpolation}");
-                let message = format!("expected {expected}, found {width} × {height}");
-                return Err(Error::new(ErrorKind::Limit, message));
-            }
+            check_filtered(old, interpolation)?;
+            check_filtered(new, interpolation)?;
         }
         self.actions.push(Action::Resize { size, interpolation });
         self.size = size;
         Ok(())
     }
 
-    fn pad(
+    pub(super) fn pad(
         &mut self,
         padding: Padding,
         fill: &[u8],
@@ -270,12 +350,62 @@ impl Plan {
         };
         let size = Size { height, width };
         check_pixels(size, max)?;
-        let value =
-            |channel: usize| fill.get(channel).or(fill.first()).copied().unwrap_or_default();
-        let fill = [value(0), value(1), value(2), value(3)];
-        self.actions.push(Action::Pad { padding, fill, padding_mode });
+        self.actions.push(Action::Pad { padding, fill: of_channels(fill), padding_mode });
         self.size = size;
         Ok(())
+    }
+
+    pub(super) fn blur(&mut self, kernel_size: [u32; 2], sigma: f64) -> Result<()> {
+        let Size { height, width } = self.size;
+        let action = Action::GaussianBlur { kernel_size, sigma };
+        if !kernel_size.into_iter().all(is_kernel) || !(sigma > 0.0 && sigma.is_finite()) {
+            return Err(unfit("odd numbers of columns and rows, and a sigma above 0", action));
+        }
+        // The image is mirrored at its edges, without its last pixel.
+        if kernel_size[0] / 2 >= width || kernel_size[1] / 2 >= height {
+            let expected = format!("a kernel_size for an image of {width} × {height}");
+            return Err(unfit(expected, numbers(&kernel_size)));
+        }
+        check_filtered(self.size, "a blur")?;
+        self.actions.push(action);
+        Ok(())
+    }
+
+    /// Adds `rotate` or `affine`.
+    pub(super) fn turn(&mut self, action: &Action, max: u64) -> Result<()> {
+        self.size = warp::size_after(action, self.size)?;
+        check_pixels(self.size, max)?;
+        self.actions.push(*action);
+        Ok(())
+    }
+}
+
+/// One value for all channels, or each its own.
+pub(super) fn of_channels(values: &[u8]) -> [u8; 4] {
+    let value = |channel: usize| values.get(channel).or(values.first()).copied();
+    [0, 1, 2, 3].map(|channel| value(channel).unwrap_or_default())
+}
+
+fn check_part(top: u32, left: u32, size: Size, of: Size, action: &Action) -> Result<()> {
+    let fits = |start: u32, len: u32, all: u32| {
+        len > 0 && start.checked_add(len).is_some_and(|end| end <= all)
+    };
+    let Size { height, width } = of;
+    match fits(top, size.height, height) && fits(left, size.width, width) {
+        true => Ok(()),
+        false => Err(unfit(format!("a part of {width} × {height}"), action)),
+    }
+}
+
+/// Filters need memory for each pixel of a row.
+fn check_filtered(Size { height, width }: Size, filter: impl fmt::Display) -> Result<()> {
+    match height.max(width) > MAX_FILTERED {
+        true => {
+            let expected = format!("a side of at most {MAX_FILTERED} pixels for {filter}");
+            let message = format!("expected {expected}, found {width} × {height}");
+            Err(Error::new(ErrorKind::Limit, message))
+        }
+        false => Ok(()),
     }
 }
 
@@ -288,207 +418,4 @@ pub(super) fn check_pixels(size: Size, max: u64) -> Result<()> {
         }
         false => Ok(()),
     }
-}
-
-impl Pipeline {
-    /// The plan for an image with this header; this generator makes the random choices.
-    ///
-    /// The loader passes [`Record::rng`](crate::loader::Record::rng) of the pipeline's
-    /// [seed](Pipeline::seed).
-    ///
-    /// ```
-    /// use kiste::image::{Header, Pipeline};
-    /// use kiste::sampler::rng::StableRng;
-    ///
-    /// let pipeline: Pipeline = "resize(256) | center_crop(224)".parse()?;
-    /// let plan = pipeline.plan(&Header::new(500, 375), &mut StableRng::new(&[]))?;
-    /// let expected = "resize(256, 341) | crop(top=16, left=58, height=224, width=224)";
-    /// assert_eq!(plan.to_string(), expected);
-    /// # Ok::<(), kiste::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](ErrorKind::Invalid) for an image that is too small for a step, and
-    /// [`Limit`](ErrorKind::Limit) for one that has, or gets, too many pixels.
-    pub fn plan(&self, header: &Header, rng: &mut StableRng) -> Result<Plan> {
-        let mut plan = Plan::empty();
-        self.plan_into(header, rng, &mut plan)?;
-        Ok(plan)
-    }
-
-    /// The same into a plan whose memory is reused.
-    pub(super) fn plan_into(
-        &self,
-        header: &Header,
-        rng: &mut StableRng,
-        plan: &mut Plan,
-    ) -> Result<()> {
-        plan.source = header.upright();
-        plan.orientation = header.orientation;
-        plan.size = plan.source;
-        plan.actions.clear();
-        if plan.source.pixels() == 0 {
-            return Err(unfit("an image", "one without pixels"));
-        }
-        check_pixels(plan.source, self.max_pixels())?;
-        for step in self.steps() {
-            self.add(step, rng, plan).map_err(|error| named(step, error))?;
-        }
-        Ok(())
-    }
-
-    fn add(&self, step: &Step, rng: &mut StableRng, plan: &mut Plan) -> Result<()> {
-        let max = self.max_pixels();
-        match step {
-            Step::Resize { size, interpolation, max_size } => {
-                let size = match *size {
-                    NewSize::Exact(size) => size,
-                    NewSize::Short(short) => short_side(plan.size, short, *max_size)?,
-                };
-                plan.resize(size, *interpolation, max)
-            }
-            Step::CenterCrop { size } => {
-                let lacks = |have: u32, want: u32| want.saturating_sub(have);
-                let high = lacks(plan.size.height, size.height);
-                let wide = lacks(plan.size.width, size.width);
-                let padding = Padding {
-                    left: wide / 2,
-                    top: high / 2,
-                    right: wide.div_ceil(2),
-                    bottom: high.div_ceil(2),
-                };
-                plan.pad(padding, &[0], PaddingMode::Constant, max)?;
-                // Python rounds halves to even.
-                let middle =
-                    |have: u32, want: u32| (f64::from(have - want) / 2.0).round_ties_even() as u32;
-                let top = middle(plan.size.height, size.height);
-                plan.crop(top, middle(plan.size.width, size.width), *size);
-                Ok(())
-            }
-            Step::RandomResizedCrop { size, scale, ratio, interpolation } => {
-                let (top, left, part) = random_part(plan.size, *scale, *ratio, rng);
-                plan.crop(top, left, part);
-                plan.resize(*size, *interpolation, max)
-            }
-            Step::RandomCrop { size, padding, pad_if_needed, fill, padding_mode } => {
-                let mut padding = *padding;
-                let lack = |have: u32, want: u32, before: u32, after: u32| {
-                    let have = u64::from(have) + u64::from(before) + u64::from(after);
-                    u64::from(want).saturating_sub(have) as u32
-                };
-                if *pad_if_needed {
-                    let (has, wants) = (plan.size, size);
-                    let high = lack(has.height, wants.height, padding.top, padding.bottom);
-                    let wide = lack(has.width, wants.width, padding.left, padding.right);
-                    padding.top += high;
-                    padding.bottom += high;
-                    padding.left += wide;
-                    padding.right += wide;
-                }
-                plan.pad(padding, fill, *padding_mode, max)?;
-                let Size { height, width } = plan.size;
-                if height < size.height || width < size.width {
-                    let expected = format!("an image of {} × {} or more", size.width, size.height);
-                    return Err(unfit(expected, format!("{width} × {height}")));
-                }
-                let mut start = |have: u32, want: u32| match have > want {
-                    true => rng.below(u64::from(have - want) + 1) as u32,
-                    false => 0,
-                };
-                let top = start(height, size.height);
-                let left = start(width, size.width);
-                plan.crop(top, left, *size);
-                Ok(())
-            }
-            Step::HorizontalFlip(p) => {
-                if rng.random() < *p {
-                    plan.actions.push(Action::HorizontalFlip);
-                }
-                Ok(())
-            }
-            Step::VerticalFlip(p) => {
-                if rng.random() < *p {
-                    plan.actions.push(Action::VerticalFlip);
-                }
-                Ok(())
-            }
-            Step::ColorJitter { brightness, contrast, saturation, hue } => {
-                let mut order = [0usize, 1, 2, 3];
-                rng.shuffle(&mut order);
-                let ranges = [brightness, contrast, saturation, hue];
-                let factors = ranges.map(|range| range.map(|range| uniform(range, rng)));
-                let makes = [Action::Brightness, Action::Contrast, Action::Saturation, Action::Hue];
-                let drawn = order.into_iter().filter_map(|at| Some(makes[at](factors[at]?)));
-                plan.actions.extend(drawn);
-                Ok(())
-            }
-            Step::Pad { padding, fill, padding_mode } => {
-                plan.pad(*padding, fill, *padding_mode, max)
-            }
-            Step::To(..) | Step::Normalize { .. } => Ok(()),
-        }
-    }
-}
-
-fn named(step: &Step, error: Error) -> Error {
-    let named = Error::new(error.kind(), format!("{}: {}", step.name(), error.message()));
-    match error.option() {
-        Some(option) => named.with_option(option),
-        None => named,
-    }
-}
-
-fn uniform((from, to): Range, rng: &mut StableRng) -> f64 {
-    from + (to - from) * rng.random()
-}
-
-/// The size of an image whose shorter side gets this length, as torchvision rounds it.
-fn short_side(size: Size, short: u32, max: Option<u32>) -> Result<Size> {
-    let (old_short, old_long) = (size.height.min(size.width), size.height.max(size.width));
-    let (mut new_short, mut new_long) =
-        (short, (f64::from(short) * f64::from(old_long) / f64::from(old_short)) as u32);
-    if let Some(max) = max.filter(|&max| new_long > max) {
-        new_short = (f64::from(max) * f64::from(new_short) / f64::from(new_long)) as u32;
-        new_long = max;
-    }
-    if new_short == 0 {
-        let found = format!("{} × {}", size.width, size.height);
-        return Err(Error::new(
-            ErrorKind::Invalid,
-            format!("expected an image that keeps a pixel on its shorter side, found {found}"),
-        ));
-    }
-    Ok(match size.width <= size.height {
-        true => Size { height: new_long, width: new_short },
-        false => Size { height: new_short, width: new_long },
-    })
-}
-
-/// Where the part of `random_resized_crop` begins, and its size.
-fn random_part(of: Size, scale: Range, ratio: Range, rng: &mut StableRng) -> (u32, u32, Size) {
-    let (height, width) = (f64::from(of.height), f64::from(of.width));
-    let logs = (libm::log(ratio.0), libm::log(ratio.1));
-    for _ in 0..10 {
-        let area = height * width * uniform(scale, rng);
-        let ratio = libm::exp(uniform(logs, rng));
-        let wide = (area * ratio).sqrt().round_ties_even();
-        let high = (area / ratio).sqrt().round_ties_even();
-        if 0.0 < wide && wide <= width && 0.0 < high && high <= height {
-            let size = Size { height: high as u32, width: wide as u32 };
-            let top = rng.below(u64::from(of.height - size.height) + 1) as u32;
-            let left = rng.below(u64::from(of.width - size.width) + 1) as u32;
-            return (top, left, size);
-        }
-    }
-    let size = if width / height < ratio.0 {
-        let high = (width / ratio.0).round_ties_even();
-        Size { height: (high as u32).clamp(1, of.height), width: of.width }
-    } else if width / height > ratio.1 {
-        let wide = (height * ratio.1).round_ties_even();
-        Size { height: of.height, width: (wide as u32).clamp(1, of.width) }
-    } else {
-        of
-    };
-    ((of.height - size.height) / 2, (of.width - size.width) / 2, size)
 }

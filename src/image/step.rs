@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::text;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind};
 
 /// The longest side that a step may ask for.
 pub(super) const MAX_SIDE: u32 = 65_535;
@@ -52,8 +52,8 @@ impl Mode {
     }
 }
 
-/// How pixels between pixels are found. All but `Nearest` average over all pixels that a new one covers
-/// (`antialias=True`).
+/// How pixels between pixels are found. When sizes change, all but `Nearest` average over all pixels that a new one
+/// covers (`antialias=True`). `rotate` and `affine` take `Nearest`, and `Bilinear` between the four pixels around.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Interpolation {
@@ -64,7 +64,7 @@ pub enum Interpolation {
     Bicubic,
     /// A Lanczos filter with three lobes.
     Lanczos,
-    /// The pixel at `floor(i × old / new)`.
+    /// The pixel at `floor(i × old / new)`, or the nearest one where an image is turned.
     Nearest,
 }
 
@@ -141,18 +141,32 @@ pub type Range = (f64, f64);
 ///
 /// | step | arguments, with defaults | torchvision |
 /// | --- | --- | --- |
+/// | `seed` | `seed`; only as the first step | |
+/// | `decode` | `mode=rgb, max_pixels=200000000, scaled=false`: `rgb`, `gray` or `rgba`; before all steps but `seed` | `decode_image` |
 /// | `resize` | `size, interpolation=bilinear, max_size` | `Resize` |
 /// | `center_crop` | `size` | `CenterCrop` |
 /// | `random_resized_crop` | `size, scale=(0.08, 1), ratio=(0.75, 1.3333333333333333), interpolation=bilinear` | `RandomResizedCrop` |
 /// | `random_crop` | `size, padding=0, pad_if_needed=false, fill=0, padding_mode=constant` | `RandomCrop` |
 /// | `hflip`, `vflip` | `p=0.5` | `RandomHorizontalFlip`, `RandomVerticalFlip` |
 /// | `color_jitter` | `brightness=0, contrast=0, saturation=0, hue=0`: each a number or a range | `ColorJitter` |
+/// | `grayscale` | `p=0.1`: the channels stay; `decode(gray)` makes one | `RandomGrayscale` |
+/// | `gaussian_blur` | `kernel_size, sigma=(0.1, 2)`: odd numbers of pixels | `GaussianBlur` |
+/// | `random_erasing` | `p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0`: of 0 to 255 | `RandomErasing` |
+/// | `rotate` | `degrees, interpolation=nearest, expand=false, fill=0` | `RandomRotation` |
+/// | `affine` | `degrees, translate, scale, shear, interpolation=nearest, fill=0` | `RandomAffine` |
 /// | `pad` | `padding, fill=0, padding_mode=constant` | `Pad` |
 /// | `to` | `type, layout=hwc`: `u8`, `f32`, `f16` or `bf16`; `hwc` or `chw` | `ToDtype(…, scale=True)` |
 /// | `normalize` | `mean, std`, or `imagenet` | `Normalize` |
 ///
 /// A size is a number or `(height, width)`; in `resize` a number is the size of the shorter side. A
 /// padding is a number, `(left and right, top and bottom)` or `(left, top, right, bottom)`.
+///
+/// A kernel size is a number or `(columns, rows)`, and sigma a number or a range. Degrees are a range, or a number
+/// `x` for `(-x, x)`; `rotate` turns anticlockwise and `affine` clockwise. `translate=(x, y)` are the largest parts of
+/// the width and the height. `shear` is a number or a range of degrees along x, or four numbers for x and y. With
+/// `expand=true` an image grows until all of it is seen, so that images differ in size afterwards. The names
+/// `random_horizontal_flip`, `random_vertical_flip`, `random_rotation`, `random_affine` and `random_grayscale` mean
+/// the same as the short ones.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Step {
@@ -210,6 +224,52 @@ pub enum Step {
         /// to `x`.
         hue: Option<Range>,
     },
+    /// Each pixel gets its brightness in all channels, with this probability.
+    Grayscale(f64),
+    /// Each pixel becomes a mean of those around it, by weights of a bell curve.
+    GaussianBlur {
+        /// How many columns and rows count, odd numbers. The image is mirrored at its edges.
+        kernel_size: [u32; 2],
+        /// The range of the standard deviation, in pixels.
+        sigma: Range,
+    },
+    /// A random part gets one value.
+    RandomErasing {
+        /// The probability.
+        p: f64,
+        /// The area of the part, as a fraction of the image's.
+        scale: Range,
+        /// Its height divided by its width.
+        ratio: Range,
+        /// The value: of each channel, or one for all.
+        value: Vec<u8>,
+    },
+    /// A turn about the middle, anticlockwise.
+    Rotate {
+        /// The range of the angle.
+        degrees: Range,
+        /// How pixels between pixels are found: `Nearest` or `Bilinear`.
+        interpolation: Interpolation,
+        /// Whether the image grows until all of it is seen.
+        expand: bool,
+        /// The value around the image: of each channel, or one for all.
+        fill: Vec<u8>,
+    },
+    /// A turn about the middle, clockwise, with a shift, another scale and a shear.
+    Affine {
+        /// The range of the angle.
+        degrees: Range,
+        /// The largest shifts to both sides: of columns as a part of the width, and of rows as a part of the height.
+        translate: Option<(f64, f64)>,
+        /// The range of the factor.
+        scale: Option<Range>,
+        /// The range of the angle of shears along x, and along y.
+        shear: Option<(Range, Option<Range>)>,
+        /// How pixels between pixels are found: `Nearest` or `Bilinear`.
+        interpolation: Interpolation,
+        /// The value around the image: of each channel, or one for all.
+        fill: Vec<u8>,
+    },
     /// A border around the image.
     Pad {
         /// Its width.
@@ -247,6 +307,13 @@ pub(super) const IMAGENET_STD: [f64; 3] = [0.229, 0.224, 0.225];
 /// The defaults of `random_resized_crop`.
 pub(super) const SCALE: Range = (0.08, 1.0);
 pub(super) const RATIO: Range = (3.0 / 4.0, 4.0 / 3.0);
+
+/// The defaults of `grayscale`, `gaussian_blur` and `random_erasing`.
+pub(super) const GRAYSCALE: f64 = 0.1;
+pub(super) const SIGMA: Range = (0.1, 2.0);
+pub(super) const ERASING: f64 = 0.5;
+pub(super) const ERASED: Range = (0.02, 0.33);
+pub(super) const ERASED_RATIO: Range = (0.3, 3.3);
 
 impl Step {
     /// The shorter side is resized to this.
@@ -297,6 +364,44 @@ impl Step {
         }
     }
 
+    /// Grey in every tenth image.
+    pub fn grayscale() -> Step {
+        Step::Grayscale(GRAYSCALE)
+    }
+
+    /// Blurred by this many columns and rows, an odd number, and a standard deviation of 0.1 to 2.
+    pub fn gaussian_blur(kernel_size: u32) -> Step {
+        Step::GaussianBlur { kernel_size: [kernel_size; 2], sigma: SIGMA }
+    }
+
+    /// A part of every second image becomes zeros.
+    pub fn random_erasing() -> Step {
+        let (scale, ratio) = (ERASED, ERASED_RATIO);
+        Step::RandomErasing { p: ERASING, scale, ratio, value: vec![0] }
+    }
+
+    /// Turned by up to this angle to both sides, with the nearest pixels and zeros around them.
+    pub fn rotate(degrees: f64) -> Step {
+        Step::Rotate {
+            degrees: (-degrees, degrees),
+            interpolation: Interpolation::Nearest,
+            expand: false,
+            fill: vec![0],
+        }
+    }
+
+    /// The same without more, to which a shift, a scale and a shear can be added.
+    pub fn affine(degrees: f64) -> Step {
+        Step::Affine {
+            degrees: (-degrees, degrees),
+            translate: None,
+            scale: None,
+            shear: None,
+            interpolation: Interpolation::Nearest,
+            fill: vec![0],
+        }
+    }
+
     /// A border of zeros.
     pub fn pad(pixels: u32) -> Step {
         let padding_mode = PaddingMode::Constant;
@@ -323,80 +428,14 @@ impl Step {
             Step::HorizontalFlip(_) => "hflip",
             Step::VerticalFlip(_) => "vflip",
             Step::ColorJitter { .. } => "color_jitter",
+            Step::Grayscale(_) => "grayscale",
+            Step::GaussianBlur { .. } => "gaussian_blur",
+            Step::RandomErasing { .. } => "random_erasing",
+            Step::Rotate { .. } => "rotate",
+            Step::Affine { .. } => "affine",
             Step::Pad { .. } => "pad",
             Step::To(..) => "to",
             Step::Normalize { .. } => "normalize",
-        }
-    }
-
-    /// Whether the values are those that the step can have, for images of this mode.
-    pub(super) fn check(&self, mode: Mode) -> Result<()> {
-        let channels = mode.channels();
-        match self {
-            Step::Resize { size: NewSize::Short(side), max_size, .. } => {
-                check_side(*side)?;
-                match max_size {
-                    Some(max) if max <= side || *max > MAX_SIDE => {
-                        let message = format!("a max_size above the size {side}, up to {MAX_SIDE}");
-                        Err(unfit(message, max))
-                    }
-                    _ => Ok(()),
-                }
-            }
-            Step::Resize { size: NewSize::Exact(_), max_size: Some(_), .. } => {
-                Err(unfit("no max_size next to a height and a width", "both"))
-            }
-            Step::Resize { size: NewSize::Exact(size), .. } | Step::CenterCrop { size } => {
-                check_size(*size)
-            }
-            Step::RandomResizedCrop { size, scale, ratio, .. } => {
-                check_size(*size)?;
-                let is_in = |(from, to): Range| 0.0 < from && from <= to && to.is_finite();
-                if !is_in(*scale) || scale.1 > 1.0 {
-                    return Err(unfit("a scale above 0, up to 1", format!("{scale:?}")));
-                }
-                if !is_in(*ratio) {
-                    return Err(unfit("a ratio above 0, the smaller first", format!("{ratio:?}")));
-                }
-                Ok(())
-            }
-            Step::RandomCrop { size, padding, fill, .. } => {
-                check_size(*size)?;
-                check_border(*padding, fill, channels)
-            }
-            Step::HorizontalFlip(p) | Step::VerticalFlip(p) => match p {
-                0.0..=1.0 => Ok(()),
-                _ => Err(unfit("a probability of 0 to 1", p)),
-            },
-            Step::ColorJitter { brightness, contrast, saturation, hue } => {
-                if mode == Mode::Rgba {
-                    return Err(unfit("decode(rgb) or decode(gray) before it", "decode(rgba)"));
-                }
-                let named = [brightness, contrast, saturation];
-                for (name, range) in ["brightness", "contrast", "saturation"].iter().zip(named) {
-                    check_range(name, *range, (0.0, f64::from(f32::MAX)))?;
-                }
-                check_range("hue", *hue, (-0.5, 0.5))
-            }
-            Step::Pad { padding, fill, .. } => check_border(*padding, fill, channels),
-            Step::To(..) => Ok(()),
-            Step::Normalize { mean, std } => {
-                for (name, values) in [("mean", mean), ("std", std)] {
-                    let is_count = values.len() == 1 || values.len() == channels;
-                    if !is_count {
-                        let expected = format!("{} as {name}", one_or(channels));
-                        return Err(unfit(expected, values.len()));
-                    }
-                    let is_odd = |value: &&f64| value.is_nan() || value.abs() > f64::from(f32::MAX);
-                    if let Some(odd) = values.iter().find(is_odd) {
-                        return Err(unfit(format!("a number as {name}"), odd));
-                    }
-                }
-                match std.iter().find(|&&value| value as f32 == 0.0) {
-                    Some(zero) => Err(unfit("a std that is not 0", zero)),
-                    None => Ok(()),
-                }
-            }
         }
     }
 }
@@ -408,49 +447,6 @@ pub(super) fn factors(strength: f64) -> Option<Range> {
 
 pub(super) fn unfit(expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Invalid, format!("expected {expected}, found {found}"))
-}
-
-fn one_or(channels: usize) -> String {
-    match channels {
-        1 => "1 number".to_owned(),
-        _ => format!("1 or {channels} numbers"),
-    }
-}
-
-fn check_side(side: u32) -> Result<()> {
-    match side {
-        1..=MAX_SIDE => Ok(()),
-        _ => Err(unfit(format!("a size of 1 to {MAX_SIDE}"), side)),
-    }
-}
-
-fn check_size(size: Size) -> Result<()> {
-    check_side(size.height)?;
-    check_side(size.width)
-}
-
-fn check_range(name: &str, range: Option<Range>, (low, high): Range) -> Result<()> {
-    match range {
-        Some((from, to)) if !(low <= from && from <= to && to <= high) => {
-            let expected = match low < 0.0 {
-                true => format!("a {name} within {low} to {high}, the smaller first"),
-                false => format!("a {name} of 0 to {high:e}, the smaller first"),
-            };
-            Err(unfit(expected, format!("({from}, {to})")))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn check_border(padding: Padding, fill: &[u8], channels: usize) -> Result<()> {
-    let sides = [padding.left, padding.top, padding.right, padding.bottom];
-    if let Some(side) = sides.into_iter().find(|&side| side > MAX_SIDE) {
-        return Err(unfit(format!("a padding of up to {MAX_SIDE}"), side));
-    }
-    match fill.len() == 1 || fill.len() == channels {
-        true => Ok(()),
-        false => Err(unfit(format!("{} as fill", one_or(channels)), fill.len())),
-    }
 }
 
 impl std::fmt::Display for Step {

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::arguments::{Arguments, Value, arguments, is_word, near};
 use super::step::{
-    IMAGENET_MEAN, IMAGENET_STD, Interpolation, Layout, Mode, NewSize, Padding, PaddingMode,
-    PixelType, RATIO, Range, SCALE, Size, Step, factors, unfit,
+    ERASED, ERASED_RATIO, ERASING, GRAYSCALE, IMAGENET_MEAN, IMAGENET_STD, Interpolation, Layout,
+    Mode, NewSize, Padding, PaddingMode, PixelType, RATIO, Range, SCALE, SIGMA, Size, Step,
+    factors, unfit,
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -23,14 +25,24 @@ const STEPS: &[(&str, &[&str])] = &[
     ("hflip", &["p"]),
     ("vflip", &["p"]),
     ("color_jitter", &["brightness", "contrast", "saturation", "hue"]),
+    ("grayscale", &["p"]),
+    ("gaussian_blur", &["kernel_size", "sigma"]),
+    ("random_erasing", &["p", "scale", "ratio", "value"]),
+    ("rotate", &["degrees", "interpolation", "expand", "fill"]),
+    ("affine", &["degrees", "translate", "scale", "shear", "interpolation", "fill"]),
     ("pad", &["padding", "fill", "padding_mode"]),
     ("to", &["type", "layout"]),
     ("normalize", &["mean", "std"]),
 ];
 
 /// Other names of steps.
-const ALIASES: &[(&str, &str)] =
-    &[("random_horizontal_flip", "hflip"), ("random_vertical_flip", "vflip")];
+const ALIASES: &[(&str, &str)] = &[
+    ("random_horizontal_flip", "hflip"),
+    ("random_vertical_flip", "vflip"),
+    ("random_grayscale", "grayscale"),
+    ("random_rotation", "rotate"),
+    ("random_affine", "affine"),
+];
 
 const INTERPOLATIONS: &[(&str, Interpolation)] = &[
     ("bilinear", Interpolation::Bilinear),
@@ -90,10 +102,6 @@ pub(super) fn parse(text: &str) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
-}
-
 /// An error of a step, which is named.
 pub(super) fn in_step(number: usize, name: &str, error: &Error) -> Error {
     Error::new(error.kind(), format!("step {number}, {name}: {}", error.message()))
@@ -110,277 +118,9 @@ fn unknown(number: usize, call: &str, name: &str) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
-/// The known names that are near to one that is not known; all of them if none is.
-fn near<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let is_near = |other: &&str| distance(name, other) <= 1 + name.len().min(other.len()) / 4;
-    let is_part = |other: &&str| name.len() > 2 && (other.contains(name) || name.contains(*other));
-    let mut found: Vec<&str> = known.clone().filter(is_near).collect();
-    if found.is_empty() {
-        found = known.clone().filter(is_part).collect();
-    }
-    match &found[..] {
-        [] => format!("there are {}", known.collect::<Vec<_>>().join(", ")),
-        near => format!("near names are {}", near.join(", ")),
-    }
-}
-
-/// Letters to add, remove or replace to make one name of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.chars().enumerate() {
-            let replaced = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
-}
-
-/// A value of an argument.
-#[derive(Debug, Clone)]
-enum Value<'a> {
-    /// A number or a word.
-    Word(&'a str),
-    List(Vec<&'a str>),
-}
-
-impl fmt::Display for Value<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Value::Word(word) => write!(f, "{word:?}"),
-            Value::List(words) => write!(f, "({})", words.join(", ")),
-        }
-    }
-}
-
-/// The values of a step's arguments, by name.
-struct Arguments<'a> {
-    values: Vec<(&'static str, Value<'a>)>,
-}
-
-/// The arguments in parentheses, if there are any.
-fn arguments<'a>(text: &'a str, names: &'static [&'static str]) -> Result<Arguments<'a>> {
-    let mut found = Arguments { values: Vec::new() };
-    if text.is_empty() {
-        return Ok(found);
-    }
-    let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
-    let inner = inner.ok_or_else(|| unfit("arguments in parentheses", format!("{text:?}")))?.trim();
-    if inner.is_empty() {
-        return Ok(found);
-    }
-    // As in Python, a comma may follow the last one.
-    let inner = inner.strip_suffix(',').unwrap_or(inner);
-    let mut named = false;
-    for argument in at_commas(inner)? {
-        let argument = argument.trim();
-        let (name, value) = match argument.split_once('=') {
-            Some((name, value)) => {
-                named = true;
-                let name = name.trim();
-                let known = names.iter().find(|known| **known == name).copied();
-                (known.ok_or_else(|| no_argument(name, names))?, value.trim())
-            }
-            None if named => {
-                return Err(unfit("a name for each argument after a named one", argument));
-            }
-            None => match names.get(found.values.len()) {
-                Some(name) => (*name, argument),
-                None => {
-                    let expected = format!("no arguments after {}", names.join(", "));
-                    return Err(unfit(expected, format!("{argument:?}")));
-                }
-            },
-        };
-        if found.values.iter().any(|(known, _)| *known == name) {
-            return Err(unfit(format!("{name} once"), "it twice"));
-        }
-        found.values.push((name, value_of(name, value)?));
-    }
-    Ok(found)
-}
-
-fn no_argument(name: &str, names: &[&str]) -> Error {
-    if name == "antialias" {
-        return unfit("no argument antialias, as antialiasing is always on", "one");
-    }
-    let near = near(name, names.iter().copied());
-    Error::new(ErrorKind::Invalid, format!("expected an argument, found {name:?}; {near}"))
-}
-
-/// The pieces between commas that are not in parentheses.
-fn at_commas(text: &str) -> Result<Vec<&str>> {
-    let (mut depth, mut start, mut pieces) = (0usize, 0, Vec::new());
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' | '[' => depth += 1,
-            ')' | ']' => {
-                let less = depth.checked_sub(1);
-                depth = less.ok_or_else(|| unfit("matching parentheses", format!("{text:?}")))?;
-            }
-            ',' if depth == 0 => {
-                pieces.push(&text[start..at]);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    if depth > 0 {
-        return Err(unfit("matching parentheses", format!("{text:?}")));
-    }
-    pieces.push(&text[start..]);
-    Ok(pieces)
-}
-
-fn value_of<'a>(name: &str, text: &'a str) -> Result<Value<'a>> {
-    let is_plain = |word: &str| {
-        let ok = |c: char| is_word(c) || matches!(c, '.' | '-' | '+');
-        !word.is_empty() && word.chars().all(ok)
-    };
-    let bracketed = |open, close| text.strip_prefix(open).and_then(|t| t.strip_suffix(close));
-    let value = match bracketed('(', ')').or_else(|| bracketed('[', ']')) {
-        Some(inner) => {
-            let inner = inner.trim();
-            // As in Python, `(1,)` is a list of one.
-            let inner = inner.strip_suffix(',').unwrap_or(inner);
-            Value::List(inner.split(',').map(str::trim).collect())
-        }
-        None => Value::Word(text),
-    };
-    let is_value = match &value {
-        Value::Word(word) => is_plain(word),
-        Value::List(words) => words.iter().all(|word| is_plain(word)),
-    };
-    match is_value {
-        true => Ok(value),
-        false => Err(unfit(format!("a value of {name}"), format!("{text:?}"))),
-    }
-}
-
-impl<'a> Arguments<'a> {
-    fn get(&self, name: &str) -> Option<&Value<'a>> {
-        self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
-    }
-
-    fn needs(&self, name: &str) -> Result<&Value<'a>> {
-        self.get(name).ok_or_else(|| unfit(format!("a {name}"), "none"))
-    }
-
-    /// One of several words.
-    fn word<T: Copy>(&self, name: &str, known: &[(&str, T)], default: T) -> Result<T> {
-        let Some(value) = self.get(name) else { return Ok(default) };
-        let found = match value {
-            Value::Word(word) => known.iter().find(|(known, _)| known == word),
-            Value::List(_) => None,
-        };
-        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        let error = || unfit(format!("one of {} as {name}", names.join(", ")), value);
-        found.map(|(_, value)| *value).ok_or_else(error)
-    }
-
-    fn float(&self, name: &str, default: f64) -> Result<f64> {
-        match self.get(name) {
-            Some(Value::Word(word)) => float(name, word),
-            Some(value) => Err(unfit(format!("a number as {name}"), value)),
-            None => Ok(default),
-        }
-    }
-
-    fn integer(&self, name: &str) -> Result<Option<u64>> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let number = match value {
-            Value::Word(word) => word.parse().ok(),
-            Value::List(_) => None,
-        };
-        number.map(Some).ok_or_else(|| unfit(format!("a whole number as {name}"), value))
-    }
-
-    fn floats(&self, name: &str) -> Result<Vec<f64>> {
-        match self.needs(name)? {
-            Value::Word(word) => Ok(vec![float(name, word)?]),
-            Value::List(words) => words.iter().map(|word| float(name, word)).collect(),
-        }
-    }
-
-    fn range(&self, name: &str, default: Range) -> Result<Range> {
-        let Some(value) = self.get(name) else { return Ok(default) };
-        match value {
-            Value::List(words) if words.len() == 2 => {
-                Ok((float(name, words[0])?, float(name, words[1])?))
-            }
-            _ => Err(unfit(format!("two numbers as {name}"), value)),
-        }
-    }
-
-    /// The range of a factor: given, or around a centre.
-    fn jitter(&self, name: &str, around: fn(f64) -> Option<Range>) -> Result<Option<Range>> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(Value::Word(word)) => {
-                let strength = float(name, word)?;
-                match strength >= 0.0 {
-                    true => Ok(around(strength)),
-                    false => Err(unfit(format!("a {name} of 0 or more"), word)),
-                }
-            }
-            Some(Value::List(_)) => self.range(name, (0.0, 0.0)).map(Some),
-        }
-    }
-
-    fn integers(&self, name: &str) -> Result<Option<Vec<u32>>> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let words = match value {
-            Value::Word(word) => std::slice::from_ref(word),
-            Value::List(words) => words,
-        };
-        let numbers: Option<Vec<u32>> = words.iter().map(|word| word.parse().ok()).collect();
-        numbers.map(Some).ok_or_else(|| unfit(format!("whole numbers as {name}"), value))
-    }
-
-    fn size(&self) -> Result<NewSize> {
-        let value = self.needs("size")?;
-        match self.integers("size")?.as_deref() {
-            Some(&[side]) => Ok(NewSize::Short(side)),
-            Some(&[height, width]) => Ok(NewSize::Exact(Size { height, width })),
-            _ => Err(unfit("a side or (height, width) as size", value)),
-        }
-    }
-
-    fn exact_size(&self) -> Result<Size> {
-        Ok(match self.size()? {
-            NewSize::Short(side) => Size::square(side),
-            NewSize::Exact(size) => size,
-        })
-    }
-
-    fn padding(&self) -> Result<Padding> {
-        match self.integers("padding")?.as_deref() {
-            None => Ok(Padding::default()),
-            Some(&[all]) => Ok(Padding::all(all)),
-            Some(&[x, y]) => Ok(Padding { left: x, top: y, right: x, bottom: y }),
-            Some(&[left, top, right, bottom]) => Ok(Padding { left, top, right, bottom }),
-            Some(other) => Err(unfit("1, 2 or 4 numbers as padding", other.len())),
-        }
-    }
-
-    fn fill(&self) -> Result<Vec<u8>> {
-        let Some(numbers) = self.integers("fill")? else { return Ok(vec![0]) };
-        let bytes: std::result::Result<Vec<u8>, _> =
-            numbers.iter().map(|&number| u8::try_from(number)).collect();
-        bytes.map_err(|_| unfit("numbers of 0 to 255 as fill", format!("{numbers:?}")))
-    }
-}
-
-fn float(name: &str, word: &str) -> Result<f64> {
-    let number = word.parse().ok().filter(|number: &f64| number.is_finite());
-    number.ok_or_else(|| unfit(format!("a number as {name}"), format!("{word:?}")))
-}
-
 fn part(name: &str, arguments: Arguments<'_>) -> Result<Part> {
     let interpolation = || arguments.word("interpolation", INTERPOLATIONS, Interpolation::Bilinear);
+    let turned = || arguments.word("interpolation", INTERPOLATIONS, Interpolation::Nearest);
     let padding_mode = || arguments.word("padding_mode", PADDING_MODES, PaddingMode::Constant);
     let step = match name {
         "seed" => {
@@ -412,7 +152,7 @@ fn part(name: &str, arguments: Arguments<'_>) -> Result<Part> {
             size: arguments.exact_size()?,
             padding: arguments.padding()?,
             pad_if_needed: arguments.word("pad_if_needed", TRUTHS, false)?,
-            fill: arguments.fill()?,
+            fill: arguments.bytes("fill")?,
             padding_mode: padding_mode()?,
         },
         "hflip" => Step::HorizontalFlip(arguments.float("p", 0.5)?),
@@ -423,9 +163,43 @@ fn part(name: &str, arguments: Arguments<'_>) -> Result<Part> {
             saturation: arguments.jitter("saturation", factors)?,
             hue: arguments.jitter("hue", |hue| (hue != 0.0).then_some((-hue, hue)))?,
         },
+        "grayscale" => Step::Grayscale(arguments.float("p", GRAYSCALE)?),
+        "gaussian_blur" => Step::GaussianBlur {
+            kernel_size: arguments.kernel_size()?,
+            sigma: match arguments.get("sigma") {
+                Some(Value::Word(_)) => [arguments.float("sigma", 0.0)?; 2].into(),
+                _ => arguments.range("sigma", SIGMA)?,
+            },
+        },
+        "random_erasing" => Step::RandomErasing {
+            p: arguments.float("p", ERASING)?,
+            scale: arguments.range("scale", ERASED)?,
+            ratio: arguments.range("ratio", ERASED_RATIO)?,
+            value: arguments.bytes("value")?,
+        },
+        "rotate" => Step::Rotate {
+            degrees: arguments.degrees()?,
+            interpolation: turned()?,
+            expand: arguments.word("expand", TRUTHS, false)?,
+            fill: arguments.bytes("fill")?,
+        },
+        "affine" => {
+            let given = |name: &str| match arguments.get(name) {
+                Some(_) => arguments.range(name, (0.0, 0.0)).map(Some),
+                None => Ok(None),
+            };
+            Step::Affine {
+                degrees: arguments.degrees()?,
+                translate: given("translate")?,
+                scale: given("scale")?,
+                shear: arguments.shear()?,
+                interpolation: turned()?,
+                fill: arguments.bytes("fill")?,
+            }
+        }
         "pad" => {
             arguments.needs("padding")?;
-            let (padding, fill) = (arguments.padding()?, arguments.fill()?);
+            let (padding, fill) = (arguments.padding()?, arguments.bytes("fill")?);
             Step::Pad { padding, fill, padding_mode: padding_mode()? }
         }
         "to" => {
@@ -512,6 +286,19 @@ pub(super) fn padding_text(padding: Padding) -> String {
     }
 }
 
+/// A range with its name.
+fn named(name: &str, range: &Range) -> String {
+    format!("{name}=({}, {})", range.0, range.1)
+}
+
+/// A range, or the number that stands for it.
+fn around_zero(range: &Range) -> String {
+    match -range.0 == range.1 && range.1 >= 0.0 {
+        true => range.1.to_string(),
+        false => numbers(&[range.0, range.1]),
+    }
+}
+
 /// As it is parsed, without what is the default.
 pub(super) fn print(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut arguments: Vec<String> = Vec::new();
@@ -538,8 +325,8 @@ pub(super) fn print(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Step::CenterCrop { size } => push(false, size_text(*size)),
         Step::RandomResizedCrop { size, scale, ratio, interpolation } => {
             push(false, size_text(*size));
-            push(*scale == SCALE, format!("scale=({}, {})", scale.0, scale.1));
-            push(*ratio == RATIO, format!("ratio=({}, {})", ratio.0, ratio.1));
+            push(*scale == SCALE, named("scale", scale));
+            push(*ratio == RATIO, named("ratio", ratio));
             let (is_default, text) = filter(interpolation);
             push(is_default, text);
         }
@@ -572,6 +359,50 @@ pub(super) fn print(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                     None => push(false, format!("{name}=({}, {})", range.0, range.1)),
                 }
             }
+        }
+        Step::Grayscale(p) => push(*p == GRAYSCALE, p.to_string()),
+        Step::GaussianBlur { kernel_size: [columns, rows], sigma } => {
+            let size = if columns == rows { &[*columns][..] } else { &[*columns, *rows] };
+            push(false, numbers(size));
+            match sigma.0 == sigma.1 {
+                true => push(false, format!("sigma={}", sigma.0)),
+                false => push(*sigma == SIGMA, named("sigma", sigma)),
+            }
+        }
+        Step::RandomErasing { p, scale, ratio, value } => {
+            push(*p == ERASING, p.to_string());
+            push(*scale == ERASED, named("scale", scale));
+            push(*ratio == ERASED_RATIO, named("ratio", ratio));
+            push(value[..] == [0], format!("value={}", numbers(value)));
+        }
+        Step::Rotate { degrees, interpolation, expand, fill } => {
+            push(false, around_zero(degrees));
+            push(
+                *interpolation == Interpolation::Nearest,
+                format!("interpolation={interpolation}"),
+            );
+            push(!expand, "expand=true".to_owned());
+            push(fill[..] == [0], format!("fill={}", numbers(fill)));
+        }
+        Step::Affine { degrees, translate, scale, shear, interpolation, fill } => {
+            push(false, around_zero(degrees));
+            let mut given = |name: &str, range: &Option<Range>| {
+                push(range.is_none(), named(name, &range.unwrap_or_default()));
+            };
+            given("translate", translate);
+            given("scale", scale);
+            match shear {
+                Some((x, Some(y))) => {
+                    push(false, format!("shear={}", numbers(&[x.0, x.1, y.0, y.1])));
+                }
+                Some((x, None)) => push(false, format!("shear={}", around_zero(x))),
+                None => {}
+            }
+            push(
+                *interpolation == Interpolation::Nearest,
+                format!("interpolation={interpolation}"),
+            );
+            push(fill[..] == [0], format!("fill={}", numbers(fill)));
         }
         Step::Pad { padding, fill, padding_mode } => {
             push(false, padding_text(*padding));

@@ -1,6 +1,7 @@
 //! [`Worker`]: a pipeline at work, on one thread.
 
-use super::canvas::{Canvas, Elements, Resized, Scratch, View};
+use super::array::{ArrayImage, Picture};
+use super::canvas::{Canvas, Elements, Resized, Scratch};
 use super::decode::{Opened, caught};
 use super::header::{Header, Part};
 use super::pipeline::Pipeline;
@@ -8,6 +9,7 @@ use super::plan::{Plan, check_pixels};
 #[cfg(feature = "turbo")]
 use super::step::Mode;
 use super::step::{Layout, PixelType, Size, unfit};
+use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::rng::StableRng;
 use crate::value::Element;
@@ -107,19 +109,19 @@ impl<T: Pixel> Recipe<T> {
     pub(crate) fn run<'o>(
         &self,
         scratch: &mut Scratch,
-        bytes: &[u8],
+        picture: Picture<'_>,
         rng: &mut StableRng,
         out: impl FnOnce([usize; 3]) -> Result<&'o mut [T]>,
     ) -> Result<()> {
         let drawn = |header: &Header, plan: &mut Plan| self.pipeline.plan_into(header, rng, plan);
-        self.guarded(scratch, bytes, drawn, out)
+        self.guarded(scratch, picture, drawn, out)
     }
 
     /// Carries out a plan that was made before.
     fn carry_out<'o>(
         &self,
         scratch: &mut Scratch,
-        bytes: &[u8],
+        picture: Picture<'_>,
         given: &Plan,
         out: impl FnOnce([usize; 3]) -> Result<&'o mut [T]>,
     ) -> Result<()> {
@@ -136,20 +138,24 @@ impl<T: Pixel> Recipe<T> {
             plan.clone_from(given);
             Ok(())
         };
-        self.guarded(scratch, bytes, as_given, out)
+        self.guarded(scratch, picture, as_given, out)
     }
 
     fn guarded<'o>(
         &self,
         kept: &mut Scratch,
-        bytes: &[u8],
+        picture: Picture<'_>,
         make: impl FnOnce(&Header, &mut Plan) -> Result<()>,
         out: impl FnOnce([usize; 3]) -> Result<&'o mut [T]>,
     ) -> Result<()> {
         // After a panic it is not used again.
         let mut scratch = std::mem::take(kept);
+        let bytes = match picture {
+            Picture::Encoded(bytes) => bytes,
+            Picture::Array(_) => &[],
+        };
         let (scratch, done) = caught(bytes, move || {
-            let done = self.decoded(&mut scratch, bytes, make, out);
+            let done = self.decoded(&mut scratch, picture, make, out);
             scratch.trim();
             Ok((scratch, done))
         })?;
@@ -160,12 +166,12 @@ impl<T: Pixel> Recipe<T> {
     fn decoded<'o>(
         &self,
         scratch: &mut Scratch,
-        bytes: &[u8],
+        picture: Picture<'_>,
         make: impl FnOnce(&Header, &mut Plan) -> Result<()>,
         out: impl FnOnce([usize; 3]) -> Result<&'o mut [T]>,
     ) -> Result<()> {
         let mut plan = scratch.plan.take().unwrap_or_else(Plan::empty);
-        let done = self.planned(scratch, bytes, &mut plan, make, out);
+        let done = self.planned(scratch, picture, &mut plan, make, out);
         scratch.plan = Some(plan);
         done
     }
@@ -173,13 +179,13 @@ impl<T: Pixel> Recipe<T> {
     fn planned<'o>(
         &self,
         scratch: &mut Scratch,
-        bytes: &[u8],
+        picture: Picture<'_>,
         plan: &mut Plan,
         make: impl FnOnce(&Header, &mut Plan) -> Result<()>,
         out: impl FnOnce([usize; 3]) -> Result<&'o mut [T]>,
     ) -> Result<()> {
         let (mode, max) = (self.pipeline.mode(), self.pipeline.max_pixels());
-        let image = Opened::new(bytes, max)?;
+        let image = Opened::new(picture, max)?;
         let header = image.header;
         check_pixels(header.upright(), max)?;
         // Before pixels are decoded, so that an image that is too small or too large costs nothing.
@@ -313,10 +319,33 @@ impl<T: Pixel> Worker<T> {
         rng: &mut StableRng,
         out: &mut Vec<T>,
     ) -> Result<[usize; 3]> {
+        self.run_picture(Picture::Encoded(bytes), rng, out)
+    }
+
+    /// The same for an image that is decoded already.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_array(
+        &mut self,
+        image: &ArrayImage<'_>,
+        rng: &mut StableRng,
+        out: &mut Vec<T>,
+    ) -> Result<[usize; 3]> {
+        self.run_picture(Picture::Array(*image), rng, out)
+    }
+
+    fn run_picture(
+        &mut self,
+        picture: Picture<'_>,
+        rng: &mut StableRng,
+        out: &mut Vec<T>,
+    ) -> Result<[usize; 3]> {
         let mut found = [0; 3];
         let shape_of = &mut found;
         self.recipe
-            .run(&mut self.scratch, bytes, rng, |shape| Ok(resized(out, shape, shape_of)))?;
+            .run(&mut self.scratch, picture, rng, |shape| Ok(resized(out, shape, shape_of)))?;
         Ok(found)
     }
 
@@ -327,10 +356,35 @@ impl<T: Pixel> Worker<T> {
     /// As [`run`](Self::run), and [`Invalid`](crate::ErrorKind::Invalid) for a plan of an image of
     /// another size, or one that cannot be carried out.
     pub fn carry_out(&mut self, bytes: &[u8], plan: &Plan, out: &mut Vec<T>) -> Result<[usize; 3]> {
+        self.carry_out_picture(Picture::Encoded(bytes), plan, out)
+    }
+
+    /// The same for an image that is decoded already.
+    ///
+    /// # Errors
+    ///
+    /// As [`carry_out`](Self::carry_out).
+    pub fn carry_out_array(
+        &mut self,
+        image: &ArrayImage<'_>,
+        plan: &Plan,
+        out: &mut Vec<T>,
+    ) -> Result<[usize; 3]> {
+        self.carry_out_picture(Picture::Array(*image), plan, out)
+    }
+
+    fn carry_out_picture(
+        &mut self,
+        picture: Picture<'_>,
+        plan: &Plan,
+        out: &mut Vec<T>,
+    ) -> Result<[usize; 3]> {
         let mut found = [0; 3];
         let shape_of = &mut found;
-        self.recipe
-            .carry_out(&mut self.scratch, bytes, plan, |shape| Ok(resized(out, shape, shape_of)))?;
+        let recipe = &self.recipe;
+        recipe.carry_out(&mut self.scratch, picture, plan, |shape| {
+            Ok(resized(out, shape, shape_of))
+        })?;
         Ok(found)
     }
 }

@@ -75,7 +75,7 @@ use crate::sampler::{Partition, Sampler, State, Tail};
 pub use crate::value::Element;
 pub use batch::{Batch, Failure, OnError, Record, Samples};
 #[cfg(feature = "images")]
-pub use columns::{Boxes, Labels, Mask};
+pub use columns::{Boxes, Labels, Mask, image_header};
 #[cfg(feature = "arrays")]
 pub use columns::{ColumnBatch, ColumnMemory, Columns, Memory, Packed, PackedRows, Padded, Window};
 pub use report::{ConsumerTime, CoreTime, Limit, LoaderReport, QueueDepth, Reporter, WorkerTime};

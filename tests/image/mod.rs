@@ -1,6 +1,7 @@
 //! Images on their way into a batch: the same as by torchvision, whatever they are encoded as.
 
 mod annotations;
+mod arrays;
 mod columns;
 mod damage;
 mod memory;
@@ -8,6 +9,7 @@ mod parts;
 mod pipeline;
 mod scaled;
 mod torchvision;
+mod turned;
 
 use std::io::Cursor;
 

@@ -36,6 +36,28 @@ const TEXTS: &[(&str, &str)] = &[
     ("color_jitter(hue=(-0.1, 0.2))", "color_jitter(hue=(-0.1, 0.2))"),
     ("color_jitter(2)", "color_jitter(brightness=2)"),
     ("pad((1, 2, 3, 4), padding_mode=edge)", "pad((1, 2, 3, 4), padding_mode=edge)"),
+    ("random_grayscale(0.1) | grayscale(p=1)", "grayscale | grayscale(1)"),
+    (
+        "gaussian_blur(5) | gaussian_blur([3, 7], sigma=(0.1, 1)) | gaussian_blur(kernel_size=9, sigma=1.5)",
+        "gaussian_blur(5) | gaussian_blur((3, 7), sigma=(0.1, 1)) | gaussian_blur(9, sigma=1.5)",
+    ),
+    (
+        "random_erasing | random_erasing(0.25, (0.1, 0.2), [0.5, 2], (1, 2, 3))",
+        "random_erasing | random_erasing(0.25, scale=(0.1, 0.2), ratio=(0.5, 2), value=(1, 2, 3))",
+    ),
+    (
+        "random_rotation(15) | rotate((-5, 20), bilinear, true, 7) | rotate(0)",
+        "rotate(15) | rotate((-5, 20), interpolation=bilinear, expand=true, fill=7) | rotate(0)",
+    ),
+    (
+        "random_affine(0) | affine((1, 2), (0.1, 0.2), (0.5, 2), 3, bilinear, (1, 2, 3))",
+        "affine(0) | affine((1, 2), translate=(0.1, 0.2), scale=(0.5, 2), shear=3, \
+         interpolation=bilinear, fill=(1, 2, 3))",
+    ),
+    (
+        "affine(degrees=10, shear=(-1, 2)) | affine(10, shear=(-1, 2, 0, 4))",
+        "affine(10, shear=(-1, 2)) | affine(10, shear=(-1, 2, 0, 4))",
+    ),
     ("to(f16)", "to(f16)"),
     ("to(f32, chw) | normalize(imagenet)", "to(f32, chw) | normalize(imagenet)"),
     ("to(f32) | normalize(0.5, (1, 2, 3))", "to(f32) | normalize(0.5, (1, 2, 3))"),
@@ -196,6 +218,73 @@ fn what_is_refused() {
             "decode(gray) | to(f32) | normalize(imagenet)",
             "step 3, normalize: expected 1 number as mean, found 3",
         ),
+        (
+            "gaussian_blur(4)",
+            "step 1, gaussian_blur: expected an odd kernel_size of 1 to 1023, found 4",
+        ),
+        (
+            "gaussian_blur(1025)",
+            "step 1, gaussian_blur: expected an odd kernel_size of 1 to 1023, found 1025",
+        ),
+        ("gaussian_blur", "step 1, gaussian_blur: expected a kernel_size, found none"),
+        (
+            "gaussian_blur(3, sigma=0)",
+            "step 1, gaussian_blur: expected a sigma above 0, the smaller first, found (0.0, 0.0)",
+        ),
+        (
+            "gaussian_blur(3, sigma=inf)",
+            "step 1, gaussian_blur: expected a number as sigma, found \"inf\"",
+        ),
+        (
+            "random_erasing(scale=(0.5, 1.5))",
+            "step 1, random_erasing: expected a scale of 0 to 1, the smaller first, found (0.5, 1.5)",
+        ),
+        (
+            "random_erasing(value=random)",
+            "step 1, random_erasing: expected whole numbers as value, found \"random\"",
+        ),
+        (
+            "random_erasing(value=(1, 2))",
+            "step 1, random_erasing: expected 1 or 3 numbers as value, found 2",
+        ),
+        ("rotate", "step 1, rotate: expected degrees, found none"),
+        (
+            "rotate(-3)",
+            "step 1, rotate: expected a number of 0 or more, or a range, as degrees, found -3",
+        ),
+        (
+            "rotate((0, 361))",
+            "step 1, rotate: expected degrees within -360 to 360, the smaller first, found (0, 361)",
+        ),
+        (
+            "rotate(9, bicubic)",
+            "step 1, rotate: expected nearest or bilinear as interpolation, found bicubic",
+        ),
+        (
+            "rotate(9, center=(1, 2))",
+            "step 1, rotate: expected an argument, found \"center\"; there are degrees, \
+             interpolation, expand, fill",
+        ),
+        (
+            "affine(9, translate=(0.1, 2))",
+            "step 1, affine: expected a translate of 0 to 1, found (0.1, 2.0)",
+        ),
+        (
+            "affine(9, scale=(0, 1))",
+            "step 1, affine: expected a scale above 0, the smaller first, found (0.0, 1.0)",
+        ),
+        (
+            "affine(9, shear=(1, 2, 3))",
+            "step 1, affine: expected 1, 2 or 4 numbers as shear, found (1, 2, 3)",
+        ),
+        (
+            "affine(9, shear=91)",
+            "step 1, affine: expected shear within -90 to 90, the smaller first, found (-91, 91)",
+        ),
+        (
+            "decode(rgba) | grayscale",
+            "step 2, grayscale: expected decode(rgb) or decode(gray) before it, found decode(rgba)",
+        ),
         ("pad((1, (2)))", "step 1, pad: expected a value of padding, found \"(1, (2))\""),
         ("hflip(,)", "step 1, hflip: expected a value of p, found \"\""),
         ("pad((1)", "step 1, pad: expected matching parentheses, found \"(1\""),
@@ -260,6 +349,8 @@ fn shapes() {
         ("center_crop((2, 4)) | resize(9)", None),
         ("decode(gray) | random_crop((8, 9)) | pad((1, 2)) | to(u8, chw)", Some([1, 12, 11])),
         ("decode(rgba) | resize((8, 9))", Some([8, 9, 4])),
+        ("center_crop(8) | rotate(9) | affine(9) | gaussian_blur(3)", Some([8, 8, 3])),
+        ("center_crop(8) | rotate(9, expand=true)", None),
     ] {
         assert_eq!(pipeline(text).shape(), shape, "{text}");
     }
@@ -303,6 +394,44 @@ const FROZEN: [&str; 6] = [
      | pad(4, fill=0) | crop(top=2, left=3, height=224, width=224) | vflip",
 ];
 
+/// The same of steps that came later.
+#[test]
+fn later_draws_are_frozen() {
+    let text = "grayscale(0.9) | gaussian_blur((5, 9), (0.5, 3)) | random_erasing(0.6, value=(1, 2, 3)) \
+                | rotate((-30, 60), bilinear, true, 7) | affine(15, (0.1, 0.2), (0.8, 1.2), (-5, 5, -3, 3))";
+    let pipeline = pipeline(text);
+    let plans: Vec<String> = (0..4)
+        .map(|position| {
+            let rng = &mut StableRng::new(&[0x7265_636f_7264, 42, 0, position]);
+            let plan = pipeline.plan(&Header::new(500, 375), rng).unwrap();
+            let json = serde_json::to_string(&plan).unwrap();
+            assert_eq!(serde_json::from_str::<kiste::image::Plan>(&json).unwrap(), plan);
+            plan.to_string()
+        })
+        .collect();
+    assert_eq!(plans, FROZEN_LATER);
+}
+
+const FROZEN_LATER: [&str; 4] = [
+    "grayscale \
+     | gaussian_blur((5, 9), sigma=2.4944) \
+     | rotate(34.3211, bilinear, expand, fill=7) \
+     | affine(7.3531, translate=(-61, 111), scale=0.9591, shear=(2.6961, -2.7982), nearest, fill=0)",
+    "grayscale \
+     | gaussian_blur((5, 9), sigma=1.2373) \
+     | erase(top=13, left=58, height=357, width=147, value=(1, 2, 3, 1)) \
+     | rotate(-23.7540, bilinear, expand, fill=7) \
+     | affine(3.4832, translate=(47, 3), scale=1.1085, shear=(-3.8078, -0.7095), nearest, fill=0)",
+    "gaussian_blur((5, 9), sigma=1.3725) \
+     | erase(top=171, left=88, height=93, width=269, value=(1, 2, 3, 1)) \
+     | rotate(42.0194, bilinear, expand, fill=7) \
+     | affine(-3.5470, translate=(22, -29), scale=0.9893, shear=(4.4676, 0.9711), nearest, fill=0)",
+    "grayscale \
+     | gaussian_blur((5, 9), sigma=0.9172) \
+     | rotate(-3.5607, bilinear, expand, fill=7) \
+     | affine(-3.6723, translate=(0, 68), scale=1.1537, shear=(-4.3940, 2.2962), nearest, fill=0)",
+];
+
 #[test]
 fn images_too_small_or_too_large() {
     let rng = || StableRng::new(&[]);
@@ -341,6 +470,20 @@ fn images_too_small_or_too_large() {
             10,
             ErrorKind::Limit,
             "pad: expected at most 150 pixels, found 14 × 14",
+        ),
+        (
+            "gaussian_blur(21)",
+            10,
+            11,
+            ErrorKind::Invalid,
+            "gaussian_blur: expected a kernel_size for an image of 10 × 11, found (21, 21)",
+        ),
+        (
+            "decode(max_pixels=150) | rotate((45, 45), expand=true)",
+            10,
+            10,
+            ErrorKind::Limit,
+            "rotate: expected at most 150 pixels, found 16 × 16",
         ),
         ("resize(1)", 0, 10, ErrorKind::Invalid, "expected an image, found one without pixels"),
     ] {

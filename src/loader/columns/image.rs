@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use super::picture::{image_header, with_picture};
 use super::{ColumnBatch, Columns, FixedColumn, Source, unfit};
 use crate::error::{Error, ErrorKind, Result};
-use crate::image::{Header, Pipeline, Pixel, PixelType, Plan, Recipe, Scratch};
+use crate::image::{Picture, Pipeline, Pixel, PixelType, Plan, Recipe, Scratch};
 use crate::loader::batch::Record;
 use crate::value::Element;
 
@@ -25,7 +26,7 @@ impl Images {
     /// and from the record's random numbers.
     pub(super) fn plan(&self, record: &Record<'_>) -> Result<Plan> {
         let plan = || {
-            let header = Header::read(record.bytes(&self.field)?)?;
+            let header = image_header(record.field(&self.field)?)?;
             self.pipeline.plan(&header, &mut record.rng(self.pipeline.seed()))
         };
         plan().map_err(|error| error.with_field(self.field.as_str()))
@@ -33,8 +34,8 @@ impl Images {
 }
 
 impl Columns {
-    /// A field that is an encoded image, decoded and transformed by a pipeline whose results all have one
-    /// size: `[height, width, channels]`, or `[channels, height, width]` after `to(…, chw)`. `T` is the
+    /// A field that is an encoded image, or an array as an [`ArrayImage`](crate::image::ArrayImage) has it, decoded and
+    /// transformed by a pipeline whose results all have one size: `[height, width, channels]`, or `[channels, height, width]` after `to(…, chw)`. `T` is the
     /// type that the pipeline ends with.
     ///
     /// Random numbers come from [`Record::rng`] of the [seed](Pipeline::with_seed) of the pipeline:
@@ -84,19 +85,23 @@ impl Columns {
         let images = Arc::new(Images { field: field.clone(), pipeline });
         // The record says which epoch and position it has, so the column is not read as a field.
         let fill = move |record: &Record<'_>, row: &mut [T]| {
-            let decoded = SCRATCH.with_borrow_mut(|scratch| {
-                let bytes = record.bytes(&field)?;
+            let made = |picture: Picture<'_>| {
                 let mut rng = record.rng(recipe.pipeline.seed());
-                recipe.run(scratch, bytes, &mut rng, |found| match found == shape {
-                    true => Ok(row),
-                    false => {
-                        let message =
-                            format!("expected an image of shape {shape:?}, found {found:?}");
-                        Err(Error::new(ErrorKind::Invalid, message))
-                    }
+                SCRATCH.with_borrow_mut(|scratch| {
+                    recipe.run(scratch, picture, &mut rng, |found| match found == shape {
+                        true => Ok(row),
+                        false => {
+                            let message =
+                                format!("expected an image of shape {shape:?}, found {found:?}");
+                            Err(Error::new(ErrorKind::Invalid, message))
+                        }
+                    })
                 })
-            });
-            decoded.map_err(|error| error.with_field(field.as_str()))
+            };
+            let packed = record.field(&field);
+            let max_pixels = recipe.pipeline.max_pixels();
+            let done = packed.and_then(|packed| with_picture(packed, max_pixels, made));
+            done.map_err(|error| error.with_field(field.as_str()))
         };
         let source = Source::Images(Box::new(fill), images);
         self.with(name, FixedColumn { shape: shape.to_vec(), source })

@@ -13,6 +13,8 @@ mod memory;
 #[cfg(feature = "images")]
 mod numbers;
 mod packing;
+#[cfg(feature = "images")]
+mod picture;
 mod rows;
 mod sets;
 mod window;
@@ -32,6 +34,8 @@ pub use self::lists::Padded;
 pub use self::mask::Mask;
 pub use self::memory::Memory;
 pub use self::packing::{Packed, PackedRows};
+#[cfg(feature = "images")]
+pub use self::picture::image_header;
 pub use self::sets::ColumnMemory;
 use self::sets::Spare;
 pub use self::window::Window;

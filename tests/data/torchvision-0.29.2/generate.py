@@ -29,8 +29,15 @@ ACTIONS = {
     "contrast": F.adjust_contrast,
     "saturation": F.adjust_saturation,
     "hue": F.adjust_hue,
+    "grayscale": lambda x: F.rgb_to_grayscale(x, num_output_channels=3),
+    "gaussian_blur": lambda x, columns, rows, sigma: F.gaussian_blur(x, [columns, rows], [sigma, sigma]),
+    "erase": lambda x, top, left, h, w, value: F.erase(x, top, left, h, w, torch.tensor(value)),
+    "rotate": lambda x, angle, mode, expand, fill: F.rotate(x, angle, Mode(mode), expand, fill=fill),
+    "affine": lambda x, angle, right, down, scale, x_shear, y_shear, mode, fill: F.affine(
+        x, angle, [right, down], scale, [x_shear, y_shear], Mode(mode), fill=fill),
 }
-GEOMETRY = ("crop", "resize", "hflip", "vflip", "pad")
+GEOMETRY = ("crop", "resize", "hflip", "vflip", "pad", "rotate", "affine")
+COLORS = ("brightness", "contrast", "saturation", "hue", "grayscale", "gaussian_blur", "erase")
 CASES = {
     "crop": [["crop", 5, 7, 20, 30]],
     "crop_flips": [["crop", 5, 7, 20, 30], ["hflip"], ["crop", 2, 3, 10, 11], ["vflip"]],
@@ -57,6 +64,27 @@ CASES = {
     "hue_down": [["hue", -0.43]],
     "all": [["crop", 3, 4, 40, 50], ["resize", 24, 24, "bilinear"], ["hue", 0.05], ["contrast", 1.2],
             ["saturation", 0.8], ["brightness", 1.1]],
+    "gray": [["grayscale"]],
+    "blur": [["gaussian_blur", 5, 5, 1.3]],
+    "blur_little": [["crop", 5, 7, 20, 30], ["gaussian_blur", 3, 3, 0.1]],
+    "blur_wide": [["crop", 5, 7, 20, 30], ["hflip"], ["gaussian_blur", 23, 3, 40.0]],
+    "erase": [["erase", 5, 7, 20, 30, 200]],
+    "erase_flipped": [["crop", 5, 7, 20, 30], ["hflip"], ["vflip"], ["erase", 2, 3, 7, 12, 9]],
+    "rotate": [["rotate", 13.7, "nearest", False, 0]],
+    "rotate_between": [["rotate", -33.3, "bilinear", False, 77]],
+    "rotate_black": [["crop", 5, 7, 25, 31], ["vflip"], ["rotate", 171.9, "bilinear", False, 0]],
+    "rotate_expand": [["crop", 5, 7, 20, 30], ["rotate", 28.1, "bilinear", True, 9]],
+    "rotate_once": [["crop", 5, 7, 20, 30], ["rotate", 90.0, "nearest", True, 0], ["crop", 2, 3, 25, 11]],
+    "rotate_square": [["crop", 5, 7, 20, 20], ["hflip"], ["rotate", -90.0, "bilinear", False, 0],
+                      ["resize", 13, 17, "bilinear"]],
+    "rotate_twice": [["crop", 5, 7, 20, 30], ["rotate", 180.0, "nearest", False, 0]],
+    "rotate_outside": [["crop", 5, 7, 20, 30], ["rotate", 270.0, "nearest", False, 50]],
+    "affine": [["affine", 20.5, 3, -2, 0.9, 5.0, -7.0, "nearest", 0]],
+    "affine_between": [["affine", -120.0, -5, 4, 1.4, -12.0, 0.0, "bilinear", 130]],
+    "affine_moved": [["crop", 5, 7, 25, 31], ["affine", 0.0, 4, -3, 1.0, 0.0, 0.0, "bilinear", 9]],
+    "turns": [["crop", 5, 7, 30, 40], ["affine", 11.0, 2, 1, 1.1, 3.0, 0.0, "nearest", 6], ["pad", 1, 2, 3, 4, 6, "constant"],
+              ["hflip"], ["rotate", 40.5, "nearest", True, 6], ["resize", 33, 50, "nearest"], ["crop", 1, 2, 30, 45],
+              ["rotate", 270.0, "nearest", True, 6], ["vflip"]],
 }
 
 
@@ -121,7 +149,7 @@ def annotations():
          [-4, -2, 9, 70]], dtype=torch.float32)
     cases = {}
     for name, actions in CASES.items():
-        if any(action in ("brightness", "contrast", "saturation", "hue") for action, *_ in actions[:1]):
+        if any(action in COLORS for action, *_ in actions[:1]):
             continue
         moved = tv_tensors.Mask(mask)
         found = {}
@@ -185,6 +213,18 @@ def draws():
     return rows
 
 
+def erased():
+    """The same of the parts that `RandomErasing` erases."""
+    torch.manual_seed(2)
+    rows = []
+    for height, width in [(375, 500), (20, 90)]:
+        step = v2.RandomErasing(p=1)
+        params = [step.make_params([torch.zeros(3, height, width, dtype=torch.uint8)]) for _ in range(20_000)]
+        table = np.array([[p["i"], p["j"], p["h"], p["w"]] for p in params if p["v"] is not None], float)
+        rows.append([height, width, table.mean(0).round(4).tolist(), table.std(0).round(4).tolist()])
+    return rows
+
+
 def main():
     names = sources(sys.argv[1])
     data = torch.frombuffer(bytearray((HERE / "photo.png").read_bytes()), dtype=torch.uint8)
@@ -205,6 +245,7 @@ def main():
         "rounding": rounding(),
         "anchors": anchors(),
         "draws": draws(),
+        "erased": erased(),
         "scaled": bits(scaled[:1]),
         "normalized": bits(steps[1](scaled)),
     }

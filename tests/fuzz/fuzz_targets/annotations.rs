@@ -35,6 +35,9 @@ fn is_moved(plan: &Plan) -> bool {
         Action::Pad { fill, padding_mode, .. } => {
             *padding_mode != PaddingMode::Constant || fill[0] == 7
         }
+        Action::Rotate { interpolation, fill, .. } | Action::Affine { interpolation, fill, .. } => {
+            *interpolation == Interpolation::Nearest && fill[0] == 7
+        }
         _ => false,
     })
 }
@@ -52,6 +55,8 @@ fn is_small(plan: &Plan) -> bool {
             Action::Pad { padding: of, .. } => {
                 [of.left, of.top, of.right, of.bottom].map(u64::from).iter().sum()
             }
+            // The sides of an image that grows.
+            Action::Rotate { expand: true, .. } => 10,
             _ => 0,
         })
         .sum();

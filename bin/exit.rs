@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use kiste::dataset::is_dataset;
 use kiste::format::dataset::SideFile;
 use kiste::format::dataset::shards::is_manifest;
 use kiste::text::escaped;
 use kiste::{ErrorKind, Remedy};
+
+use crate::arguments::arguments;
 
 /// The meaning of the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,12 +26,6 @@ pub(crate) enum Exit {
     /// Ctrl-C, SIGTERM or SIGHUP came while something was written: what shells report of Ctrl-C, 128 and
     /// the signal.
     Interrupted = 130,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
-    }
 }
 
 /// Why a command could not do what was asked.
@@ -308,7 +303,7 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
 
 /// This command for one split, for each of them, and for all.
 fn choose_split(output: &Path, splits: &[String]) -> Vec<String> {
-    let mut args: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let mut args: Vec<PathBuf> = arguments().iter().skip(1).map(PathBuf::from).collect();
     while let Some(at) = args.iter().position(|arg| arg == Path::new("--splits")) {
         args.drain(at..args.len().min(at + 2));
     }

@@ -7,6 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use kiste::convert::Format;
 use kiste::text::{escaped, is_unprintable};
 
+use crate::arguments::arguments as given;
 use crate::cmd;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -52,7 +53,7 @@ const MEANT: &[(&[&str], &str)] = &[
 
 /// The arguments, with `head -3` as `head -n3`: so it is known from other programs.
 pub(crate) fn arguments() -> Vec<OsString> {
-    let mut args: Vec<OsString> = std::env::args_os().collect();
+    let mut args = given().to_vec();
     let counts = ["head", "tail", "cat", "ls"];
     // The command is the first that is neither an option nor the value of one.
     let is_value =
@@ -105,7 +106,7 @@ pub(crate) fn tell(told: &clap::Error, output: &Output) -> Exit {
         (ErrorKind::InvalidSubcommand, Some(name)) => {
             message = vec![format!("there is no command {name:?}")];
             // Of the commands of a command, all names are known.
-            let is_first = std::env::args_os().nth(1).is_some_and(|first| first == *name);
+            let is_first = given().get(1).is_some_and(|first| *first == *name);
             Some(if is_first || tips.is_empty() { meant(&name, told) } else { tips.join("; ") })
         }
         _ if !tips.is_empty() => Some(tips.join("; ")),
@@ -175,7 +176,7 @@ fn named(told: &clap::Error, kind: ContextKind) -> Option<String> {
 /// could end a line.
 fn plain(told: &clap::Error) -> String {
     let mut text = told.render().to_string();
-    let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+    let args = given().iter().map(|arg| arg.to_string_lossy().into_owned());
     for arg in args.filter(|arg| arg.contains(is_unprintable)) {
         let value = arg.split_once('=').map_or("", |(_, value)| value);
         let quoted = [&arg[..], value].into_iter().filter(|quoted| quoted.contains(is_unprintable));

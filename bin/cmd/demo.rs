@@ -14,6 +14,7 @@ use kiste::verify::Verify;
 use rayon::prelude::*;
 use serde::Deserialize;
 
+use crate::arguments::arguments;
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::file;
 use crate::monitor::Monitor;
@@ -249,8 +250,7 @@ impl Demo<'_> {
 
 /// How this program was called, so that what is printed works as printed.
 fn program() -> String {
-    let name = std::env::args_os().next().unwrap_or_default();
-    let name = Path::new(&name);
+    let name = arguments().first().map_or(Path::new(""), Path::new);
     let bare = name.parent().is_none_or(|parent| parent.as_os_str().is_empty());
     if bare { "kiste".to_string() } else { quoted(name) }
 }

@@ -9,6 +9,7 @@ mod batch;
 mod buffers;
 mod collate;
 mod columns;
+mod command;
 mod convert;
 mod dataset;
 mod decode;
@@ -49,6 +50,8 @@ mod _core {
     use super::batch::Batch;
     #[pymodule_export]
     use super::collate::Collator;
+    #[pymodule_export]
+    use super::command::run_command;
     #[pymodule_export]
     use super::convert::{commit, convert};
     #[pymodule_export]

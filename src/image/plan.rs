@@ -358,7 +358,7 @@ impl Plan {
     pub(super) fn blur(&mut self, kernel_size: [u32; 2], sigma: f64) -> Result<()> {
         let Size { height, width } = self.size;
         let action = Action::GaussianBlur { kernel_size, sigma };
-        if !kernel_size.into_iter().all(is_kernel) || !(sigma > 0.0 && sigma.is_finite()) {
+        if !(kernel_size.into_iter().all(is_kernel) && sigma > 0.0 && sigma.is_finite()) {
             return Err(unfit("odd numbers of columns and rows, and a sigma above 0", action));
         }
         // The image is mirrored at its edges, without its last pixel.

@@ -280,7 +280,7 @@ fn samples_are_limited_and_special_files_are_bad_input() {
     );
     // What a program calls like a hidden field is refused, and without --load a field like others.
     write("{\"key\":\"0\",\"\\u0000path image\":\"x\",\"image\":\"a.jpg\"}\n");
-    load(&[]).fails(2, "expected another name of a field");
+    load(&[]).fails(2, "expected the name of another field");
     run(&dir, ["convert", "media/t.jsonl", "out.msgpack", "-f", "--rename", "image=img"]).exits(0);
     assert_eq!(samples(&dir, "out.msgpack")[0].as_object().unwrap().len(), 3);
 }

@@ -329,7 +329,7 @@ fn a_column_of_another_type_or_shape_is_refused() {
             Columns::new().array::<f32>("x", &[4, 6]),
             "shape [4, 6], found type \"<f4\" and shape [6",
         ),
-        (Columns::new().array::<f64>("x", &[6, 4]), "an array of type f8 and shape [6, 4], found"),
+        (Columns::new().array::<i64>("x", &[6, 4]), "an array of type i8 and shape [6, 4], found"),
         (Columns::new().array::<i32>("x", &[6, 4]), "an array of type i4 and shape [6, 4], found"),
         (Columns::new().scalar::<f32>("x"), "an array of type f4 and shape [], found"),
     ] {

@@ -39,7 +39,7 @@ pub(crate) struct Places {
 struct Turned {
     rows: Vec<u32>,
     columns: Vec<u32>,
-    /// By quarters if there is none, so that rows become columns.
+    /// Without one it is by a quarter, so that rows become columns.
     warp: Option<Warp>,
 }
 

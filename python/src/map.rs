@@ -5,13 +5,12 @@ use std::sync::OnceLock;
 use kiste::loader::Element;
 use kiste::{Error, ErrorKind};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::exceptions::PyKeyError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::decode::Decoder;
-use crate::errors::raise;
+use crate::errors::{no_key, raise};
 
 /// A sample for a function of a `Map` column: its fields by name, and which one it is.
 #[pyclass(module = "pykiste", frozen)]
@@ -46,7 +45,7 @@ impl Record {
 
     fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let field = self.sample(py)?.get_item(name)?;
-        field.ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+        field.ok_or_else(|| no_key(format!("there is no field {name:?}")))
     }
 
     fn __contains__(&self, py: Python<'_>, name: &str) -> PyResult<bool> {

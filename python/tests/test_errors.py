@@ -32,7 +32,9 @@ def sources():
 @pytest.mark.parametrize("path", list(sources()), ids=lambda path: path.name)
 def test_no_file_raises_a_builtin_alone(path):
     made = r"\bPy\w*(?:Error|Exception)::new_err" if path.suffix == ".rs" else rf"\braise (?:{BUILTINS})\b"
-    assert re.findall(made, path.read_text()) == []
+    found = re.findall(made, path.read_text())
+    # How a module says that it has no such name.
+    assert found == (["raise AttributeError"] if path.name == "torch.py" else [])
 
 
 def test_every_class_is_an_error_and_what_its_name_says():

@@ -26,6 +26,20 @@ const FLOORS: &[&[&str]] = &[
 /// Where folders still know each other both ways: to become fewer.
 const CIRCLES: &[&str] = &["src/convert"];
 
+/// pykiste calls the command as a library, which lists the files of `bin/` once more.
+#[test]
+fn the_command_has_the_same_files_in_both_packages() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let modules = |path: &str| -> BTreeSet<String> {
+        let source = fs::read_to_string(root.join(path)).unwrap();
+        let names = source.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+        names.map(str::to_owned).collect()
+    };
+    let (program, library) = (modules("bin/main.rs"), modules("python/command/lib.rs"));
+    assert!(program.len() > 10, "{program:?}");
+    assert_eq!(program, library);
+}
+
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<PathBuf> =
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();

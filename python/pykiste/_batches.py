@@ -84,7 +84,7 @@ class Batches:
     _kind = BatchColumns
 
     def __init__(self, loader, mask):
-        if not loader.has_columns:
+        if not loader._kinds:
             raise InvalidError("expected a loader with columns, found one without, whose batches are samples")
         self.loader = loader
         self.mask = mask
@@ -98,10 +98,7 @@ class Batches:
         if self.mask in kinds:
             raise InvalidError(f"mask: expected a name of its own, found that of column {self.mask!r}")
         for batch in self.loader:
-            made = self._kind({name: self._convert(name, batch[name]) for name in kinds})
-            if self.mask is not None:
-                made[self.mask] = self._mask(np.arange(len(batch)) < len(batch) - batch.padding)
-            self._describe(made, batch, kinds)
+            made = self._made(batch, kinds)
             # Its memory is free as soon as what was made of it is gone.
             del batch
             yield made
@@ -111,7 +108,10 @@ class Batches:
         """An array with memory of its own."""
         return array
 
-    def _describe(self, made, batch, kinds):
+    def _made(self, batch, kinds):
+        made = self._kind({name: self._convert(name, batch[name]) for name in kinds})
+        if self.mask is not None:
+            made[self.mask] = self._mask(np.arange(len(batch)) < len(batch) - batch.padding)
         made._loader = self.loader
         made.epoch, made.step, made.state = batch.epoch, batch.step, batch.state
         made.indices, made.padding, made.failures = batch.indices, batch.padding, batch.failures
@@ -130,6 +130,7 @@ class Batches:
                 ends = np.zeros(len(lengths) + 1, "int32")
                 np.cumsum(lengths, out=ends[1:])
                 made.lengths[name], made.cu_seqlens[name] = self._own(lengths), self._own(ends)
+        return made
 
     def set_epoch(self, epoch):
         """Makes this epoch the next one: see `pykiste.Loader.set_epoch`."""

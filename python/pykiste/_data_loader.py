@@ -7,8 +7,8 @@ from pykiste.torch import StatefulSampler
 
 
 class ResumableDataLoader(DataLoader):
-    """A `DataLoader` whose `state_dict()` is the place after the batches that it has handed out, whatever its workers have
-    fetched ahead of them. `sampler` is a `StatefulSampler`.
+    """A `DataLoader` whose `state_dict()` is the place after the batches that it has handed out. What its workers
+    have fetched ahead does not count. `sampler` is a `StatefulSampler`.
 
     >>> import pykiste as ki
     >>> from pykiste.torch import ResumableDataLoader, StatefulSampler
@@ -39,7 +39,7 @@ class ResumableDataLoader(DataLoader):
         self._done = {"epoch": epoch, "position": start}
         batches = super().__iter__()
         for number, batch in enumerate(batches, 1):
-            at = start + number * self.batch_size * sampler.world
+            at = start + number * (self.batch_size or 1) * sampler.world
             ends = at >= len(sampler.sampler)
             self._done = {"epoch": epoch + 1, "position": 0} if ends else {"epoch": epoch, "position": at}
             yield batch

@@ -122,7 +122,7 @@ def to_dataset(paths, *, features=None, label="label", num_proc=None, **options)
             _samples, gen_kwargs=given, features=features, num_proc=num_proc, **options
         )
     except datasets.exceptions.DatasetGenerationError as error:
-        # What is wrong with a sample is said in our words.
+        # Errors of a sample have our words.
         if isinstance(error.__cause__, ki.Error):
             raise error.__cause__ from None
         raise

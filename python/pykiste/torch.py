@@ -32,7 +32,7 @@ class StatefulSampler:
     come from `mesh` or `torch.distributed` if they are not given, as for `pykiste.Loader`.
 
     Each loop is an epoch; after a `break` the next one begins where that one began. `state_dict()` counts the positions of
-    all ranks, so that a run goes on with another number of them. `len` is that of a whole epoch, also in the middle of one, as
+    all ranks, so that another number of them can resume. `len` is that of a whole epoch, also in the middle of one, as
     trainers ask for it once and use it for all epochs; `remaining` is what is left.
 
     A `DataLoader` takes indices ahead of its batches. `ResumableDataLoader` knows which of them were in batches.
@@ -192,7 +192,31 @@ class TensorBatch(BatchColumns):
         return self.mapped(lambda value: value.pin_memory() if hasattr(value, "pin_memory") else value)
 
 
-class TensorLoader(Batches):
+class _Tensors(Batches):
+    """Batches whose arrays become tensors."""
+
+    _kind = TensorBatch
+
+    def __init__(self, loader, mask):
+        import torch
+
+        super().__init__(loader, mask)
+        self._torch = torch
+
+    def _mask(self, valid):
+        return self._torch.from_numpy(valid)
+
+    def _own(self, array):
+        return self._torch.from_numpy(array)
+
+    def _convert(self, name, column):
+        if isinstance(column, list) and column and isinstance(column[0], np.ndarray):
+            # Their memory is part of a batch, which a later one may use again.
+            return [self._torch.from_numpy(rows.copy()) for rows in column]
+        return self._tensor(name, column) if isinstance(column, np.ndarray) else column
+
+
+class TensorLoader(_Tensors):
     """Batches of tensors (`TensorBatch`) from the threads of a `pykiste.Loader` with columns: what trainers take in place of a
     `DataLoader`, with `len`, `set_epoch`, `state_dict` and `load_state_dict`.
 
@@ -220,16 +244,11 @@ class TensorLoader(Batches):
     (['0', '1', '2', '3'], 0, 4)
     """
 
-    _kind = TensorBatch
-
     def __init__(self, loader, *, device=None, pin_memory=False, reuse=False, mask=None):
-        import torch
-
         super().__init__(loader, mask)
         if loader.has_buffers and (pin_memory or reuse):
             message = "expected neither pin_memory nor reuse: the loader has buffers, which decide both"
             raise ki.errors.InvalidError(message)
-        self._torch = torch
         self.device = device
         self.pin_memory = pin_memory
         self.reuse = reuse
@@ -242,18 +261,7 @@ class TensorLoader(Batches):
             yield moved
             del moved
 
-    def _mask(self, valid):
-        return self._torch.from_numpy(valid)
-
-    def _own(self, array):
-        return self._torch.from_numpy(array)
-
-    def _convert(self, name, column):
-        if isinstance(column, list) and column and isinstance(column[0], np.ndarray):
-            # Their memory is that of a batch, which a later one uses again.
-            return [self._torch.from_numpy(rows.copy()) for rows in column]
-        if not isinstance(column, np.ndarray):
-            return column
+    def _tensor(self, name, column):
         if self.loader.has_buffers:
             return self._torch.from_numpy(column)
         kept = self._kept.get(name)
@@ -270,7 +278,7 @@ class TensorLoader(Batches):
 
 class ColumnDataset:
     """Samples as columns under a `DataLoader`: its workers collate each batch at once, from packed samples to a
-    `TensorBatch`, without a dict for each sample. `columns` are those of `pykiste.Loader`.
+    `TensorBatch`, without a dict for each sample. `columns` are described as for `pykiste.Loader`.
 
     >>> import pytest
     >>> torch = pytest.importorskip("torch")
@@ -314,32 +322,18 @@ class ColumnDataset:
         return {**self.__dict__, "_made": None}
 
 
-class _Collated(Batches):
+class _Collated(_Tensors):
     """Makes batches of the samples that are asked for."""
 
-    _kind = TensorBatch
-
     def __init__(self, dataset, columns):
-        import torch
-
-        self._torch = torch
-        self.loader = Collator(dataset, columns)
-        self.mask = None
+        super().__init__(Collator(dataset, columns), None)
 
     def __call__(self, indices):
-        kinds = self.loader._kinds
-        batch = self.loader(indices)
-        made = self._kind({name: self._convert(name, batch[name]) for name in kinds})
-        self._describe(made, batch, kinds)
-        # They belong to a run, which a DataLoader is none of.
+        made = self._made(self.loader(indices), self.loader._kinds)
+        # They belong to a run, and a DataLoader has its own.
         made.epoch = made.step = made.state = None
         return made
 
-    def _own(self, array):
-        return self._torch.from_numpy(array)
-
-    def _convert(self, name, column):
-        if isinstance(column, list) and column and isinstance(column[0], np.ndarray):
-            return [self._torch.from_numpy(rows.copy()) for rows in column]
+    def _tensor(self, name, column):
         # The batch is not used again.
-        return self._torch.from_numpy(column) if isinstance(column, np.ndarray) else column
+        return self._torch.from_numpy(column)

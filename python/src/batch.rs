@@ -15,19 +15,28 @@ use crate::columns::{Column, Form, with_types};
 use crate::decode::Decoder;
 use crate::errors::{bug, invalid, no_index, no_key, raise, wrong_type};
 use crate::indices::Position;
+use crate::pool;
 use crate::run_state::Mark;
 
 fn no_column(name: &str) -> PyErr {
     no_key(format!("there is no such column: {name:?}"))
 }
 
-/// The keys of the samples of these indices.
-pub(crate) fn keys_of(reader: &dyn Reader, indices: &[u64]) -> kiste::Result<Vec<String>> {
-    let key = |&index: &u64| {
-        let index = usize::try_from(index).unwrap_or(usize::MAX);
-        Ok(reader.key(index)?.into_owned())
-    };
-    indices.iter().map(key).collect()
+/// The keys of the samples of these indices, which may have to be fetched.
+pub(crate) fn keys_of(
+    py: Python<'_>,
+    reader: &Arc<dyn Reader>,
+    indices: Vec<u64>,
+) -> PyResult<Vec<String>> {
+    let reader = reader.clone();
+    let keys = pool::run(py, move || {
+        let key = |index: u64| {
+            let index = usize::try_from(index).unwrap_or(usize::MAX);
+            Ok(reader.key(index)?.into_owned())
+        };
+        indices.into_iter().map(key).collect::<kiste::Result<_>>()
+    });
+    keys?.map_err(raise)
 }
 
 /// What a batch has besides its data.
@@ -367,7 +376,7 @@ impl Batch {
     /// The keys of the samples, in the order of `indices`. They are looked up when they are asked for.
     #[getter]
     fn sample_keys(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        py.detach(|| keys_of(&*self.reader, &self.indices)).map_err(raise)
+        keys_of(py, &self.reader, self.indices.clone())
     }
 
     /// The epoch, counted from 0.

@@ -1,4 +1,4 @@
-//! [`Collator`]: columns of the samples that a caller names, on its own thread.
+//! [`Collator`]: columns of the samples that a caller names.
 
 use std::sync::Arc;
 
@@ -12,9 +12,10 @@ use crate::batch::{Batch, With, keys_of};
 use crate::columns::{Column, all_of, kinds_of, parsed};
 use crate::dataset::{Dataset, shared};
 use crate::errors::{bug, raise};
+use crate::pool;
 use crate::run_state::Mark;
 
-/// Makes batches of columns of the samples with some indices, on the thread of the caller.
+/// Makes batches of columns of the samples with some indices.
 #[pyclass(module = "pykiste._core", frozen)]
 pub(crate) struct Collator {
     reader: Arc<dyn Reader>,
@@ -42,7 +43,7 @@ impl Sampler for Given {
     }
 
     fn bound(&self) -> u64 {
-        self.0.iter().max().map_or(0, |last| last + 1)
+        self.0.iter().max().map_or(0, |last| last.saturating_add(1))
     }
 
     fn order(&self, _epoch: u64) -> kiste::Result<Arc<dyn Order>> {
@@ -66,7 +67,7 @@ impl Collator {
     }
 
     fn _sample_keys(&self, py: Python<'_>, indices: Vec<u64>) -> PyResult<Vec<String>> {
-        py.detach(|| keys_of(&*self.reader, &indices)).map_err(raise)
+        keys_of(py, &self.reader, indices)
     }
 
     /// The batch of these indices, in their order.
@@ -75,8 +76,8 @@ impl Collator {
         let options = kiste::loader::Loader::options(self.reader.clone(), Given(indices.into()));
         let options = options.batch_size(size).epochs(1).threads(0);
         let columns = self.columns.clone();
-        let batch =
-            py.detach(|| options.columns(columns).and_then(|mut all| all.next().transpose()));
+        // In the pool, so that Ctrl-C ends a wait for a server.
+        let batch = pool::run(py, move || options.columns(columns)?.next().transpose())?;
         let batch = batch.map_err(raise)?.ok_or_else(|| bug("no batch"))?;
         let with = With {
             reader: self.reader.clone(),

@@ -16,7 +16,7 @@ use pyo3::types::PyDict;
 use crate::errors::{bug, raise};
 use crate::pool::{self, TICK};
 
-/// How often the callback is called at most. News in between are told together.
+/// How often the callback is called at most. Reports in between are merged.
 const EACH: Duration = Duration::from_millis(250);
 
 /// How long work that was stopped by Ctrl-C has to end and to clean up, before it is left alone.

@@ -121,8 +121,8 @@ enum Turn {
 /// does not depend on them.
 ///
 /// Each `for` loop is one epoch; the next one is the next epoch. After a `break` the next loop begins where the last one
-/// began, as in torch: at the start of the epoch, or where `load_state_dict` set it. With `resume="position"` it goes on with
-/// the batch after the last one. `state_dict()` tells the place after the batches so far either way: two integers, with which
+/// began, as in torch: at the start of the epoch, or where `load_state_dict` set it. With `resume="position"` it continues
+/// after the last batch. `state_dict()` tells the place after the batches so far either way: two integers, with which
 /// any number of ranks resumes at the exact sample, and what tells another dataset, order or seed.
 ///
 /// `len(loader)` is the number of batches that this rank has in a whole epoch, `remaining` in the rest of this one.
@@ -309,22 +309,27 @@ impl Loader {
         Ok(())
     }
 
+    /// Where the run is once a batch is asked for: at the next epoch, if this rank has no more of one that others are not
+    /// done with. Its threads are there too.
+    fn settle(&self, run: &Run) -> PyResult<State> {
+        let mut state = locked(&self.state);
+        if self.settings.is_done(run.ranks, &state).map_err(raise)? {
+            *state = State::new(state.epoch.saturating_add(1), 0);
+        }
+        Ok(*state)
+    }
+
     /// Whether the epoch of the loop has another batch.
     fn goes_on(&self, py: Python<'_>, run: &mut Run) -> PyResult<bool> {
         if !self.is_of_this_process() {
             self.stop(py, run)?;
             self.process.store(std::process::id(), Relaxed);
         }
-        let state = self.state();
         if run.epoch.is_none() {
-            run.epoch = Some(state.epoch);
+            run.epoch = Some(self.state().epoch);
             locked(&self.reports).begin_epoch();
         }
-        if self.settings.is_done(run.ranks, &state).map_err(raise)? {
-            // Other ranks have another batch. This one is at the next epoch, as its threads are.
-            *locked(&self.state) = State::new(state.epoch.saturating_add(1), 0);
-        }
-        let state = self.state();
+        let state = self.settle(run)?;
         if run.epoch != Some(state.epoch) {
             let mut reports = locked(&self.reports);
             reports.ended = reports.of_epoch();
@@ -343,7 +348,7 @@ impl Loader {
     fn begin(&self, py: Python<'_>) -> PyResult<u64> {
         let ranks = self.settings.ranks(py)?;
         let mut run = self.run(py)?;
-        let state = self.state();
+        let state = self.settle(&run)?;
         // One that has all batches of its epoch may not have asked for another one.
         if self.settings.keeps_position || state.epoch != run.begin.epoch {
             run.begin = state;
@@ -597,8 +602,7 @@ impl Loader {
 
     /// The keys of the samples of these indices.
     fn _sample_keys(&self, py: Python<'_>, indices: Vec<u64>) -> PyResult<Vec<String>> {
-        let reader = self.settings.reader.clone();
-        py.detach(|| keys_of(&*reader, &indices)).map_err(raise)
+        keys_of(py, &self.settings.reader, indices)
     }
 
     /// Makes this epoch the next one, as trainers do with the samplers of torch before each epoch. The one that the run is

@@ -50,7 +50,7 @@ def parameters(node):
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """An object of each class, made anew for each call that may close it."""
+    """An object of each class, made again for each call, which may close it."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "x.msgpack"
     with ki.Writer(path) as writer:

@@ -294,3 +294,6 @@ def test_workers_collate_columns(numbers, method):
     assert len(train) == 100 and train[-1]["label"].tolist() == [99] and train[-1].sample_keys == ["099"]
     with pytest.raises(IndexError):
         train[100]
+    for beyond in 100, 2**64 - 1:
+        with pytest.raises(ki.Error):
+            train.__getitems__([beyond])

@@ -26,7 +26,7 @@ const OUTSIDE: u32 = u32::MAX;
 const MAX_RESULT: u64 = 1 << 30;
 
 /// Where the pixels of a mask come from. Most actions do not mix rows and columns, so each of them is followed alone,
-/// and a pixel is read once for any number of actions. A turn begins anew: its places are found for each pixel.
+/// and a pixel is read once for any number of actions. A turn starts over: its places are found for each pixel.
 #[derive(Default)]
 pub(crate) struct Places {
     rows: Vec<u32>,

@@ -170,7 +170,7 @@ fn widened<S: Narrow, T: Element>(value: S) -> T {
 /// Whether the second type has all values of the first, and is another one.
 fn widens<S: Element, T: Element>() -> bool {
     let bits = |size: usize| 8 * size as u32;
-    // Of integers the digits without the sign, of floats those of the mantissa.
+    // Integers have digits besides the sign, floats have a mantissa.
     let digits = |kind: Kind, size: usize| match (kind, size) {
         (Kind::Bool, _) => 1,
         (Kind::Int, size) => bits(size) - 1,

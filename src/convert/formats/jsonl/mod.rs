@@ -111,6 +111,6 @@ fn holds_objects(path: &Path) -> bool {
         Ok(_) => line.to_vec(),
         Err(_) => line.iter().map(|byte| if byte.is_ascii() { *byte } else { b'?' }).collect(),
     };
-    // What its values are is said where they are read.
+    // Bad values are reported where they are read.
     matches!(jsonl::parse_members(&line, true, &|_| false), Ok(Value::Map(_)))
 }

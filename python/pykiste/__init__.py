@@ -52,7 +52,7 @@ from pykiste._core import (
     unpack,
     verify,
 )
-from pykiste.columns import Boxes, Kept, Labels, Map, Mask, Packed, Pad, Ragged, Window
+from pykiste.columns import Boxes, Kept, LabelNames, Labels, Map, Mask, Packed, Pad, Ragged, Window
 from pykiste.errors import Error
 from pykiste.types import Extension, Timestamp
 
@@ -68,6 +68,7 @@ __all__ = [
     "Error",
     "Extension",
     "Kept",
+    "LabelNames",
     "Labels",
     "Loader",
     "Map",

@@ -2,7 +2,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Generic, Literal, Protocol, Self, SupportsIndex, TypeVar, final, overload
+from typing import Any, Literal, Protocol, Self, SupportsIndex, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -12,6 +12,7 @@ from pykiste import columns as columns
 from pykiste import errors as errors
 from pykiste.columns import Boxes as Boxes
 from pykiste.columns import Kept as Kept
+from pykiste.columns import LabelNames as LabelNames
 from pykiste.columns import Labels as Labels
 from pykiste.columns import Map as Map
 from pykiste.columns import Mask as Mask
@@ -30,12 +31,8 @@ from pykiste.types import Timestamp as Timestamp
 from pykiste.types import TorchType
 from pykiste.types import Which
 
-# What a `DataLoader` of PyTorch takes, to type checkers. At run time a dataset needs no PyTorch.
-_T = TypeVar("_T", covariant=True)
-try:
-    from torch.utils.data import Dataset as _TorchDataset
-except ImportError:
-    class _TorchDataset(Generic[_T]): ...  # type: ignore[no-redef]
+# What a `DataLoader` of PyTorch takes, to type checkers: without PyTorch it has any type. At run time a dataset needs none.
+from torch.utils.data import Dataset as _TorchDataset
 
 class _Array(Protocol):
     """An array or a tensor of any package: one index, or several, or a mask."""
@@ -46,7 +43,7 @@ class _Array(Protocol):
 
 # What a column is made of: numbers, numbers of a shape, bytes, an image, or one of `pykiste.columns`; the last two
 # also with the name of another field.
-_Described = Pipeline | Window | Ragged | Packed | Map | Mask | Boxes | Labels | Kept
+_Described = Pipeline | Window | Ragged | Packed | Map | Mask | Boxes | Labels | LabelNames | Kept
 # Indices and keys, or a mask with a boolean for each sample.
 _Items = Sequence[int | str] | Sequence[bool] | NDArray[np.integer[Any]] | NDArray[np.bool_]
 # A type of NumPy or torch.
@@ -69,6 +66,7 @@ __all__ = [
     "Error",
     "Extension",
     "Kept",
+    "LabelNames",
     "Labels",
     "Loader",
     "Map",

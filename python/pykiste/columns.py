@@ -1,7 +1,7 @@
 """Columns of a `Loader` that are more than a field of one type and shape.
 
 Each is a value: it compares, hashes and pickles. `(column, "field")` takes a field of another name, for `Window`, `Mask`,
-`Boxes` and `Labels`.
+`Boxes`, `Labels`, `Ragged`, `Packed` and `LabelNames`.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from pykiste.errors import InvalidError, WrongTypeError
 
-__all__ = ["Boxes", "Kept", "Labels", "Map", "Mask", "Pad", "Packed", "PackedTokens", "Ragged", "Window"]
+__all__ = ["Boxes", "Kept", "LabelNames", "Labels", "Map", "Mask", "Pad", "Packed", "PackedTokens", "Ragged", "Window"]
 
 
 def _type(given: Any) -> np.dtype[Any]:
@@ -24,6 +24,35 @@ def _type(given: Any) -> np.dtype[Any]:
 def _settle(column: Any, **values: object) -> None:
     for name, value in values.items():
         object.__setattr__(column, name, value)
+
+
+@final
+@dataclass(frozen=True)
+class LabelNames:
+    """A column of the names of labels, which are integers: a list of `str`. `names` are those of 0, 1, … such as
+    `pykiste.Dataset.labels`. A label without a name is an `InvalidError` where the column is read.
+
+    >>> import pykiste as ki
+    >>> path = getfixture("tmp_path") / "pets.msgpack"
+    >>> with ki.Writer(path) as writer:
+    ...     for number in range(3):
+    ...         writer.write({"key": str(number), "label": number % 2})
+    ...     writer.set_labels(["cat", "dog"])
+    >>> pets = ki.open(path)
+    >>> columns = {"label": "int64", "name": (ki.LabelNames(pets.labels), "label")}
+    >>> [batch] = ki.Loader(pets, columns=columns)
+    >>> batch["label"].tolist(), batch["name"]
+    ([0, 1, 0], ['cat', 'dog', 'cat'])
+    """
+
+    names: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.names, str | None) or not self.names:
+            raise InvalidError(f"names: expected at least one in a list, found {self.names!r}")
+        if wrong := [name for name in self.names if not isinstance(name, str)]:
+            raise WrongTypeError(f"names: expected texts, found {wrong[0]!r}")
+        _settle(self, names=tuple(self.names))
 
 
 @final

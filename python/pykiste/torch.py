@@ -11,14 +11,17 @@ pickles to its path. A `DataLoader` takes it, with workers of any start method::
     sampler = StatefulSampler(ki.Sampler.shuffle(len(train), seed=1), rank=rank, world=world)
     loader = DataLoader(train, batch_size=64, sampler=sampler, num_workers=4, collate_fn=collate)
 
-`ColumnDataset` collates in the workers without a dict for each sample. `TensorLoader` needs no workers: its threads are those of `pykiste.Loader`, which need no lock of Python.
+`ColumnDataset` collates in the workers without a dict for each sample. `TensorLoader` needs no workers: its threads are those of
+`pykiste.Loader`, which need no lock of Python.
 """
+
+import math
 
 import numpy as np
 
 import pykiste as ki
 from pykiste._batches import BatchColumns, Batches
-from pykiste._core import Collator
+from pykiste._core import Collator, _arrays_of
 from pykiste._ranks import Ranks
 
 __all__ = ["ColumnDataset", "ResumableDataLoader", "StatefulSampler", "TensorBatch", "TensorLoader", "buffers"]
@@ -136,52 +139,18 @@ def buffers(columns, batch_size, count=4, *, pin_memory=False):
     """
     import torch
 
-    def what_of(form):
-        described = (ki.Pipeline, ki.Window, ki.Mask, *_UNSIZED)
-        is_named = isinstance(form, tuple) and len(form) == 2 and isinstance(form[0], described)
-        return form[0] if is_named else form
+    def empty(dtype, shape):
+        return torch.empty((batch_size, *shape), dtype=getattr(torch, dtype), pin_memory=pin_memory)
 
-    def sized(name, pipeline):
-        if pipeline.shape is None:
-            raise ki.errors.InvalidError(
-                f"column {name!r}: expected a pipeline with a step that gives all images one size, such as "
-                f"center_crop(224), found {str(pipeline)!r}"
-            )
-        return pipeline
-
-    def empty(name, form):
-        what = what_of(form)
-        if isinstance(what, ki.Mask):
-            images = what_of(columns.get(what.of))
-            if not isinstance(images, ki.Pipeline):
-                message = f"column {name!r}: expected a column of images, found none of {what.of!r}"
-                raise ki.errors.InvalidError(message)
-            dtype, shape = what.dtype, sized(what.of, images).size
-        elif isinstance(what, ki.Pipeline):
-            dtype, shape = what.dtype, sized(name, what).shape
-        elif isinstance(what, ki.Window):
-            dtype, shape = what.dtype, what.shape
-        else:
-            dtype, shape = form if isinstance(form, tuple) and len(form) == 2 else (form, ())
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        dtype = torch.from_numpy(np.empty(0, dtype)).dtype
-        return torch.empty((batch_size, *shape), dtype=dtype, pin_memory=pin_memory)
-
-    names = [name for name, form in columns.items() if not _is_unsized(what_of(form))]
-    return [{name: empty(name, columns[name]) for name in names} for _ in range(count)]
-
-
-# The loader has the memory of columns whose samples have any length.
-_UNSIZED = (ki.Ragged, ki.Packed, ki.Boxes, ki.Labels, ki.Kept)
-
-
-def _is_unsized(column):
-    return column is bytes or isinstance(column, _UNSIZED)
+    arrays = _arrays_of(columns)
+    return [{name: empty(*array) for name, array in arrays.items()} for _ in range(count)]
 
 
 class TensorBatch(BatchColumns):
     """Tensors by the names of columns; lists for columns of bytes and ragged ones. What else is known of the batch are its
-    attributes: see `pykiste._batches.BatchColumns`. `to` and `pin_memory` keep them."""
+    attributes: see `pykiste._batches.BatchColumns`. `to` and `pin_memory` keep them.
+
+    From a worker of a `DataLoader` a batch comes in one piece of shared memory, whatever it has of tensors."""
 
     def to(self, *arguments, **options):
         """The same batch with its tensors moved or converted, as `torch.Tensor.to` does."""
@@ -190,6 +159,47 @@ class TensorBatch(BatchColumns):
     def pin_memory(self):
         """The same batch in memory that a GPU copies from."""
         return self.mapped(lambda value: value.pin_memory() if hasattr(value, "pin_memory") else value)
+
+    def __reduce__(self):
+        # For each tensor torch asks the other process for its memory, and waits.
+        wholes = {}
+        packed = self.mapped(lambda value: _Part.of(value, wholes))
+        remade, what = BatchColumns.__reduce__(packed)
+        return _unpacked, (remade, what, list(wholes.values()))
+
+
+def _unpacked(remade, what, wholes):
+    return remade(*what).mapped(lambda value: value.tensor(wholes) if isinstance(value, _Part) else value)
+
+
+class _Part:
+    """A tensor on its way to another process: a small one itself, a larger one as the place in shared memory."""
+
+    SMALL = 1 << 16
+
+    def __init__(self, array=None, whole=None, dtype=None, place=()):
+        self.array, self.whole, self.dtype, self.place = array, whole, dtype, place
+
+    @staticmethod
+    def of(value, wholes):
+        import torch
+
+        is_plain = type(value) is torch.Tensor and value.is_cpu and value.layout == torch.strided
+        if not is_plain or value.requires_grad or value.is_conj() or value.is_neg() or value.is_quantized:
+            return value
+        storage = value.untyped_storage()
+        if storage.nbytes() <= _Part.SMALL and value.dtype != torch.bfloat16:
+            return _Part(array=value.numpy())
+        whole, _ = wholes.setdefault(storage.data_ptr(), (len(wholes), torch.empty(0, dtype=torch.uint8).set_(storage)))
+        return _Part(whole=whole, dtype=value.dtype, place=(value.storage_offset(), value.shape, value.stride()))
+
+    def tensor(self, wholes):
+        import torch
+
+        if self.array is not None:
+            return torch.from_numpy(self.array)
+        _, whole = wholes[self.whole]
+        return torch.empty(0, dtype=self.dtype).set_(whole.untyped_storage(), *self.place)
 
 
 class _Tensors(Batches):
@@ -278,7 +288,8 @@ class TensorLoader(_Tensors):
 
 class ColumnDataset:
     """Samples as columns under a `DataLoader`: its workers collate each batch at once, from packed samples to a
-    `TensorBatch`, without a dict for each sample. `columns` are described as for `pykiste.Loader`.
+    `TensorBatch`, without a dict for each sample. `columns` are described as for `pykiste.Loader`. What is random in them,
+    such as crops, is drawn by the seed of torch, and differs each time.
 
     >>> import pytest
     >>> torch = pytest.importorskip("torch")
@@ -327,13 +338,35 @@ class _Collated(_Tensors):
 
     def __init__(self, dataset, columns):
         super().__init__(Collator(dataset, columns), None)
+        self._arrays = _arrays_of(columns)
+        self._memory = None
 
     def __call__(self, indices):
-        made = self._made(self.loader(indices), self.loader._kinds)
+        # As for transforms of torchvision, the seed is that of torch: each worker and epoch has its own.
+        draw = int(self._torch.randint(1 << 62, ()))
+        self._memory = self._shared(len(indices))
+        made = self._made(self.loader(indices, draw, self._memory), self.loader._kinds)
         # They belong to a run, and a DataLoader has its own.
         made.epoch = made.step = made.state = None
         return made
 
     def _tensor(self, name, column):
         # The batch is not used again.
-        return self._torch.from_numpy(column)
+        return (self._memory or {}).get(name, self._torch.from_numpy(column))
+
+    def _shared(self, rows):
+        """In a worker, memory for all columns of numbers that the other process sees: nothing is copied there."""
+        torch = self._torch
+        if torch.utils.data.get_worker_info() is None:
+            return None
+        places, end = {}, 0
+        for name, (dtype, shape) in self._arrays.items():
+            dtype, shape = getattr(torch, dtype), (rows, *shape)
+            begin = -(-end // 64) * 64
+            end = begin + math.prod(shape) * dtype.itemsize
+            places[name] = (begin, end, dtype, shape)
+        if end <= _Part.SMALL:
+            return None
+        # As torch's own collate does.
+        whole = torch.empty(0, dtype=torch.uint8).set_(torch.UntypedStorage._new_shared(end))
+        return {name: whole[begin:end].view(dtype).view(shape) for name, (begin, end, dtype, shape) in places.items()}

@@ -268,6 +268,20 @@ impl Batch {
                 });
                 Ok(PyList::new(py, cut.collect::<PyResult<Vec<_>>>()?)?.into_any())
             }
+            Some(Form::Names(names)) => {
+                let this = slf.borrow();
+                let Data::Columns { batch, .. } = &this.data else { return Err(bug("no columns")) };
+                let labels = batch.values::<i64>(name).map_err(raise)?;
+                let named = labels.iter().zip(&this.indices).map(|(&label, index)| {
+                    usize::try_from(label).ok().and_then(|at| names.get(at)).ok_or_else(|| {
+                        invalid(format!(
+                            "column {name:?}: expected a label of 0 to {}, found {label} in sample {index}",
+                            names.len().saturating_sub(1)
+                        ))
+                    })
+                });
+                Ok(PyList::new(py, named.collect::<PyResult<Vec<_>>>()?)?.into_any())
+            }
             Some(Form::Lists { dtype, is_ragged: true, .. }) => {
                 let (data, offsets) = (view(slf, name, &dtype)?, slf.borrow().offsets(name)?);
                 let cut = offsets.windows(2).map(|ends| {

@@ -108,9 +108,42 @@ impl Given {
         Ok(Given { data, len, _array: array.clone().unbind().into_any(), _pins: pins })
     }
 
+    /// Has the system provide all of its pages, which takes it less time than to do so for one after the other.
+    fn populate(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            // SAFETY: asks for the size of a page. The range lies in the memory of the array, whose content stays as it
+            // is. That the system cannot do it is no error.
+            unsafe {
+                let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
+                let inner = self.data.align_offset(page).min(self.len);
+                libc::madvise(
+                    self.data.add(inner).cast(),
+                    self.len - inner,
+                    libc::MADV_POPULATE_WRITE,
+                );
+            }
+        }
+    }
+
     /// Where its bytes are.
     fn span(&self) -> (usize, usize) {
         (self.data as usize, self.data as usize + self.len)
+    }
+}
+
+/// Memory for labels that a caller sees as names.
+struct Labels(Vec<i64>);
+
+impl AsRef<[u8]> for Labels {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+impl AsMut<[u8]> for Labels {
+    fn as_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.0)
     }
 }
 
@@ -122,41 +155,55 @@ pub(crate) struct Buffers {
     process: u32,
 }
 
+/// The memory of these sets, each a dict of arrays or tensors by the names of columns. Nothing has written to memory that
+/// `is_fresh`.
+pub(crate) fn memory_of(
+    columns: &[Column],
+    batch_size: u64,
+    sets: &Bound<'_, PyAny>,
+    is_fresh: bool,
+) -> PyResult<ColumnMemory> {
+    let mut parsed = Vec::new();
+    let mut spans = Vec::new();
+    for (nth, set) in sets.try_iter()?.enumerate() {
+        let set = set?;
+        let set = set.cast::<PyDict>()?;
+        let mut memory: Vec<(String, Box<dyn Memory>)> = Vec::new();
+        for (name, given) in set {
+            let name: String = name.extract()?;
+            let Some(column) = columns.iter().find(|column| column.name == name) else {
+                let message = format!("buffer {nth} of {name:?}: there is no such column");
+                return Err(invalid(message));
+            };
+            let given = Given::parse(column, batch_size, nth, &given)?;
+            spans.push(given.span());
+            if is_fresh {
+                given.populate();
+            }
+            memory.push((name, Box::new(given)));
+        }
+        for column in columns.iter().filter(|column| matches!(column.form, Form::Names(_))) {
+            let own = Box::new(Labels(vec![0; batch_size as usize]));
+            memory.push((column.name.clone(), own));
+        }
+        parsed.push(memory);
+    }
+    spans.sort_unstable();
+    if spans.windows(2).any(|pair| pair[1].0 < pair[0].1) {
+        let message = "expected buffers with memory of their own, found two that overlap";
+        return Err(invalid(message));
+    }
+    ColumnMemory::new(all_of(columns)?, batch_size as usize, parsed).map_err(raise)
+}
+
 impl Buffers {
     pub(crate) fn parse(
         columns: &[Column],
         batch_size: u64,
         sets: &Bound<'_, PyAny>,
     ) -> PyResult<Buffers> {
-        let mut parsed = Vec::new();
-        let mut spans = Vec::new();
-        for (nth, set) in sets.try_iter()?.enumerate() {
-            let set = set?;
-            let set = set.cast::<PyDict>()?;
-            let mut memory: Vec<(String, Box<dyn Memory>)> = Vec::new();
-            for (name, given) in set {
-                let name: String = name.extract()?;
-                let Some(column) = columns.iter().find(|column| column.name == name) else {
-                    let message = format!("buffer {nth} of {name:?}: there is no such column");
-                    return Err(invalid(message));
-                };
-                let given = Given::parse(column, batch_size, nth, &given)?;
-                spans.push(given.span());
-                memory.push((name, Box::new(given)));
-            }
-            parsed.push(memory);
-        }
-        spans.sort_unstable();
-        if spans.windows(2).any(|pair| pair[1].0 < pair[0].1) {
-            let message = "expected buffers with memory of their own, found two that overlap";
-            return Err(invalid(message));
-        }
-        let memory = ColumnMemory::new(all_of(columns)?, batch_size as usize, parsed);
-        Ok(Buffers {
-            memory: memory.map_err(raise)?,
-            held: Arc::new(()),
-            process: std::process::id(),
-        })
+        let memory = memory_of(columns, batch_size, sets, false)?;
+        Ok(Buffers { memory, held: Arc::new(()), process: std::process::id() })
     }
 
     /// Fails in a process that was forked: threads of the other one have some of the buffers, and
@@ -174,7 +221,8 @@ impl Buffers {
     pub(crate) fn check_held(&self, queue: usize) -> PyResult<()> {
         let (held, sets) = (Arc::strong_count(&self.held) - 1, self.memory.sets());
         // The queue, one that is handed over, and those that are held.
-        let free = sets - 1 - queue.clamp(1, sets - 2);
+        let ahead = queue.clamp(1, sets.saturating_sub(2).max(1));
+        let free = sets.saturating_sub(1 + ahead);
         if held <= free {
             return Ok(());
         }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use kiste::loader::Columns;
 use kiste::reader::Reader;
-use kiste::sampler::{Order, Sampler};
+use kiste::sampler::{Order, Sampler, State};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 
 use crate::batch::{Batch, With, keys_of};
+use crate::buffers::memory_of;
 use crate::columns::{Column, all_of, kinds_of, parsed};
 use crate::dataset::{Dataset, shared};
 use crate::errors::{bug, raise};
@@ -70,14 +71,30 @@ impl Collator {
         keys_of(py, &self.reader, indices)
     }
 
-    /// The batch of these indices, in their order.
-    fn __call__(&self, py: Python<'_>, indices: Vec<u64>) -> PyResult<Batch> {
+    /// The batch of these indices, in their order. What is random about it depends on the number `draw`, as it does on
+    /// the epoch in a loader. With `memory`, its numbers are in these new arrays, one for each column of numbers.
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        indices: Vec<u64>,
+        draw: u64,
+        memory: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Batch> {
         let size = indices.len().max(1) as u64;
         let options = kiste::loader::Loader::options(self.reader.clone(), Given(indices.into()));
-        let options = options.batch_size(size).epochs(1).threads(0);
+        let options = options.batch_size(size).epochs(1).threads(0).resume(State::new(draw, 0));
         let columns = self.columns.clone();
+        let memory = memory
+            .map(|set| memory_of(&self.parsed, size, PyList::new(py, [set])?.as_any(), true))
+            .transpose()?;
         // In the pool, so that Ctrl-C ends a wait for a server.
-        let batch = pool::run(py, move || options.columns(columns)?.next().transpose())?;
+        let batch = pool::run(py, move || {
+            let mut loader = match memory {
+                Some(memory) => options.columns_in(&memory)?,
+                None => options.columns(columns)?,
+            };
+            loader.next().transpose()
+        })?;
         let batch = batch.map_err(raise)?.ok_or_else(|| bug("no batch"))?;
         let with = With {
             reader: self.reader.clone(),

@@ -34,6 +34,8 @@ pub(crate) enum Form {
     Bytes {
         is_text: bool,
     },
+    /// The names of labels, which are integers.
+    Names(Arc<[String]>),
     Numbers {
         dtype: String,
         shape: Vec<usize>,
@@ -181,6 +183,7 @@ impl Column {
     fn kind(&self) -> &'static str {
         match &self.form {
             Form::Bytes { .. } => "bytes",
+            Form::Names(_) => "names",
             Form::Numbers { .. } => "numbers",
             Form::Lists { source: Rows::Packed { .. }, .. } => "packed",
             Form::Lists { is_ragged: true, .. } => "ragged",
@@ -201,7 +204,11 @@ impl Column {
         let bytes = |given: &Bound<'_, PyAny>| match given {
             given if given.is(py.get_type::<PyBytes>()) => Some(Form::Bytes { is_text: false }),
             given if given.is(py.get_type::<PyString>()) => Some(Form::Bytes { is_text: true }),
-            _ => None,
+            given => match given.cast::<PyString>().ok()?.to_str().ok()? {
+                "bytes" => Some(Form::Bytes { is_text: false }),
+                "str" => Some(Form::Bytes { is_text: true }),
+                _ => None,
+            },
         };
         if let Some(form) = bytes(given) {
             return Ok(Column { name, form, field: None });
@@ -236,7 +243,8 @@ impl Column {
             let given = Given { column: &name, value: what };
             let field = field()?;
             let form = described(&class, &given, &field, all)?;
-            let is_other = field != name && matches!(class.as_str(), "Ragged" | "Packed");
+            let is_other =
+                field != name && matches!(class.as_str(), "Ragged" | "Packed" | "LabelNames");
             return Ok(Column { form, name, field: is_other.then_some(field) });
         }
         let (dtype, shape) = match second {
@@ -273,6 +281,7 @@ impl Column {
         let name = &self.name;
         let (dtype, shape, source) = match &self.form {
             Form::Bytes { .. } => return Ok(columns.bytes(name)),
+            Form::Names(_) => return Ok(columns.scalar::<i64>(name)),
             Form::Lists { dtype, source, .. } => return add_rows(name, dtype, source, columns),
             Form::Numbers { dtype, shape, source } => (dtype, shape, source),
         };
@@ -369,6 +378,7 @@ fn described(
         return Err(invalid(format!("column {:?}: {message}", given.column)));
     }
     match class {
+        "LabelNames" => Ok(Form::Names(given.get::<Vec<String>>("names")?.into())),
         "Map" => {
             let function = given.value.getattr("function")?.unbind();
             let source = Source::Map(Arc::new(function), given.get("seed")?);
@@ -499,6 +509,26 @@ pub(crate) fn parsed(given: &Bound<'_, PyAny>) -> PyResult<Arc<[Column]>> {
     }
 }
 
+/// The type and the shape of one sample, for each column of numbers: what there can be memory for.
+#[pyfunction]
+#[pyo3(name = "_arrays_of")]
+pub(crate) fn arrays_of<'py>(columns: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    let (py, columns) = (columns.py(), parsed(columns)?);
+    let arrays = PyDict::new(py);
+    for column in columns.iter() {
+        if let Form::Numbers { dtype, shape, source } = &column.form {
+            if let (Source::Mask { of, .. }, true) = (source, shape.contains(&0)) {
+                let name = &column.name;
+                let message =
+                    format!("column {name:?}: expected a column of images, found none of {of:?}");
+                return Err(invalid(message));
+            }
+            arrays.set_item(&column.name, (dtype, PyTuple::new(py, shape)?))?;
+        }
+    }
+    Ok(arrays)
+}
+
 /// A mapping as a dict.
 fn as_dict<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     match given.cast::<PyDict>() {
@@ -514,7 +544,7 @@ fn as_dict<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     }
 }
 
-/// What kind of data each column has: "numbers", "bytes", "ragged", "padded" or "packed".
+/// What kind of data each column has: "numbers", "bytes", "names", "ragged", "padded" or "packed".
 pub(crate) fn kinds_of<'py>(py: Python<'py>, columns: &[Column]) -> PyResult<Bound<'py, PyDict>> {
     let kinds = PyDict::new(py);
     columns.iter().try_for_each(|column| kinds.set_item(&column.name, column.kind()))?;

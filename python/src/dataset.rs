@@ -16,6 +16,7 @@ use crate::decode::Decoder;
 use crate::errors::{bug, invalid, raise, wrong_type};
 use crate::indices::{Chosen, are_bytes, find, is_absent, resolve};
 use crate::iterators::{Keys, Samples};
+use crate::objects;
 use crate::opening::Opening;
 use crate::pool;
 use crate::view::Map;
@@ -56,6 +57,13 @@ pub(crate) struct Opened {
     pub(crate) reader: DatasetReader,
     /// The map that samples are views of, with `copy=False`, if there is one.
     map: Option<Arc<Map>>,
+}
+
+impl Opened {
+    /// Whether samples own their memory.
+    pub(crate) fn copies(&self) -> bool {
+        self.map.is_none()
+    }
 }
 
 impl Dataset {
@@ -213,6 +221,9 @@ fn decoded<'py>(
     raw: &[u8],
     decoder: &mut Decoder,
 ) -> PyResult<Bound<'py, PyAny>> {
+    if opened.copies() {
+        objects::prefetch_pages(raw);
+    }
     let decoded = decoder.sample(py, raw, opened.map.as_deref());
     decoded.map_err(|flaw| flaw.raise(py, |error| opened.reader.locate(index).describe(error)))
 }

@@ -51,6 +51,8 @@ mod _core {
     #[pymodule_export]
     use super::collate::Collator;
     #[pymodule_export]
+    use super::columns::arrays_of;
+    #[pymodule_export]
     use super::command::run_command;
     #[pymodule_export]
     use super::convert::{commit, convert};

@@ -166,14 +166,40 @@ mod direct {
 /// a sample are, and rarely begin at the start of a cache line: two lines.
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8]) {
+    for at in [0, LINE] {
+        ask(bytes, at);
+    }
+}
+
+/// Asks for the beginning of each page that these bytes reach into: what the processor foresees ends with a page, and
+/// finding the memory of each one takes as long as copying it.
+#[inline]
+pub(crate) fn prefetch_pages(bytes: &[u8]) {
+    let to_the_next = bytes.as_ptr().addr().wrapping_neg() % PAGE;
+    for at in (to_the_next..bytes.len()).step_by(PAGE).take(PAGES) {
+        ask(bytes, at);
+        ask(bytes, at + LINE);
+    }
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+/// Bytes of the smallest page.
+const PAGE: usize = 4096;
+/// More the processor does not keep waiting.
+const PAGES: usize = 8;
+
+/// Asks for the line that this byte is in.
+#[inline]
+fn ask(bytes: &[u8], at: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in [0, 64] {
+    {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: every processor of this kind has the instruction, which reads nothing that a program
         // could see and faults for no address; `wrapping_add` needs none that is in bounds.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(line).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(at).cast()) };
     }
     // Elsewhere a load is the only way, and its latency is partly hidden.
     #[cfg(not(target_arch = "x86_64"))]
-    std::hint::black_box(bytes.first().copied());
+    std::hint::black_box(bytes.get(at).copied());
 }

@@ -427,3 +427,42 @@ def test_what_a_function_may_return(tmp_path):
     with pytest.raises(ki.Error, match="expected Map without the name of a field"):
         load_named = {"x": (ki.Map(noise, "float32", 2), "n")}
         ki.Loader(dataset, columns=load_named)
+
+
+def test_label_names(tmp_path):
+    path = tmp_path / "pets.msgpack"
+    with ki.Writer(path) as writer:
+        for number in range(6):
+            writer.write({"key": str(number), "label": number % 3})
+        writer.set_labels(["cat", "Hündin", ""])
+    pets = ki.open(path)
+    columns = {"label": "int32", "name": (ki.LabelNames(pets.labels), "label"), "id": ("key", "str")}
+    buffers = [{"label": np.empty(4, "int32")} for _ in range(3)]
+    for options in {}, {"buffers": buffers}:
+        for batch in ki.Loader(pets, batch_size=4, columns=columns, tail="even", **options):
+            assert batch["name"] == [pets.labels[label] for label in batch["label"]]
+            assert batch["id"] == [str(index) for index in batch.indices]
+    [batch] = ki.Loader(pets, columns={"label": ki.LabelNames(["cat", "dog"])})
+    with pytest.raises(ki.errors.InvalidError, match='column "label": expected a label of 0 to 1, found 2 in sample 2'):
+        batch["label"]
+    for wrong in None, [], "cat":
+        with pytest.raises(ki.errors.InvalidError, match="expected at least one in a list"):
+            ki.LabelNames(wrong)
+    with pytest.raises(ki.errors.WrongTypeError, match="expected texts, found 3"):
+        ki.LabelNames(["cat", 3])
+    assert pickle.loads(pickle.dumps(ki.LabelNames(["a"]))) == ki.LabelNames(("a",))
+
+
+def test_one_set_of_buffers_is_enough_without_threads(tmp_path):
+    path = tmp_path / "numbers.msgpack"
+    with ki.Writer(path) as writer:
+        for number in range(10):
+            writer.write({"key": str(number), "label": number})
+    buffers = [{"label": np.empty(5, "int64")}]
+    sums = []
+    for batch in ki.Loader(ki.open(path), batch_size=5, columns={"label": "int64"}, threads=0, buffers=buffers):
+        sums.append(int(batch["label"].sum()))
+        del batch
+    assert sums == [10, 35]
+    with pytest.raises(ki.errors.InvalidError, match="at least 3 sets"):
+        ki.Loader(ki.open(path), batch_size=5, columns={"label": "int64"}, threads=1, buffers=buffers)

@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy as np
 import pytest
 
 import pykiste as ki
@@ -297,3 +298,74 @@ def test_workers_collate_columns(numbers, method):
     for beyond in 100, 2**64 - 1:
         with pytest.raises(ki.Error):
             train.__getitems__([beyond])
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_batch_of_a_worker_is_one_piece_of_shared_memory(tmp_path, method):
+    path = tmp_path / "large.msgpack"
+    with ki.Writer(path) as writer:
+        for number in range(24):
+            image = np.full((3, 40, 40), number, "uint8")
+            writer.write({"key": str(number), "label": number, "image": image, "mask": image[0] % 2 == 1, "words": [number] * (number % 3)})
+        writer.set_labels([f"class {number}" for number in range(24)])
+    train = ki.open(path)
+    columns = {
+        "image": ("uint8", (3, 40, 40)),
+        "scaled": ("image", "float32", (3, 40, 40)),
+        "mask": ("bool", (40, 40)),
+        "label": torch.int64,
+        "name": (ki.LabelNames(train.labels), "label"),
+        "words": ki.Ragged("int32", pad=ki.Pad(multiple=4)),
+    }
+    dataset = ColumnDataset(train, columns)
+    loader = DataLoader(
+        dataset, batch_size=8, num_workers=2, collate_fn=dataset.collate, multiprocessing_context=method
+    )
+    for at, (found, expected) in enumerate(zip(loader, (dataset.__getitems__(range(n, n + 8)) for n in (0, 8, 16)), strict=True)):
+        assert isinstance(found, TensorBatch) and found.indices.tolist() == list(range(8 * at, 8 * at + 8))
+        for name, values in expected.items():
+            assert torch.equal(found[name], values) if name != "name" else found[name] == values
+        assert torch.equal(found.lengths["words"], expected.lengths["words"])
+        assert found["label"].dtype == torch.int64 and found["mask"].dtype == torch.bool
+        large = {found[name].untyped_storage().data_ptr() for name in ("image", "scaled", "mask")}
+        assert len(large) == 1 and found["image"].is_shared()
+        # It is memory like any other.
+        found["image"] += 1
+        assert torch.equal(found["image"], expected["image"] + 1) and torch.equal(found["scaled"], expected["scaled"])
+
+
+def test_a_batch_pickles_whatever_it_has(numbers):
+    loader = ki.Loader(ki.open(numbers), batch_size=8, columns=COLUMNS)
+    batch = next(iter(TensorLoader(loader)))
+    batch["strided"] = torch.arange(100_000).reshape(100, 1000).T[::3]
+    batch["half"] = torch.ones(3, dtype=torch.bfloat16)
+    batch["conjugate"] = torch.ones(3, dtype=torch.complex64).conj()
+    batch["sparse"] = torch.eye(3).to_sparse()
+    batch["learnt"] = torch.ones(2, requires_grad=True)
+    batch["none"] = torch.empty(0, 3)
+    copy = pickle.loads(pickle.dumps(batch))
+    assert list(copy) == list(batch) and copy.state == batch.state
+    assert copy.pop("data") == batch.pop("data")
+    for name, value in batch.items():
+        assert torch.equal(copy[name].to_dense(), value.to_dense()), name
+        assert (copy[name].dtype, copy[name].layout) == (value.dtype, value.layout)
+    assert copy["strided"].stride() == batch["strided"].stride() and copy["learnt"].requires_grad
+
+
+def test_draws_under_a_data_loader_are_those_of_torch(tmp_path):
+    path = tmp_path / "images.msgpack"
+    with ki.Writer(path) as writer:
+        for number in range(8):
+            image = b"P6 32 32 255\n" + np.random.default_rng(number).bytes(32 * 32 * 3)
+            writer.write({"key": str(number), "image": image})
+    dataset = ColumnDataset(ki.open(path), {"image": ki.Pipeline("random_crop(16) | to(u8, chw)", seed=1)})
+
+    def epochs(workers):
+        torch.manual_seed(5)
+        loader = DataLoader(dataset, batch_size=4, num_workers=workers, collate_fn=dataset.collate)
+        return [torch.cat([batch["image"] for batch in loader]) for _ in range(3)]
+
+    for workers in 0, 2:
+        first, second, third = epochs(workers)
+        assert not torch.equal(first, second) and not torch.equal(second, third)
+        assert all(torch.equal(a, b) for a, b in zip(epochs(workers), (first, second, third), strict=True))

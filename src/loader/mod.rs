@@ -83,6 +83,8 @@ pub use report::{ConsumerTime, CoreTime, Limit, LoaderReport, QueueDepth, Report
 use batch::{Gather, MapSamples, RawSamples};
 #[cfg(feature = "arrays")]
 use columns::CollateColumns;
+#[cfg(feature = "arrays")]
+use columns::FEWEST_SETS;
 use pool::Pool;
 
 /// How to load.
@@ -345,12 +347,13 @@ impl LoaderOptions {
 
     /// As [`columns`](Self::columns), in memory of the caller. With `n` sets of it, at most `n - 2`
     /// batches are made ahead, so the caller may hold one batch when it asks for the next. If it holds
-    /// more, a batch may find no memory and is an [`Invalid`](ErrorKind::Invalid) error.
+    /// more, a batch may find no memory and is an [`Invalid`](ErrorKind::Invalid) error. Without
+    /// [`threads`](Self::threads) none is made ahead, and one set is enough.
     ///
     /// # Errors
     ///
     /// As [`columns`](Self::columns); and [`Invalid`](ErrorKind::Invalid) for batches of more samples
-    /// than there is memory for.
+    /// than there is memory for, and for fewer than three sets, if there are threads.
     #[cfg(feature = "arrays")]
     pub fn columns_in(mut self, memory: &ColumnMemory) -> Result<Loader<ColumnBatch>> {
         if self.batch_size > memory.rows as u64 {
@@ -358,7 +361,13 @@ impl LoaderOptions {
             let message = format!("expected memory for batches of {size} samples, found {rows}");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        self.queue = self.batches().clamp(1, memory.sets - 2);
+        let fewest = if self.threads == 0 { 1 } else { FEWEST_SETS };
+        if memory.sets < fewest {
+            let message =
+                format!("expected at least {fewest} sets of memory, found {}", memory.sets);
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        self.queue = self.batches().clamp(1, memory.sets.saturating_sub(2).max(1));
         self.start(Arc::new(CollateColumns::of(memory)))
     }
 

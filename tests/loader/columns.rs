@@ -542,7 +542,6 @@ fn memory_that_does_not_fit_is_refused() {
     let set = |name: &str, bytes| vec![(name.to_owned(), Pinned::boxed(bytes).1)];
     let refused = |sets| ColumnMemory::new(columns(), 8, sets).unwrap_err().message().to_owned();
     let three = |name, bytes| vec![set(name, bytes), set(name, bytes), set(name, bytes)];
-    assert!(refused(vec![set("v", 64)]).contains("at least 3 sets"));
     assert!(refused(three("v", 56)).contains("expected 64 bytes of memory, found 56"));
     assert!(refused(three("w", 64)).contains("\"v\": expected memory for it"));
     let more = three("v", 64).into_iter().map(|one| one.into_iter().chain(set("x", 8)).collect());
@@ -553,6 +552,17 @@ fn memory_that_does_not_fit_is_refused() {
     let memory = ColumnMemory::new(columns(), 8, three("v", 64)).unwrap();
     let error = in_order(&Bytes::count(9), 9).columns_in(&memory).unwrap_err();
     assert!(error.message().contains("batches of 9 samples, found 8"), "{error}");
+    let one = ColumnMemory::new(columns(), 8, vec![set("v", 64)]).unwrap();
+    let error = in_order(&Bytes::count(9), 8).threads(1).columns_in(&one).unwrap_err();
+    assert!(error.message().contains("at least 3 sets"), "{error}");
+    // Nothing is made ahead, so one is enough for a caller who drops each batch.
+    let sum: u64 = in_order(&Bytes::count(9), 8)
+        .threads(0)
+        .columns_in(&one)
+        .unwrap()
+        .map(|batch| batch.unwrap().data.values::<u64>("v").unwrap().iter().sum::<u64>())
+        .sum();
+    assert_eq!(sum, (0..9).sum());
 }
 
 /// The same values, whether batches are kept, dropped or given back.

@@ -29,12 +29,14 @@ impl<T: Element> Elements<T> {
             size: size_of::<T>(),
             big_endian,
             from_bytes: |out, bytes, swaps| {
-                let elements = out.iter_mut().zip(bytes.chunks_exact(size_of::<T>()));
-                match swaps {
-                    false => elements.for_each(|(to, bytes)| *to = T::from_memory(bytes)),
-                    true => {
-                        elements.for_each(|(to, bytes)| *to = T::from_memory(bytes).swap_bytes())
-                    }
+                match T::memory_of(out) {
+                    Some(memory) => memory.copy_from_slice(bytes),
+                    None => out.iter_mut().zip(bytes).for_each(|(to, byte)| {
+                        *to = T::from_memory(std::slice::from_ref(byte));
+                    }),
+                }
+                if swaps {
+                    out.iter_mut().for_each(|value| *value = value.swap_bytes());
                 }
             },
             from_packed: read_packed::<T>,

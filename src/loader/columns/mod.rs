@@ -37,6 +37,7 @@ pub use self::packing::{Packed, PackedRows};
 #[cfg(feature = "images")]
 pub use self::picture::image_header;
 pub use self::sets::ColumnMemory;
+pub(super) use self::sets::FEWEST_SETS;
 use self::sets::Spare;
 pub use self::window::Window;
 

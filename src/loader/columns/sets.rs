@@ -45,18 +45,17 @@ pub struct ColumnMemory {
     pub(in crate::loader) sets: usize,
 }
 
-/// With fewer sets none could be written while the caller takes one batch after the other.
-const FEWEST_SETS: usize = 3;
+/// With fewer sets threads could write none while the caller takes one batch after the other.
+pub(in crate::loader) const FEWEST_SETS: usize = 3;
 
 impl ColumnMemory {
     /// Sets of memory for batches of up to this many samples.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for fewer than three sets, for a set that does not have memory
-    /// for exactly the columns of numbers, and for memory of another size than the column needs, or
-    /// at an address where its elements cannot be. Columns of bytes grow as they need, so the caller
-    /// cannot give memory for them.
+    /// [`Invalid`](ErrorKind::Invalid) for a set that does not have memory for exactly the columns of
+    /// numbers, and for memory of another size than the column needs, or at an address where its
+    /// elements cannot be. Columns of bytes grow as they need, so the caller cannot give memory for them.
     pub fn new(
         columns: Columns,
         rows: usize,
@@ -64,10 +63,6 @@ impl ColumnMemory {
     ) -> Result<ColumnMemory> {
         columns.check()?;
         let given = sets.len();
-        if given < FEWEST_SETS {
-            let message = format!("expected at least {FEWEST_SETS} sets of memory, found {given}");
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
         let buffers: Result<Vec<Buffers>> =
             sets.into_iter().map(|set| columns.buffers_in(rows, set)).collect();
         let spare = Arc::new(Spare::of(buffers?));

@@ -105,7 +105,17 @@ class Pad:
     """To which length the samples of a batch are padded.
 
     That of the longest, rounded up to a `multiple`; or the first of `buckets` that the longest fits into. A
-    sample longer than the last bucket is an error, or with `longer="cut"` its first rows are taken.
+    sample longer than the last bucket is an error, or with `longer="cut"` its first rows are taken. What is added is `fill`.
+
+    >>> import pykiste as ki
+    >>> path = getfixture("tmp_path") / "texts.msgpack"
+    >>> with ki.Writer(path) as writer:
+    ...     for number in range(3):
+    ...         writer.write({"key": str(number), "tokens": [7] * number})
+    >>> columns = {"tokens": ki.Ragged("int32", pad=ki.Pad(buckets=[3, 8], fill=-1))}
+    >>> [batch] = ki.Loader(ki.open(path), columns=columns)
+    >>> batch["tokens"].tolist(), batch.lengths("tokens").tolist()
+    ([[-1, -1, -1], [7, -1, -1], [7, 7, -1]], [0, 1, 2])
     """
 
     multiple: int = field(default=1, kw_only=True)

@@ -53,7 +53,17 @@ class Error(Exception):
     """Any error of kiste, with what is known of the place.
 
     `path` of the file, `index` and `key` of the sample, `field`, the byte `range` as a pair, and `raw`,
-    the bytes that are at fault.
+    the bytes that are at fault. What is not known is `None`.
+
+    >>> import pykiste as ki
+    >>> path = getfixture("tmp_path") / "pets.msgpack"
+    >>> with ki.Writer(path) as writer:
+    ...     writer.write({"key": "a", "label": 1})
+    >>> try:
+    ...     ki.open(path)["b"]
+    ... except ki.Error as error:
+    ...     print(type(error).__name__, isinstance(error, KeyError), error.key)
+    KeyNotFoundError True b
     """
 
     def __init__(

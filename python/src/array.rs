@@ -758,7 +758,16 @@ impl ArrayStore {
 }
 
 /// Changes to an array that are not committed yet, in memory above a version. It reads and assigns as
-/// NumPy does.
+/// NumPy does. As a context it commits at its end, and after an exception not at all.
+///
+/// >>> import pykiste as ki
+/// >>> store = ki.ArrayStore.create(getfixture("tmp_path") / "sums", shape=(4,), dtype="int64")
+/// >>> with store.stage("the first two") as staged:
+/// ...     staged[:2] = [5, 7]
+/// ...     print(staged[:].tolist(), store[:].tolist(), staged.has_changes)
+/// [5, 7, 0, 0] [0, 0, 0, 0] True
+/// >>> store[:].tolist(), store.versions()[-1]["message"]
+/// ([5, 7, 0, 0], 'the first two')
 #[pyclass(frozen, module = "pykiste")]
 pub(crate) struct StagedVersion {
     staged: Shared<array::StagedVersion>,

@@ -51,6 +51,18 @@ pub(crate) struct With {
 ///
 /// Columns are arrays of NumPy in memory of the loader, or in the buffers that it was given, which a
 /// later batch uses again once the batch and all arrays from it are gone.
+///
+/// >>> import pykiste as ki
+/// >>> path = getfixture("tmp_path") / "numbers.msgpack"
+/// >>> with ki.Writer(path) as writer:
+/// ...     for number in range(10):
+/// ...         writer.write({"key": str(number), "label": number})
+/// >>> batch = next(iter(ki.Loader(ki.open(path), batch_size=4, columns={"label": "int64"})))
+/// >>> len(batch), batch["label"].tolist(), batch.sample_keys, batch.state["position"]
+/// (4, [0, 1, 2, 3], ['0', '1', '2', '3'], 4)
+/// >>> batch = next(iter(ki.Loader(ki.open(path), batch_size=4)))    # without columns it has samples
+/// >>> batch[-1], len(batch.samples)
+/// ({'key': '3', 'label': 3}, 4)
 #[pyclass(module = "pykiste")]
 pub(crate) struct Batch {
     epoch: u64,

@@ -16,7 +16,17 @@ use crate::interrupt::watched;
 /// (`docs/python.md`) lists the ones with other names. With `part=(i, n)` only the i-th of n parts is made,
 /// which `commit` joins. With `{split}` in `output` each split of the sources has an output of its own. `progress`
 /// is called with a dict a few times a second; Ctrl-C, or an exception in it, stops the conversion. Returns what
-/// was written.
+/// was written (`pykiste.reports.Converted`).
+///
+/// >>> import pykiste as ki
+/// >>> folder = getfixture("tmp_path")
+/// >>> _ = (folder / "pets.csv").write_text("key,name,age\\na,Mia,3\\nb,Rex,5\\n")
+/// >>> report = ki.convert(folder / "pets.csv", folder / "pets.msgpack", guess_types=True)
+/// >>> report["outputs"][0]["samples"], ki.open(folder / "pets.msgpack")["b"]
+/// (2, {'key': 'b', 'name': 'Rex', 'age': 5})
+/// >>> _ = ki.convert(folder / "pets.msgpack", folder / "pets.jsonl")
+/// >>> (folder / "pets.jsonl").read_text().splitlines()[0]
+/// '{"key":"a","name":"Mia","age":3}'
 #[pyfunction]
 #[pyo3(signature = (sources, output, *, part=None, progress=None, **options))]
 pub(crate) fn convert<'py>(
@@ -60,7 +70,16 @@ pub(crate) fn convert<'py>(
     described(py, &report)
 }
 
-/// Joins the parts of a conversion.
+/// Joins the parts of a conversion. A part that is missing is an error that names it. Returns what was written
+/// (`pykiste.reports.Converted`).
+///
+/// >>> import pykiste as ki
+/// >>> folder = getfixture("tmp_path")
+/// >>> _ = (folder / "lines.jsonl").write_text("".join(f'{{"n": {n}}}\\n' for n in range(10)))
+/// >>> for part in range(2):          # each may be another machine
+/// ...     _ = ki.convert(folder / "lines.jsonl", folder / "all.msgpack", part=(part, 2))
+/// >>> ki.commit(folder / "all.msgpack")["outputs"][0]["samples"], len(ki.open(folder / "all.msgpack"))
+/// (10, 10)
 #[pyfunction]
 #[pyo3(signature = (output, *, progress=None))]
 pub(crate) fn commit<'py>(

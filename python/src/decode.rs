@@ -617,7 +617,12 @@ fn extension<'py>(py: Python<'py>, cursor: &mut Cursor<'_>) -> Result<Bound<'py,
     Ok(class.call1((code, PyBytes::new(py, data)))?)
 }
 
-/// Decodes one packed message, as `Dataset.raw` returns it.
+/// Decodes one packed message, as `Dataset.raw` returns it and `pykiste.pack` makes it. One that ends early, or that
+/// something follows, is a `DamagedError`.
+///
+/// >>> import pykiste as ki
+/// >>> ki.unpack(ki.pack({"key": "a", "sizes": [1, 2.5, None]}))
+/// {'key': 'a', 'sizes': [1, 2.5, None]}
 #[pyfunction]
 pub(crate) fn unpack<'py>(py: Python<'py>, packed: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     static DECODER: Mutex<Option<Decoder>> = Mutex::new(None);

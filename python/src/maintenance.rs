@@ -95,7 +95,16 @@ pub(crate) fn index(
 }
 
 /// Finishes an unfinished write, or undoes it with `undo=True`. If the write was cut short, so that samples
-/// are missing, a `UserWarning` says so.
+/// are missing, a `UserWarning` says so. Where nothing is unfinished, nothing happens.
+///
+/// >>> import pykiste as ki
+/// >>> path = getfixture("tmp_path") / "numbers.msgpack"
+/// >>> with ki.Writer(path) as writer:
+/// ...     for number in range(10):
+/// ...         writer.write({"key": str(number), "label": number})
+/// >>> ki.repair(path)
+/// >>> len(ki.open(path))
+/// 10
 #[pyfunction]
 #[pyo3(signature = (path, *, undo=false))]
 pub(crate) fn repair(py: Python<'_>, path: PathBuf, undo: bool) -> PyResult<()> {

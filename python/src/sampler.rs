@@ -16,6 +16,14 @@ use crate::indices::Position;
 use crate::pool;
 
 /// Orders of samples, one for each epoch, as pure functions of their arguments.
+///
+/// >>> import pykiste as ki
+/// >>> shuffle = ki.Sampler.shuffle(1_000_000_000, seed=1)   # takes no memory
+/// >>> order = shuffle.order(epoch=3)
+/// >>> len(order), order[500_000_000] == ki.Sampler.shuffle(1_000_000_000, seed=1).order(3)[500_000_000]
+/// (1000000000, True)
+/// >>> ki.Sampler.sequential(6).order()[2:5].tolist()
+/// [2, 3, 4]
 #[pyclass(frozen, module = "pykiste")]
 pub(crate) struct Sampler {
     inner: Arc<dyn kiste::sampler::Sampler>,

@@ -15,6 +15,14 @@ use crate::objects;
 ///
 /// `memoryview(view)` and `numpy.frombuffer(view, …)` see it without a copy, and keep the map open for as long
 /// as they live. Binary data of samples are slices of such a memoryview.
+///
+/// >>> import pykiste as ki
+/// >>> path = getfixture("tmp_path") / "words.msgpack"
+/// >>> with ki.Writer(path) as writer:
+/// ...     writer.write({"key": "a", "data": b"word"})
+/// >>> data = ki.open(path, copy=False)["a"]["data"]
+/// >>> type(data).__name__, data.readonly, bytes(data), type(data.obj).__name__
+/// ('memoryview', True, b'word', 'View')
 #[pyclass(frozen, module = "pykiste")]
 pub(crate) struct View {
     bytes: *const [u8],

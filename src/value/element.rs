@@ -68,8 +68,28 @@ impl fmt::Display for Number {
     }
 }
 
-mod sealed {
-    pub trait Sealed {}
+pub(crate) mod sealed {
+    /// Numbers that a type is known to have, converted without a branch: a loop over many becomes vector instructions.
+    pub trait Sealed: Sized {
+        fn of_integer(number: i64) -> Self;
+        fn of_float(number: f64) -> Self;
+    }
+}
+
+macro_rules! known {
+    ($type:ty, $from_integer:expr, $from_float:expr) => {
+        impl sealed::Sealed for $type {
+            #[inline]
+            fn of_integer(number: i64) -> Self {
+                $from_integer(number)
+            }
+
+            #[inline]
+            fn of_float(number: f64) -> Self {
+                $from_float(number)
+            }
+        }
+    };
 }
 
 /// The memory of types for which any bytes are a value.
@@ -89,7 +109,7 @@ macro_rules! plain_memory {
 
 macro_rules! integers {
     ($($type:ty, $kind:ident, $name:literal;)*) => {$(
-        impl sealed::Sealed for $type {}
+        known!($type, |number| number as $type, |number| number as $type);
 
         impl Element for $type {
             const KIND: DTypeKind = DTypeKind::$kind;
@@ -120,7 +140,7 @@ integers! {
 
 macro_rules! floats {
     ($($type:ty, $name:literal, $round:expr;)*) => {$(
-        impl sealed::Sealed for $type {}
+        known!($type, $round.1, $round.2);
 
         impl Element for $type {
             const KIND: DTypeKind = DTypeKind::Float;
@@ -163,7 +183,11 @@ floats! {
 
 macro_rules! complexes {
     ($($part:ty, $name:literal;)*) => {$(
-        impl sealed::Sealed for Complex<$part> {}
+        known!(
+            Complex<$part>,
+            |number| Complex::new(number as $part, 0.0),
+            |number| Complex::new(number as $part, 0.0)
+        );
 
         impl Element for Complex<$part> {
             const KIND: DTypeKind = DTypeKind::Complex;
@@ -185,7 +209,7 @@ macro_rules! complexes {
 
 complexes! { f32, "complex64"; f64, "complex128"; }
 
-impl sealed::Sealed for bool {}
+known!(bool, |number| number != 0, |number| number != 0.0);
 
 impl Element for bool {
     const KIND: DTypeKind = DTypeKind::Bool;

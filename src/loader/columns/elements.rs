@@ -4,7 +4,7 @@
 use super::{code_of, unfit};
 use crate::array::PackedArray;
 use crate::error::Result;
-use crate::value::{DType, DTypeKind as Kind, Element, Number};
+use crate::value::{DType, DTypeKind as Kind, Element};
 
 /// Some rows of an array: the first, and how many.
 pub(super) type Part = (usize, usize);
@@ -85,15 +85,15 @@ impl<T: Element> Elements<T> {
             from_bytes: |out, bytes, swaps| {
                 let elements = out.iter_mut().zip(bytes.chunks_exact(size_of::<S>()));
                 match swaps {
-                    false => elements.for_each(|(to, bytes)| *to = widened(S::from_memory(bytes))),
+                    false => elements.for_each(|(to, bytes)| *to = S::from_memory(bytes).wide()),
                     true => elements
-                        .for_each(|(to, bytes)| *to = widened(S::from_memory(bytes).swap_bytes())),
+                        .for_each(|(to, bytes)| *to = S::from_memory(bytes).swap_bytes().wide()),
                 }
             },
             from_packed: |packed, part, out| {
                 let mut values = vec![S::default(); out.len()];
                 read_packed(packed, part, &mut values)?;
-                out.iter_mut().zip(values).for_each(|(to, value)| *to = widened(value));
+                out.iter_mut().zip(values).for_each(|(to, value)| *to = value.wide());
                 Ok(())
             },
         }
@@ -134,7 +134,8 @@ fn read_packed<T: Element>(
 
 /// A type whose values wider ones have.
 trait Narrow: Element {
-    fn number(self) -> Number;
+    /// The value in a type that is wider: see [`widens`].
+    fn wide<T: Element>(self) -> T;
 }
 
 macro_rules! narrow_types {
@@ -148,25 +149,19 @@ macro_rules! narrow_types {
 use narrow_types;
 
 macro_rules! narrow {
-    ($($variant:ident($of:ident): $($type:ty),*;)*) => {$($(
+    ($($through:ident, $of:ident: $($type:ty),*;)*) => {$($(
         impl Narrow for $type {
             #[inline]
-            fn number(self) -> Number {
-                Number::$variant($of::from(self))
+            fn wide<T: Element>(self) -> T {
+                T::$of($through::from(self))
             }
         }
     )*)*};
 }
 
 narrow! {
-    Signed(i64): bool, u8, u16, u32, i8, i16, i32;
-    Float(f64): half::f16, f32;
-}
-
-/// A value of a type that is wider: see [`widens`].
-#[inline]
-fn widened<S: Narrow, T: Element>(value: S) -> T {
-    T::from_number(value.number()).unwrap_or_default()
+    i64, of_integer: bool, u8, u16, u32, i8, i16, i32;
+    f64, of_float: half::f16, f32;
 }
 
 /// Whether the second type has all values of the first, and is another one.

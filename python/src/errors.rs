@@ -5,7 +5,7 @@
 //! An exception is made when Python looks at it. So none of these functions takes the lock of Python, and all may be
 //! called under any other lock.
 
-use kiste::ErrorKind;
+use kiste::{ErrorKind, Remedy};
 use pyo3::PyErrArguments;
 use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
@@ -57,6 +57,13 @@ impl Raised {
             What::Message(message) => class.call1((message,))?,
             What::Library(error) => {
                 let made = class.call((format!("{error:#}"),), Some(&fields(py, &error)?))?;
+                if let Some(Remedy::Feature(feature)) = error.remedy() {
+                    let note = format!(
+                        "wheels of pykiste have it; pip builds it with \
+                         --config-settings=build-args=\"--features {feature}\""
+                    );
+                    made.call_method1("add_note", (note,))?;
+                }
                 // An exception of a function that a caller gave.
                 if let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref::<PyErr>())
                 {

@@ -213,3 +213,12 @@ for read in lambda: dataset[50], lambda: dataset[:], lambda: dataset.raw(99), la
     done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.split()) == 5, done.stdout
+
+
+@pytest.mark.skipif(ki.features()["parquet"], reason="this build has Parquet")
+def test_what_a_build_lacks_says_how_to_get_it(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ki.errors.UnsupportedError, match="this build of kiste has no parquet") as caught:
+        ki.convert(tmp_path / "a.parquet", tmp_path / "a.msgpack")
+    [note] = caught.value.__notes__
+    assert "--features parquet" in note

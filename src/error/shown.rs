@@ -147,7 +147,8 @@ fn shown_url(text: &str) -> Option<String> {
         None => ("/", rest),
     };
     let (names_may_ask, names_account) = match &*scheme.to_ascii_lowercase() {
-        "file" => return None,
+        // Of a repository `@` begins the revision.
+        "file" | "hf" => return None,
         "s3" | "s3a" | "gs" => (true, false),
         "az" | "azure" | "adl" | "abfs" | "abfss" => (true, true),
         // Joining paths may have left one slash of two.

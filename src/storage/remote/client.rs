@@ -135,7 +135,8 @@ impl Client {
         let environment = connector.options.environment;
         // Requests are sent again below: in `Transport`.
         let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
-        let url = address.base();
+        let hub = connector.hub.clone();
+        let url = hub.as_ref().map_or_else(|| address.base(), |hub| hub.base());
         let mut endpoint = String::new();
         let mut goes_to = |value: Option<String>| {
             endpoint.push('\n');
@@ -155,7 +156,7 @@ impl Client {
             }};
         }
         // Who asks by https:// is not led on to a server that anyone on the way may be.
-        let is_plain = address.root.starts_with("http://");
+        let is_plain = url.starts_with("http://");
         let mut multipart: Option<Box<dyn MultipartStore>> = None;
         let store: Box<dyn ObjectStore> = match address.service {
             Service::S3 => {
@@ -180,7 +181,7 @@ impl Client {
                 goes_to(builder.get_config_value(&AzureConfigKey::Endpoint));
                 Box::new(builder.with_retry(retry).with_http_connector(connector).build()?)
             }
-            Service::Http => Box::new(
+            Service::Http | Service::Hub => Box::new(
                 HttpBuilder::new()
                     .with_url(url)
                     .with_client_options(ClientOptions::new().with_allow_http(is_plain))
@@ -189,6 +190,9 @@ impl Client {
                     .build()?,
             ),
         };
+        if let Some(hub) = hub {
+            endpoint = hub.base();
+        }
         let (service, helpers) = (address.service, AtomicUsize::new(0));
         Ok(Client { store, multipart, service, endpoint, connections, helpers })
     }
@@ -278,7 +282,7 @@ impl Client {
             E::PermissionDenied { .. } | E::Unauthenticated { .. } if outcome.sent => {
                 denied(said()).advise(self.advice())
             }
-            _ if !outcome.sent && self.service != Service::Http => {
+            _ if !outcome.sent && !self.service.is_read_only() => {
                 let message = format!("there are no credentials that work: {}", said());
                 Error::new(ErrorKind::Io, message).advise(self.advice())
             }
@@ -300,6 +304,9 @@ impl Client {
             Service::Azure => {
                 "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY to credentials with access \
                  to it, or AZURE_SKIP_SIGNATURE=true if access is public"
+            }
+            Service::Hub => {
+                "set HF_TOKEN to a token that may read it; the hub also answers so where there is no such repository"
             }
             Service::Http => {
                 "put user and password into the URL, in front of its host: USER:PASSWORD@HOST"

@@ -1,11 +1,11 @@
-//! Objects in S3, Google Cloud Storage and Azure, and files behind HTTP: read by range; objects are
-//! written as well, from start to end, and never changed.
+//! Objects in S3, Google Cloud Storage and Azure, and files behind HTTP or in the Hugging Face Hub: read by range;
+//! objects are written as well, from start to end, and never changed.
 //!
 //! `object_store` knows URLs, credentials and signatures; requests are sent by a blocking client, a
 //! single one on the thread that asks and several on threads that end when there is nothing to fetch, so
 //! that a fork at any moment leaves the child with something that works. Each layer is a file: what a
 //! URL means (`url`), which requests to make (`plan`), how one is sent and sent again (`transport`,
-//! `retry`), what is an answer (`answer`, `refusal`), over how many connections at a time (`queue`), what an
+//! `retry`; `hub` leads it on), what is an answer (`answer`, `refusal`), over how many connections at a time (`queue`), what an
 //! answer means (`client`), what stays in memory (`memory`) and on a disk (`cache`), and how an object is
 //! read (`file`) and written (`upload`).
 //!
@@ -50,6 +50,7 @@ mod cache;
 mod memory;
 mod queue;
 mod file;
+mod hub;
 mod upload;
 
 pub use cache::{Cache, CacheUsage, cache_trouble};
@@ -57,6 +58,7 @@ pub use options::RemoteOptions;
 
 use client::{Client, Fetched, Part, Pin};
 use file::RemoteFile;
+use hub::Hub;
 use memory::Memory;
 use per_process::PerProcess;
 use queue::Queue;
@@ -71,8 +73,8 @@ const TAIL: u64 = 16 << 10;
 
 /// Objects of one bucket or container, or files of one server.
 ///
-/// Cheap to clone. Objects are read, written from start to end, and removed; files of web servers are
-/// only read. Any other call that would change something is an error of kind
+/// Cheap to clone. Objects are read, written from start to end, and removed; files of web servers and of
+/// the Hugging Face Hub are only read. Any other call that would change something is an error of kind
 /// [`Unsupported`](ErrorKind::Unsupported).
 ///
 /// ```no_run
@@ -102,6 +104,8 @@ struct Shared {
     options: RemoteOptions,
     traffic: Arc<Traffic>,
     cache: Option<Cache>,
+    /// What is known of the repository, also in forked processes.
+    hub: Option<Arc<Hub>>,
     /// The error if it could not be created.
     client: PerProcess<std::result::Result<Client, String>>,
     /// Objects that were opened so far.
@@ -154,7 +158,11 @@ impl RemoteStorage {
         let cache = cache.map(|(dir, limit)| Cache::open(dir, *limit)).transpose()?;
         let (client, here) = (PerProcess::new(), PerProcess::new());
         let opened = AtomicU64::new(0);
-        let shared = Shared { address, options, traffic, cache, client, opened, here };
+        let hub = match address.service {
+            Service::Hub => Some(Arc::new(Hub::of(&address, &options).map_err(named)?)),
+            _ => None,
+        };
+        let shared = Shared { address, options, traffic, cache, hub, client, opened, here };
         shared.client().map_err(named)?;
         Ok((RemoteStorage { shared: Arc::new(shared) }, path))
     }
@@ -187,9 +195,8 @@ impl RemoteStorage {
 
     /// The name of an object that is to be written or removed.
     fn writable(&self, path: &Path) -> Result<object_store::path::Path> {
-        if self.shared.address.service == Service::Http {
-            let message =
-                "kiste only reads from web servers: write to s3://, gs://, az:// or abfss://";
+        if self.shared.address.service.is_read_only() {
+            let message = "kiste only reads from web servers and the Hugging Face Hub: write to s3://, gs://, az:// or abfss://";
             return Err(Error::new(ErrorKind::Unsupported, message).at(path));
         }
         self.name(path)
@@ -260,6 +267,7 @@ impl Shared {
                 traffic: self.traffic.clone(),
                 user: self.address.user.clone(),
                 follow: self.address.service == Service::Http,
+                hub: self.hub.clone(),
             };
             Client::new(&self.address, connector)
                 .map_err(|e| shown_text(&e.to_string()).into_owned())

@@ -63,7 +63,7 @@ const DEFAULT_CACHE_SIZE: u64 = 10 << 30;
 
 impl RemoteOptions {
     /// The defaults, with what the environment says: credentials and endpoints (`AWS_…`, `GOOGLE_…`,
-    /// `AZURE_…`), a file of certificates (`AWS_CA_BUNDLE`, `SSL_CERT_FILE`), a proxy (`HTTPS_PROXY` and the
+    /// `AZURE_…`, `HF_TOKEN` and `HF_ENDPOINT`), a file of certificates (`AWS_CA_BUNDLE`, `SSL_CERT_FILE`), a proxy (`HTTPS_PROXY` and the
     /// like), and a cache: its directory in `KISTE_CACHE`, and its limit in `KISTE_CACHE_SIZE`, such as
     /// `500M`, `20G` or a number of bytes. Default: no cache; if there is one, `10G`.
     /// [`storage::of`](crate::storage::of) and everything that takes a URL alone use these.

@@ -34,6 +34,7 @@ use super::super::{Chance, chance, unescape};
 use super::answer::{Judged, Trouble, Wrong, again, failure, is_busy_inside, judged};
 use super::buffers::Buffers;
 use super::exchange::{self, Exchange};
+use super::hub::Hub;
 use super::options::RemoteOptions;
 use super::queue;
 use super::refusal::refusal_of;
@@ -60,6 +61,8 @@ pub(super) struct Connector {
     pub(super) user: Option<String>,
     /// Whether to go where the server says. Object stores say so for a wrong region, which is an error.
     pub(super) follow: bool,
+    /// Where it goes is the hub's to say.
+    pub(super) hub: Option<Arc<Hub>>,
 }
 
 impl HttpConnector for Connector {
@@ -111,6 +114,7 @@ impl HttpConnector for Connector {
         let transport = Transport(Arc::new(Lines {
             agent: config.build().new_agent(),
             follow: self.follow,
+            hub: self.hub.clone(),
             options: self.options.clone(),
             traffic: self.traffic.clone(),
             authorization,
@@ -165,6 +169,7 @@ struct Lines {
     agent: Agent,
     /// Whether it goes where servers lead on to.
     follow: bool,
+    hub: Option<Arc<Hub>>,
     options: RemoteOptions,
     traffic: Arc<Traffic>,
     authorization: Option<HeaderValue>,
@@ -428,6 +433,7 @@ impl Lines {
         let mut sending = Sending { rest: body, flow };
         let sent = match (parts.method == Method::GET && body.is_empty(), request.body(())) {
             (_, Err(error)) => Err(ureq::Error::Http(error)),
+            (true, Ok(request)) if self.hub.is_some() => self.ask_hub(request),
             (true, Ok(request)) => self.agent.run(request),
             (false, Ok(request)) if body.is_empty() => {
                 self.agent.run(request.map(|()| body.as_ref()))
@@ -441,6 +447,21 @@ impl Lines {
             Ok(answer) => self.receive(parts, answer, exchange, flow),
             Err(error) => Err(self.broken(error)),
         }
+    }
+
+    /// Asks the hub, and the servers that it leads on to.
+    fn ask_hub(
+        &self,
+        request: http::Request<()>,
+    ) -> Result<http::Response<ureq::Body>, ureq::Error> {
+        let Some(hub) = &self.hub else { return self.agent.run(request) };
+        let (parts, ()) = request.into_parts();
+        let servers = Cell::new(0);
+        hub.send(&parts.uri, parts.headers, |request| {
+            // The first is counted already.
+            self.traffic.requests.fetch_add(servers.replace(1), Relaxed);
+            self.agent.run(request)
+        })
     }
 
     /// Reads an answer to its end, and no further than it may go.
@@ -523,7 +544,7 @@ impl Lines {
         let message = match &error {
             Timeout(_) if unreachable => format!("no connection within {:?}", self.options.timeout),
             Timeout(_) => self.stalled(),
-            RequireHttpsOnly(_) if self.follow => {
+            RequireHttpsOnly(_) if self.follow || self.hub.is_some() => {
                 "expected https:// all the way, found a redirect to http://, where anyone on \
                  the way can read and change the data"
                     .to_owned()

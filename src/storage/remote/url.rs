@@ -13,6 +13,15 @@ pub(super) enum Service {
     Azure,
     /// Any HTTP server.
     Http,
+    /// The Hugging Face Hub.
+    Hub,
+}
+
+impl Service {
+    /// Whether there is nothing but reading.
+    pub(super) fn is_read_only(self) -> bool {
+        matches!(self, Service::Http | Service::Hub)
+    }
 }
 
 /// A URL, taken apart. Its `Debug` shows nothing secret.
@@ -36,7 +45,7 @@ impl std::fmt::Debug for Address {
 }
 
 /// The schemes of URLs, and what speaks them. `file` is no service.
-const SCHEMES: [(&str, Option<Service>); 12] = [
+const SCHEMES: [(&str, Option<Service>); 13] = [
     ("s3", Some(Service::S3)),
     ("s3a", Some(Service::S3)),
     ("gs", Some(Service::Google)),
@@ -47,6 +56,7 @@ const SCHEMES: [(&str, Option<Service>); 12] = [
     ("abfss", Some(Service::Azure)),
     ("http", Some(Service::Http)),
     ("https", Some(Service::Http)),
+    ("hf", Some(Service::Hub)),
     ("file", None),
     ("memory", None),
 ];
@@ -64,10 +74,14 @@ impl Address {
         let service = SCHEMES.iter().find(|(name, _)| *name == scheme).and_then(|(_, s)| *s);
         let Some(service) = service else {
             let message = format!(
-                "expected a URL that begins with s3://, gs://, az://, abfss://, http:// or https://, found {scheme}://"
+                "expected a URL that begins with s3://, gs://, az://, abfss://, hf://, http:// or https://, found {scheme}://"
             );
             return Err(Error::new(ErrorKind::Invalid, message));
         };
+        if service == Service::Hub {
+            let (root, name) = super::hub::split(rest)?;
+            return Ok(Address { service, root, name, user: None, query: None });
+        }
         // Names in buckets may hold these; in the URL of a web server they have a meaning.
         let (rest, query) = match service {
             Service::Http => {

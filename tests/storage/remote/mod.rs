@@ -13,6 +13,7 @@ mod secrets;
 mod loading;
 mod cache;
 mod environment;
+mod hub;
 mod soak;
 #[cfg(unix)]
 mod forks;

@@ -44,12 +44,15 @@ class KisteDatasource(Datasource):
                 self._shards.append((os.path.abspath(path), len(dataset), dataset.data_size))
 
     def get_name(self):
+        """What Ray calls it in its reports."""
         return "Kiste"
 
     def estimate_inmemory_data_size(self):
+        """Bytes of the data files."""
         return sum(size for _, _, size in self._shards)
 
     def get_read_tasks(self, parallelism, per_task_row_limit=None, data_context=None):
+        """About `parallelism` tasks with equally many samples, and at least one for each shard."""
         samples = sum(count for _, count, _ in self._shards)
         each = max(1, -(-samples // max(1, parallelism)))
         tasks = []
@@ -101,12 +104,14 @@ class KisteDatasink(Datasink):
         self.parts = self.path + ".parts"
 
     def on_write_start(self, *args, **kwargs):
+        """Makes the folder of the parts. The dataset must not exist, unless it may be overwritten."""
         if os.path.lexists(self.path) and not self.options.get("overwrite"):
             raise ki.errors.AlreadyExistsError(f"{self.path}: the dataset exists already", path=self.path)
         # Fails if another write is at work there.
         os.mkdir(self.parts)
 
     def write(self, blocks, ctx):
+        """Writes the part of a task and returns its path."""
         path = os.path.join(self.parts, f"{ctx.task_idx:08}.msgpack")
         # A task that is tried again replaces what it wrote before.
         with ki.Writer(path, overwrite=True, digests=False, durable=False) as writer:
@@ -116,10 +121,12 @@ class KisteDatasink(Datasink):
         return path
 
     def on_write_complete(self, write_result):
+        """Joins the parts and removes them."""
         try:
             ki.merge(sorted(write_result.write_returns), self.path, labels="drop", **self.options)
         finally:
             shutil.rmtree(self.parts)
 
     def on_write_failed(self, error):
+        """Removes the parts."""
         shutil.rmtree(self.parts, ignore_errors=True)

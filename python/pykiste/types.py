@@ -13,26 +13,32 @@ from pykiste.errors import InvalidError
 
 __all__ = ["Extension", "Path", "Sample", "Selection", "Timestamp", "TorchType", "Which"]
 
-#: Where a dataset or an array is.
 Path = str | PathLike[str]
-#: A sample: its fields by name.
+"""Where a dataset or an array is."""
 Sample = dict[str, Any]
+"""A sample: its fields by name."""
 _Part = int | slice | EllipsisType | Sequence[int] | Sequence[bool] | NDArray[Any] | np.integer[Any] | None
-#: A version of an array: its number, -1 for the one before the newest, or a time for the newest of it: a `datetime`
-#: with a time zone, or text in UTC such as "2026-01-31" or "2026-01-31T12:00:00Z".
 Which = int | str | datetime
-#: What stands between the brackets of an array.
+"""A version of an array: its number, -1 for the one before the newest, or a time for the newest of it: a `datetime`
+with a time zone, or text in UTC such as "2026-01-31" or "2026-01-31T12:00:00Z".
+"""
 Selection = _Part | tuple[_Part, ...]
+"""What stands between the brackets of an array."""
 
 
 class TorchType(Protocol):
     """A type of torch, such as `torch.int64`."""
 
     @property
-    def is_floating_point(self) -> bool: ...
+    def is_floating_point(self) -> bool:
+        """Whether its values are floats."""
+
     @property
-    def itemsize(self) -> int: ...
-    def to_complex(self) -> Any: ...
+    def itemsize(self) -> int:
+        """Bytes of a value."""
+
+    def to_complex(self) -> Any:
+        """The complex type whose parts are of this type."""
 
 
 class Extension(NamedTuple):

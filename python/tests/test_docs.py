@@ -1,6 +1,9 @@
 """The examples in the documentation of native classes and functions run."""
 
 import doctest
+import importlib.util
+import inspect
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +36,16 @@ def test_native_functions_have_examples():
     assert {"Batch.ragged", "Loader.report"} <= set(NAMES)
     assert {"Dataset.info", "Dataset.items", "Dataset.keys", "Dataset.labels", "Dataset.schema"} <= set(NAMES)
     assert {"features", "index", "pack", "verify"} <= set(NAMES)
+
+
+def test_the_site_finds_the_docstrings_of_native_items():
+    """Their comments in Rust, without a module that was compiled."""
+    place = Path(__file__).parents[2] / "docs/site/reference.py"
+    spec = importlib.util.spec_from_file_location("reference", place)
+    reference = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(reference)
+    docs = reference.native_docs()
+    native = {name: item for name, item in documented() if name.split(".")[0] in vars(ki._core)}
+    shown = {name: inspect.cleandoc(item.__doc__) for name, item in native.items() if not name.split(".")[-1].startswith("_")}
+    assert len(shown) > 100
+    assert {name: inspect.cleandoc(docs.get(name, "")) for name in shown} == shown

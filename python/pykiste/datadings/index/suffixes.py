@@ -1,7 +1,12 @@
 """The names of side files."""
 
 SUFFIX_LEGACY_INDEX = ".index"
+"""The index of old datasets: keys and offsets in one file."""
 SUFFIX_KEYS = ".keys"
+"""The keys, in the order of the samples."""
 SUFFIX_KEY_HASHES = ".key_hashes"
+"""The hashes of the keys."""
 SUFFIX_FILTER = ".filter"
+"""The Bloom filter of the keys."""
 SUFFIX_OFFSETS = ".offsets"
+"""Where each sample begins."""

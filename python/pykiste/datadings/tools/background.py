@@ -74,9 +74,11 @@ class Yielder(threading.Thread):
         self.error = error
 
     def run(self) -> None:
+        """What the thread does."""
         _feed(self.gen, self.queue, lambda: self.running, self.end, self.error)
 
     def stop(self) -> None:
+        """Ends the thread at the next item."""
         self.running = False
 
 
@@ -111,10 +113,12 @@ class YielderProc(_context.Process):
         self.queue = queue
 
     def run(self) -> None:
+        """What the process does."""
         is_running = lambda: bool(self.running.value)
         _feed(self.gen, self.queue, is_running, SentinelEnd(), SentinelError())
 
     def stop(self) -> None:
+        """Ends the process at the next item."""
         self.running.value = False
 
 

@@ -10,7 +10,9 @@ except ImportError:
     tqdm = None
 
 BAR_FORMAT = "{desc} {percentage:3.0f}% {elapsed}<{remaining}, {rate_fmt}{postfix}"
+"""The usual form of a line of progress, for tqdm."""
 DOWNLOAD_BAR = "{rate_fmt}, {n_fmt} of {total_fmt} ({percentage:3.0f}%) {elapsed}<{remaining}"
+"""The form of that line while a file is fetched."""
 
 
 class _Counter:

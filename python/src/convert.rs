@@ -12,8 +12,8 @@ use crate::interrupt::watched;
 
 /// Converts files to a dataset, or a dataset to another format, as the command `kiste convert` does.
 ///
-/// `sources` is a path or a list of paths. The options are the command's, with underscores; the guide
-/// (`docs/python.md`) lists the ones with other names. With `part=(i, n)` only the i-th of n parts is made,
+/// `sources` is a path or a list of paths. The options are the command's, with underscores (`kiste convert -h` lists them); the
+/// guide (`docs/python.md`) lists the ones with other names. With `part=(i, n)` only the i-th of n parts is made,
 /// which `commit` joins. With `{split}` in `output` each split of the sources has an output of its own. `progress`
 /// is called with a dict a few times a second; Ctrl-C, or an exception in it, stops the conversion. Returns what
 /// was written (`pykiste.reports.Converted`).

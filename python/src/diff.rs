@@ -16,6 +16,8 @@ use crate::new_dataset::Source;
 /// `differences`: dicts with `key` and `change`, which is "left", "right" or "fields". Of a sample that
 /// was changed, `fields` has the values on both sides.
 ///
+/// `progress` is called with a dict about four times a second.
+///
 /// >>> import pykiste as ki
 /// >>> folder = getfixture("tmp_path")
 /// >>> for name, samples in {"old": {"a": 1, "b": 2}, "new": {"b": 3, "c": 4}}.items():

@@ -26,6 +26,9 @@ use crate::sampler::Sampler;
 /// `Sampler.shuffle` with this seed. For a dataset that is larger than memory, `memory` is how many bytes
 /// of samples to hold: it is then shuffled in two sequential passes.
 ///
+/// Options of the output are those of `Writer`; `progress` is called with a dict about four times a second. An output that is
+/// there is an `AlreadyExistsError`, damage in the source a `DamagedError`; nothing is written then.
+///
 /// >>> import pykiste as ki
 /// >>> folder = getfixture("tmp_path")
 /// >>> with ki.Writer(folder / "letters.msgpack") as writer:
@@ -160,6 +163,9 @@ impl How {
 /// Parts are named `ROOT-0.EXT`, `ROOT-1.EXT`, … or `ROOT-VALUE.EXT`, unless `outputs` has a path for
 /// each. Returns what was written, part by part.
 ///
+/// Options of the output are those of `Writer`; `progress` is called with a dict about four times a second. An output that is
+/// there is an `AlreadyExistsError`, damage in the source a `DamagedError`; nothing is written then.
+///
 /// >>> import pykiste as ki
 /// >>> folder = getfixture("tmp_path")
 /// >>> with ki.Writer(folder / "all.msgpack") as writer:
@@ -234,6 +240,9 @@ pub(crate) fn split<'py>(
 /// which comes by code points, or with `natural=True` as people sort it. Samples that are equal stay in
 /// their order.
 ///
+/// Options of the output are those of `Writer`; `progress` is called with a dict about four times a second. An output that is
+/// there is an `AlreadyExistsError`, damage in the source a `DamagedError`; nothing is written then.
+///
 /// >>> import pykiste as ki
 /// >>> folder = getfixture("tmp_path")
 /// >>> with ki.Writer(folder / "ab.msgpack") as writer:
@@ -274,6 +283,9 @@ pub(crate) fn sort<'py>(
 
 /// Writes chosen samples, in the order of `items`: indices and keys, a slice, or a mask. A sample cannot be
 /// chosen twice. With `skip_missing`, keys that are not there are passed over and counted.
+///
+/// Options of the output are those of `Writer`; `progress` is called with a dict about four times a second. An output that is
+/// there is an `AlreadyExistsError`, damage in the source a `DamagedError`; nothing is written then.
 ///
 /// >>> import pykiste as ki
 /// >>> folder = getfixture("tmp_path")
@@ -350,6 +362,9 @@ fn refuse_twice(py: Python<'_>, source: &Source, indices: &[usize]) -> PyResult<
 /// Writes the samples for which a condition is true: an expression, as `kiste filter` takes it, or a
 /// function that gets each sample as a dict. An expression is faster, as it decodes only the fields that
 /// it names. `mismatches` says where it compared values of different kinds.
+///
+/// Options of the output are those of `Writer`; `progress` is called with a dict about four times a second. An output that is
+/// there is an `AlreadyExistsError`, damage in the source a `DamagedError`; nothing is written then.
 ///
 /// >>> import pykiste as ki
 /// >>> folder = getfixture("tmp_path")

@@ -12,6 +12,8 @@ use crate::new_dataset::Source;
 /// class occurs, how large images and arrays are. Returns what `kiste stat --json` prints. With `fields`,
 /// only these are looked at, and up to a million different values of each are counted.
 ///
+/// `progress` is called with a dict about four times a second. A sample that is damaged is a `DamagedError`.
+///
 /// >>> import pykiste as ki
 /// >>> path = getfixture("tmp_path") / "all.msgpack"
 /// >>> with ki.Writer(path) as writer:

@@ -19,6 +19,10 @@ use crate::pool;
 /// (`ResourceWarning`). It is an `AlreadyExistsError` if there is a dataset, unless `append` or `overwrite` is set, and
 /// a `LockedError` if another writer is at work on it.
 ///
+/// `digests=False` leaves out `.md5`, `checksums=True` adds `.crc`, a checksum of each sample, and `lookup` says whether there
+/// is to be `.lookup` (by default from 1,024 samples on). With `durable=False` nothing waits for the disk: faster, but when the
+/// machine loses power, what was written last may be lost.
+///
 /// >>> import pykiste as ki
 /// >>> with ki.Writer(getfixture("tmp_path") / "words.msgpack", checksums=True) as writer:
 /// ...     writer.write({"key": "de", "word": "Kiste"})

@@ -127,9 +127,7 @@ impl Hub {
             }
             let location = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
             to = location.and_then(|location| next(&to, location)).ok_or_else(|| {
-                ureq::Error::Io(std::io::Error::other(
-                    "expected a redirect to a URL, found another",
-                ))
+                ureq::Error::BadUri("expected a redirect to https:// or http://".to_owned())
             })?;
         }
         Err(ureq::Error::TooManyRedirects)

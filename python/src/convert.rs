@@ -21,7 +21,7 @@ use crate::interrupt::watched;
 /// >>> import pykiste as ki
 /// >>> folder = getfixture("tmp_path")
 /// >>> _ = (folder / "pets.csv").write_text("key,name,age\na,Mia,3\nb,Rex,5\n")
-/// >>> report = ki.convert(folder / "pets.csv", folder / "pets.msgpack", guess_types=True)
+/// >>> report = ki.convert(folder / "pets.csv", folder / "pets.msgpack", key_field="key", guess_types=True)
 /// >>> report["outputs"][0]["samples"], ki.open(folder / "pets.msgpack")["b"]
 /// (2, {'key': 'b', 'name': 'Rex', 'age': 5})
 /// >>> _ = ki.convert(folder / "pets.msgpack", folder / "pets.jsonl")
@@ -76,7 +76,7 @@ pub(crate) fn convert<'py>(
 /// >>> import pykiste as ki
 /// >>> folder = getfixture("tmp_path")
 /// >>> _ = (folder / "lines.jsonl").write_text("".join(f'{{"n": {n}}}\n' for n in range(10)))
-/// >>> for part in range(2):          # each may be another machine
+/// >>> for part in 1, 2:              # each may be another machine
 /// ...     _ = ki.convert(folder / "lines.jsonl", folder / "all.msgpack", part=(part, 2))
 /// >>> ki.commit(folder / "all.msgpack")["outputs"][0]["samples"], len(ki.open(folder / "all.msgpack"))
 /// (10, 10)

@@ -95,7 +95,7 @@ pub(crate) fn index(
 }
 
 /// Finishes an unfinished write, or undoes it with `undo=True`. If the write was cut short, so that samples
-/// are missing, a `UserWarning` says so. Where nothing is unfinished, nothing happens.
+/// are missing, a `UserWarning` says so. Where nothing is unfinished, that is a `NotFoundError`.
 ///
 /// >>> import pykiste as ki
 /// >>> path = getfixture("tmp_path") / "numbers.msgpack"
@@ -103,8 +103,8 @@ pub(crate) fn index(
 /// ...     for number in range(10):
 /// ...         writer.write({"key": str(number), "label": number})
 /// >>> ki.repair(path)
-/// >>> len(ki.open(path))
-/// 10
+/// Traceback (most recent call last):
+/// pykiste.errors.NotFoundError: ...numbers.msgpack: no unfinished write was left here
 #[pyfunction]
 #[pyo3(signature = (path, *, undo=false))]
 pub(crate) fn repair(py: Python<'_>, path: PathBuf, undo: bool) -> PyResult<()> {

@@ -72,13 +72,14 @@ class Session:
         self.bucket = os.environ.get("EVERYONE_BUCKET", "").rstrip("/")
         self.out = open(options.out, "w")
         self.workers, self.missing, self.server = {}, {}, None
-        self.variables, self.bases = {}, {}
+        self.variables, self.bases, self.failed = {}, {}, set()
 
     def note(self, kind, **record):
         self.out.write(json.dumps({"kind": kind, **record}) + "\n")
         self.out.flush()
 
     def run(self):
+        """Whether all those that have to work do."""
         scale = {"quick": 0.1, "large": 20}.get(self.options.size, 1)
         command = [self.environments.get("data"), HERE / "workloads.py", self.data, "--scale", scale]
         subprocess.run([*map(str, command), *self.options.workloads], check=True)
@@ -95,6 +96,7 @@ class Session:
                 self.server.wait()
             shutil.rmtree(self.scratch, ignore_errors=True)
             self.out.close()
+        return not self.failed & {*(self.options.peers or ["kiste"])}
 
     def start(self):
         """What runs while this measures: a server, if it takes one, and the peers."""
@@ -111,7 +113,7 @@ class Session:
             self.bases = {"s3": self.bucket}
             endpoint = os.environ.get("AWS_ENDPOINT_URL")
             self.variables = {"S3_ENDPOINT_URL": endpoint} if endpoint else {}
-        for name in self.options.peers:
+        for name in self.options.peers or PEERS:
             try:
                 worker = Worker(name, self.environments.get(name), self.variables)
                 if self.bases and not set(worker.about["urls"]) & set(self.bases):
@@ -119,10 +121,12 @@ class Session:
                     raise Missing(f"{name}: does not read such URLs")
                 self.workers[name] = worker
             except Missing as missing:
+                self.failed.add(name)
                 self.missing[name] = str(missing).removeprefix(f"{name}: ")
                 print(f"left out: {missing}", file=sys.stderr, flush=True)
 
     def describe(self):
+        self.gpu = self.has_gpu()
         revision = ["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty"]
         found = subprocess.run(revision, capture_output=True, text=True)
         self.note(
@@ -134,7 +138,7 @@ class Session:
             options={name: getattr(self.options, name) for name in ("size", "rounds", "workers", "cap")},
             latency=self.options.latency,
             bucket=self.bucket,
-            gpu=self.has_gpu(),
+            gpu=self.gpu,
             missing=self.missing,
             peers={name: worker.about for name, worker in self.workers.items()},
         )
@@ -160,7 +164,7 @@ class Session:
             if self.bucket and not self.options.latency:
                 self.transfer("put", str(self.scratch / workload / name), f"{self.bucket}/{workload}/{name}")
         for state in self.states():
-            for op in READING + ["device"] * self.has_gpu():
+            for op in READING + ["device"] * self.gpu:
                 self.rounds(peers, workload, op, state)
             able = [name for name in peers if "resume" in self.workers[name].about["ops"]]
             if state != "cold" and self.rounds(able, workload, "halt", state, rounds=1):
@@ -185,6 +189,7 @@ class Session:
                 found = self.once(name, workload, op, state)
                 if "error" in found or not found["ok"]:
                     failed.add(name)
+                    self.failed.add(name)
                 self.note("result", peer=name, workload=workload, op=op, state=state, round=number, **found)
                 show(name, workload, op, state, found)
         return [name for name in peers if name not in failed]
@@ -240,7 +245,7 @@ def parse():
     for name, text in [("quick", "a tenth of the samples"), ("large", "20 times as many samples")]:
         size.add_argument(f"--{name}", dest="size", action="store_const", const=name, default="default", help=text)
     cores = machine.describe("/")["cores"]
-    add("--peers", type=names(PEERS), default=PEERS, help=f"some of {','.join(PEERS)}")
+    add("--peers", type=names(PEERS), help=f"some of {','.join(PEERS)}, which have to work then (default: all that do)")
     add("--workloads", type=names(WORKLOADS), default=WORKLOADS, help=f"some of {','.join(WORKLOADS)}")
     add("--rounds", type=int, default=3, help="processes for each operation; medians are shown (default: 3)")
     add("--workers", type=int, default=cores, help="threads or processes of a loader (default: the cores there are)")
@@ -263,8 +268,9 @@ def main():
         report.main(sys.argv[2:])
         return
     options = parse()
-    Session(options).run()
+    works = Session(options).run()
     report.main([str(options.out)])
+    sys.exit(not works)
 
 
 if __name__ == "__main__":

@@ -41,11 +41,12 @@ class Environments:
         if stamp.exists() and stamp.read_text() == made_from:
             return interpreter
         print(f"{name}: installing {' '.join(wanted)}", file=sys.stderr, flush=True)
-        run(name, [self.python, "-m", "venv", "--clear", folder])
+        run(name, [self.python, "-m", "venv", "--clear", "--without-pip", folder])
         if paths:
             # Before pip runs, so that it finds PyTorch installed: once for all, because it is large.
             (self.site_packages(folder) / "shared.pth").write_text("".join(f"{path}\n" for path in paths))
-        run(name, [interpreter, "-m", "pip", "install", "--quiet", "--prefer-binary", *wanted])
+        pip = [self.python, "-m", "pip", "--python", interpreter, "install", "--quiet", "--prefer-binary"]
+        run(name, [*pip, *wanted])
         stamp.write_text(made_from)
         return interpreter
 

@@ -16,7 +16,8 @@ def files(folder):
 
 
 def size(folder):
-    return sum(path.stat().st_size for path in files(folder))
+    """What files take on the disk: some are as large as they may become, with holes."""
+    return sum(path.stat().st_blocks * 512 for path in files(folder))
 
 
 def warm(folder):

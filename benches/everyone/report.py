@@ -56,6 +56,11 @@ class Results:
         found = [one[field] / (one["items"] if each_item else 1) for one in self.of(*which)]
         return statistics.median(found) if found else None
 
+    def used(self, *which):
+        """Microseconds of processors for a sample, and megabytes."""
+        cpu, memory = self.median("cpu", *which, each_item=True), self.median("memory", *which)
+        return cpu and cpu * 1e6, memory and memory / 1e6
+
     def better(self, peer, *which):
         """How many times as good as the subject."""
         ours, theirs = self.value(SUBJECT, *which), self.value(peer, *which)
@@ -111,10 +116,10 @@ def table(results, workload):
     for peer in results.peers(workload):
         which = (peer, workload, "epoch", states[0])
         ratio = results.better(peer, *which[1:])
-        cpu, memory = results.median("cpu", *which, each_item=True), results.median("memory", *which)
+        cpu, memory = results.used(*which)
         disk = results.median("disk", peer, workload, "write", "warm")
         cells = [results.titles[peer], each_state("epoch"), short(1 / ratio) if ratio and peer != SUBJECT else ""]
-        cells += [short(cpu * 1e6) if cpu else "–", short(memory / 1e6) if memory is not None else "–"]
+        cells += [short(cpu), short(memory)]
         cells += [each_state(op) for op in ("scan", "index", "key")] + [each_state("first", milliseconds)]
         cells += [short(results.value(peer, workload, "write", "warm")), short(disk / 1e6) if disk else "–"]
         resumed = results.value(peer, workload, "resume", states[0])
@@ -169,8 +174,32 @@ def described(results):
         yield f"{results.titles[peer]} failed, {', '.join(dict.fromkeys(places))}: {told}."
 
 
+def summary(results):
+    """Epochs only; the best first, by the rate of most workloads."""
+    state = results.states[0]
+    cells = {}
+    for workload in results.workloads:
+        which = (workload, "epoch", state)
+        for peer in results.peers(workload):
+            rate, cpu, memory = results.value(peer, *which), *results.used(peer, *which)
+            ratio = results.better(peer, *which)
+            told = f" ({short(1 / ratio)})" if ratio and peer != SUBJECT else ""
+            cells[peer, workload] = [short(rate) + told, f"{short(cpu)} / {short(memory)}"] if rate else ["–", "–"]
+    yield row(["", *[f"{workload}{unit}" for workload in results.workloads for unit in (", samples/s", ": µs / MB")]])
+    yield row(["---"] + ["---:"] * 2 * len(results.workloads))
+    most = "10kB" if "10kB" in results.workloads else results.workloads[0]
+    order = results.peers(most) + [name for name in results.titles if name not in results.peers(most)]
+    for peer in order:
+        found = [cell for workload in results.workloads for cell in cells.get((peer, workload), ["–", "–"])]
+        yield row([f"**{cell}**" if peer == SUBJECT else cell for cell in [results.titles[peer], *found]])
+
+
 def markdown(results):
     yield from described(results)
+    yield ""
+    yield f"A shuffled epoch, {results.states[0]}; how many times as fast kiste is; processor time a sample; memory."
+    yield ""
+    yield from summary(results)
     yield ""
     yield f"Of two figures the first is {' and the second '.join(results.states)}."
     for workload in results.workloads:

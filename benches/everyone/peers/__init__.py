@@ -141,6 +141,8 @@ def threads_over_indices(peer, batch, workers, seed):
 def variable_column(column):
     """Views of the values of an Arrow column of (large) binaries."""
     views = []
+    if str(column.type).endswith("view"):
+        column = column.cast("large_binary")
     for chunk in column.chunks if hasattr(column, "chunks") else [column]:
         _, offsets, data = chunk.buffers()
         kind = np.int64 if str(chunk.type).startswith("large") else np.int32

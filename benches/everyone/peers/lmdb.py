@@ -30,7 +30,7 @@ class Peer(Base):
         tree.close()
 
     def open(self):
-        options = {"readonly": True, "lock": False, "readahead": False}
+        options = {"readonly": True, "lock": False}
         self.tree = lmdb.open(self.at("data.lmdb"), subdir=False, max_dbs=2, **options)
         records, keys = (self.tree.open_db(name, create=False) for name in (b"records", b"keys"))
         self.records = self.tree.begin(db=records, buffers=True)

@@ -42,9 +42,14 @@ class Worker:
             text=True,
             env={**os.environ, **quiet, **variables},
         )
+        self.name = name
+
+    def imported(self):
+        """What it says about itself, once it has imported its library."""
         self.about = self.answer()
         if "error" in self.about:
-            raise Missing(f"{name}: {self.about['error']}")
+            raise Missing(f"{self.name}: {self.about['error']}")
+        return self.about
 
     def answer(self):
         line = self.process.stdout.readline()
@@ -113,17 +118,27 @@ class Session:
             self.bases = {"s3": self.bucket}
             endpoint = os.environ.get("AWS_ENDPOINT_URL")
             self.variables = {"S3_ENDPOINT_URL": endpoint} if endpoint else {}
+        started = []
         for name in self.options.peers or PEERS:
-            try:
-                worker = Worker(name, self.environments.get(name), self.variables)
-                if self.bases and not set(worker.about["urls"]) & set(self.bases):
+            with self.named(name):
+                started.append(Worker(name, self.environments.get(name), self.variables))
+        for worker in started:
+            with self.named(worker.name):
+                urls = worker.imported()["urls"]
+                if self.bases and not set(urls) & set(self.bases):
                     worker.close()
-                    raise Missing(f"{name}: does not read such URLs")
-                self.workers[name] = worker
-            except Missing as missing:
-                self.failed.add(name)
-                self.missing[name] = str(missing).removeprefix(f"{name}: ")
-                print(f"left out: {missing}", file=sys.stderr, flush=True)
+                    raise Missing(f"{worker.name}: does not read such URLs")
+                self.workers[worker.name] = worker
+
+    @contextlib.contextmanager
+    def named(self, name):
+        """Goes on without what is missing, but says so."""
+        try:
+            yield
+        except Missing as missing:
+            self.failed.add(name)
+            self.missing[name] = str(missing).removeprefix(f"{name}: ")
+            print(f"left out: {missing}", file=sys.stderr, flush=True)
 
     def describe(self):
         self.gpu = self.has_gpu()

@@ -194,17 +194,19 @@ class Session:
         subprocess.run([str(interpreter), str(HERE / "bucket.py"), *arguments], check=True)
 
     def rounds(self, peers, workload, op, state, rounds=None):
-        """One after the other, and that again; returns those that did not fail."""
+        """One after the other, and that again, but what took too long once; returns those that did not fail."""
         peers = [name for name in peers if op in self.workers[name].about["ops"]]
-        failed = set()
+        failed, slow = set(), set()
         for number in range(rounds or self.options.rounds):
             for name in peers:
-                if name in failed:
+                if name in failed | slow:
                     continue
                 found = self.once(name, workload, op, state)
                 if "error" in found or not found["ok"]:
                     failed.add(name)
                     self.failed.add(name)
+                elif found["seconds"] > self.options.cap:
+                    slow.add(name)
                 self.note("result", peer=name, workload=workload, op=op, state=state, round=number, **found)
                 show(name, workload, op, state, found)
         return [name for name in peers if name not in failed]
@@ -264,7 +266,7 @@ def parse():
     add("--workloads", type=names(WORKLOADS), default=WORKLOADS, help=f"some of {','.join(WORKLOADS)}")
     add("--rounds", type=int, default=3, help="processes for each operation; medians are shown (default: 3)")
     add("--workers", type=int, default=cores, help="threads or processes of a loader (default: the cores there are)")
-    add("--cap", type=float, default=10, metavar="SECONDS", help="stop what takes longer; rates count (default: 10)")
+    add("--cap", type=float, default=10, metavar="SECONDS", help="what takes longer is not repeated; reading stops (default: 10)")
     add("--latency", metavar="MS[,MB/S]", help="serve the files with a delay and a limit, and read them by URL")
     add("--cache", type=Path, default=REPOSITORY / "target" / "everyone", help="environments, samples, results")
     add("--out", type=Path, help="the results (default: results.jsonl in the cache)")

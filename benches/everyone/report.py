@@ -70,11 +70,8 @@ class Results:
 
     def peers(self, workload):
         """The best first, by the epoch."""
-        names = [name for name in self.titles if any(each["workload"] == workload for each in self.of_peer(name))]
+        names = [name for name, about in self.run["peers"].items() if workload in about["workloads"]]
         return sorted(names, key=lambda name: -(self.value(name, workload, "epoch", self.states[0]) or 0))
-
-    def of_peer(self, name):
-        return [each for each in self.results if each["peer"] == name]
 
     def failures(self):
         for each in self.results:
@@ -105,8 +102,9 @@ def table(results, workload):
     states = results.states
 
     def each_state(op, shown=short):
-        found = [results.value(peer, workload, op, state) for state in states]
-        return " / ".join(map(shown, found)) if any(found) else "no"
+        if op not in results.run["peers"][peer]["ops"]:
+            return "no"
+        return " / ".join(shown(results.value(peer, workload, op, state)) for state in states)
 
     head = ["", "epoch, samples/s", "kiste ÷ it", "CPU µs a sample", "memory, MB"]
     head += ["in order, samples/s", "by index", "by key", "first, ms", "write, samples/s", "on disk, MB", "resume, ms"]
@@ -122,8 +120,8 @@ def table(results, workload):
         cells += [short(cpu), short(memory)]
         cells += [each_state(op) for op in ("scan", "index", "key")] + [each_state("first", milliseconds)]
         cells += [short(results.value(peer, workload, "write", "warm")), short(disk / 1e6) if disk else "–"]
-        resumed = results.value(peer, workload, "resume", states[0])
-        cells += [milliseconds(resumed) if resumed else "no"]
+        resumes = "resume" in results.run["peers"][peer]["ops"]
+        cells += [milliseconds(results.value(peer, workload, "resume", states[0])) if resumes else "no"]
         cells += [short(results.value(peer, workload, "device", states[0]))] * with_gpu
         yield row([f"**{cell}**" if peer == SUBJECT and cell else cell for cell in cells])
 
@@ -141,7 +139,7 @@ def losses(results):
                     places.append(f"{workload}{'' if op == 'write' else ', ' + state}: {who}")
         if places:
             yield f"- {told}: " + "; ".join(places) + "."
-    for field, told, each_item in (("cpu", "processor time of an epoch", True), ("memory", "memory of an epoch", False)):
+    for field, told, each_item in (("cpu", "processor time of an epoch", True), ("memory", "its memory", False)):
         places = []
         for workload in results.workloads:
             which = (workload, "epoch", results.states[0])
@@ -158,9 +156,10 @@ def described(results):
     run = results.run
     machine = run["machine"]
     memory = f", {machine['memory'] / 2**30:.0f} GiB of memory" if machine["memory"] else ""
-    yield f"`{run['command']}`, {run['date']}, revision {run['revision']}: {machine['cores']} cores of {machine['processor']}"
-    yield f"{memory.removeprefix(', ')}, {machine['system']}, Python {machine['python']}, load {machine['load'][0]:.1f}"
-    yield f"at the start; {run['options']['rounds']} rounds, medians; {run['options']['workers']} workers."
+    yield f"`{run['command']}`, {run['date']}, revision {run['revision']}:"
+    yield f"{machine['cores']} cores of {machine['processor']}{memory}, {machine['system']}, Python {machine['python']},"
+    yield f"a load of {machine['load'][0]:.1f} at the start; medians of {run['options']['rounds']} rounds;"
+    yield f"{run['options']['workers']} workers."
     versions = {}
     for about in run["peers"].values():
         versions |= about["versions"]
@@ -236,7 +235,7 @@ def chart(results):
             kind = "subject" if peer == SUBJECT else "other"
             yield f'<text x="{left + label - 6}" y="{y + 13}" text-anchor="end">{escape(results.titles[peer])}</text>'
             long = bars * (rate or 0) / most
-            yield f'<rect class="{kind}" x="{left + label}" y="{y + 3}" width="{max(long, 1):.1f}" height="{line - 6}"/>'
+            yield f'<rect class="{kind}" x="{left + label}" y="{y + 3}" width="{max(long, 1):.1f}" height="14"/>'
             told = f"{rate / 1e3:,.{0 if rate >= 1e5 else 1 if rate >= 1e4 else 2}f}" if rate else "failed"
             yield f'<text class="quiet" x="{left + label + long + 5:.1f}" y="{y + 13}">{told}</text>'
     yield "</svg>"

@@ -9,7 +9,7 @@ import numpy as np
 
 # Samples by default; the sizes of their payloads.
 WORKLOADS = {
-    "records": (100_000, "64 to 1,024 bytes"),
+    "records": (30_000, "64 to 1,024 bytes"),
     "10kB": (10_000, "8 to 12 kB, incompressible"),
     "110kB": (1_500, "30 to 300 kB, 110 kB on average, incompressible as JPEG is"),
     "arrays": (300, "arrays of 224 × 224 × 3 float32 with the values of pixels, compressible"),

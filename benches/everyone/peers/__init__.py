@@ -21,8 +21,8 @@ class Base:
 
     def __init__(self, place, source, cache):
         """`place` is a folder or a URL, `cache` an empty folder for what is downloaded."""
-        self.place, self.n, self.shape, self.name, self.cache = place, source.n, source.shape, source.meta["name"], cache
-        self.nbytes = source.nbytes
+        self.place, self.cache = place, cache
+        self.n, self.shape, self.name = source.n, source.shape, source.meta["name"]
 
     @classmethod
     def imports(cls):

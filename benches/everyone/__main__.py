@@ -266,7 +266,8 @@ def parse():
     add("--workloads", type=names(WORKLOADS), default=WORKLOADS, help=f"some of {','.join(WORKLOADS)}")
     add("--rounds", type=int, default=3, help="processes for each operation; medians are shown (default: 3)")
     add("--workers", type=int, default=cores, help="threads or processes of a loader (default: the cores there are)")
-    add("--cap", type=float, default=10, metavar="SECONDS", help="what takes longer is not repeated; reading stops (default: 10)")
+    cap = "what takes longer is not repeated; reading stops (default: 10)"
+    add("--cap", type=float, default=10, metavar="SECONDS", help=cap)
     add("--latency", metavar="MS[,MB/S]", help="serve the files with a delay and a limit, and read them by URL")
     add("--cache", type=Path, default=REPOSITORY / "target" / "everyone", help="environments, samples, results")
     add("--out", type=Path, help="the results (default: results.jsonl in the cache)")

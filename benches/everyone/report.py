@@ -157,8 +157,8 @@ def described(results):
     machine = run["machine"]
     memory = f", {machine['memory'] / 2**30:.0f} GiB of memory" if machine["memory"] else ""
     yield f"`{run['command']}`, {run['date']}, revision {run['revision']}:"
-    yield f"{machine['cores']} cores of {machine['processor']}{memory}, {machine['system']}, Python {machine['python']},"
-    yield f"a load of {machine['load'][0]:.1f} at the start; medians of {run['options']['rounds']} rounds;"
+    yield f"{machine['cores']} cores of {machine['processor']}{memory}, {machine['system']},"
+    yield f"Python {machine['python']}, a load of {machine['load'][0]:.1f} at the start; medians of {run['options']['rounds']} rounds;"
     yield f"{run['options']['workers']} workers."
     versions = {}
     for about in run["peers"].values():
@@ -217,7 +217,7 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328; } .quiet { fill: #59636e
 
 def chart(results):
     """A panel for each workload: the rates of an epoch."""
-    line, width, bars, label = 20, 860, 210, 136
+    line, width, bars, label = 20, 860, 195, 150
     panels = [results.peers(workload) for workload in results.workloads]
     state = results.states[0]
     tall = max(map(len, panels)) * line + 52

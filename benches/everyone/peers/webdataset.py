@@ -15,7 +15,9 @@ class Peer(Base):
 
     def write(self, source):
         shard = -(-source.n // 16)
-        with wds.ShardWriter(self.at("%04d.tar"), maxcount=shard, maxsize=1 << 40, verbose=0) as writer:
+        # A time with a fraction takes a second header for each member.
+        options = {"maxcount": shard, "maxsize": 1 << 40, "mtime": 0, "verbose": 0}
+        with wds.ShardWriter(self.at("%04d.tar"), **options) as writer:
             for key, number, payload in source:
                 writer.write({"__key__": key, "cls": str(number), "bin": self.plain(payload)})
 

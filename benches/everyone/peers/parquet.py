@@ -28,11 +28,16 @@ class Peer(Base):
             writer.write_batch(batch)
         writer.close()
 
-    def open(self):
-        self.file = pq.ParquetFile(self.at("data.parquet"), memory_map=True)
+    def file_of(self):
+        return pq.ParquetFile(self.at("data.parquet"), memory_map=True)
 
-    def group(self, index):
-        return arrow_samples(self.file.read_row_group(index, columns=COLUMNS), self.shape)
+    def open(self):
+        self.file = self.file_of()
+
+    def group(self, index, file=None):
+        """By another file with one thread, or by this one with those of the library."""
+        table = (file or self.file).read_row_group(index, columns=COLUMNS, use_threads=file is None)
+        return arrow_samples(table, self.shape)
 
     def scan(self):
         for index in range(self.file.num_row_groups):
@@ -51,7 +56,9 @@ class Peer(Base):
 
         def work(part):
             groups, seed = part
-            samples = [sample for index in groups for sample in self.group(index)]
+            # Threads cannot share a file.
+            file = self.file_of()
+            samples = [sample for index in groups for sample in self.group(index, file)]
             random.Random(seed).shuffle(samples)
             return [joined(*zip(*samples[at : at + batch])) for at in range(0, len(samples), batch)]
 

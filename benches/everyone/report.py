@@ -216,28 +216,30 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328; } .quiet { fill: #59636e
 
 
 def chart(results):
-    """A panel for each workload: the rates of an epoch."""
-    line, width, bars, label = 20, 860, 195, 150
-    panels = [results.peers(workload) for workload in results.workloads]
+    """For each workload the rates of an epoch, and beside them its processor time."""
+    line, width, label = 20, 860, 150
     state = results.states[0]
-    tall = max(map(len, panels)) * line + 52
-    height = 30 + tall * -(-len(panels) // 2)
+    panels = [results.peers(workload) for workload in results.workloads]
+    height = 24 + sum(len(peers) * line + 52 for peers in panels)
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
-    yield f"<title>Shuffled epochs, samples per second, {state}</title><style>{STYLE}</style>"
-    yield f'<text x="0" y="15">Shuffled epochs, thousands of samples per second ({state}). Longer is better.</text>'
-    for number, (workload, peers) in enumerate(zip(results.workloads, panels)):
-        left, top = number % 2 * (width // 2 + 10), 30 + number // 2 * tall
-        rates = {peer: results.value(peer, workload, "epoch", state) for peer in peers}
-        most = max(filter(None, rates.values()), default=1)
-        yield f'<text class="panel" x="{left}" y="{top + 18}">{escape(TITLES[workload])}</text>'
+    yield f"<title>Shuffled epochs of kiste and its peers ({state})</title><style>{STYLE}</style>"
+    yield f'<text x="{label}" y="15">thousand samples a second ({state}): longer is better</text>'
+    yield f'<text x="{width // 2 + 90}" y="15">processor time a sample, µs: shorter is better</text>'
+    top = 24
+    for workload, peers in zip(results.workloads, panels):
+        yield f'<text class="panel" x="{label}" y="{top + 22}">{escape(TITLES[workload])}</text>'
+        rates = [(results.value(peer, workload, "epoch", state) or 0) / 1e3 for peer in peers]
+        times = [results.used(peer, workload, "epoch", state)[0] or 0 for peer in peers]
         for place, peer in enumerate(peers):
-            y, rate = top + 28 + place * line, rates[peer]
+            y = top + 32 + place * line
             kind = "subject" if peer == SUBJECT else "other"
-            yield f'<text x="{left + label - 6}" y="{y + 13}" text-anchor="end">{escape(results.titles[peer])}</text>'
-            long = bars * (rate or 0) / most
-            yield f'<rect class="{kind}" x="{left + label}" y="{y + 3}" width="{max(long, 1):.1f}" height="14"/>'
-            told = f"{rate / 1e3:,.{0 if rate >= 1e5 else 1 if rate >= 1e4 else 2}f}" if rate else "failed"
-            yield f'<text class="quiet" x="{left + label + long + 5:.1f}" y="{y + 13}">{told}</text>'
+            yield f'<text x="{label - 6}" y="{y + 13}" text-anchor="end">{escape(results.titles[peer])}</text>'
+            for left, values in ((label, rates), (width // 2 + 90, times)):
+                long = 250 * values[place] / (max(values) or 1)
+                yield f'<rect class="{kind}" x="{left}" y="{y + 3}" width="{max(long, 1):.1f}" height="14"/>'
+                told = f"{values[place]:,.3g}" if values[place] else "–"
+                yield f'<text class="quiet" x="{left + long + 5:.1f}" y="{y + 13}">{told}</text>'
+        top += len(peers) * line + 52
     yield "</svg>"
 
 

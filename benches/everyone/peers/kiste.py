@@ -43,11 +43,13 @@ class Peer(Base):
 
     def loader(self, batch, workers, seed):
         self.open()
-        # As far apart as the network allows: see "Behind a URL" in docs/python.md.
-        order = ki.Sampler.block_shuffle if self.is_remote else ki.Sampler.shuffle
+        order = ki.Sampler.shuffle(self.n, seed=seed)
+        if self.is_remote:
+            # Blocks of neighbours, so that requests are large.
+            order = ki.Sampler.block_shuffle(self.n, 128, 16, seed=seed)
         return ki.Loader(
             self.dataset,
-            order(self.n, seed=seed),
+            order,
             batch_size=batch,
             columns={"label": "int64", "payload": ("float32", self.shape) if self.shape else bytes},
             threads=workers,

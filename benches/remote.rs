@@ -6,8 +6,8 @@
 //! measures datasets of 400 MB, whose epochs take half a second: what is left of them is the start, before the
 //! first answer, and the end, after the last. `epochs [MEGABYTES]` measures only those, of 1600 MB by default.
 //!
-//! `serve DIR [MILLISECONDS]` only runs the server, a process of its own: `benches/remote_peers.py` measures
-//! other libraries against it, for which folders are buckets of S3. Below `/busy/` every 20th answer is 503.
+//! `serve DIR [MILLISECONDS]` only runs the server, a process of its own. To S3, folders are buckets. Below `/busy/`
+//! every 20th answer is 503. `benches/everyone --latency` measures other libraries, against a server of its own.
 //!
 //! Times depend on what else the machine does; how full the connections are does less. So the server counts
 //! how many requests it has at each moment, and for how long they were fewer than there are connections.

@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result, shown_text};
 use super::super::{in_parallel, unescape};
 use super::exchange::{Exchange, Outcome};
 use super::transport::Connector;
-use super::url::{Address, Service};
+use super::url::{Address, Service, is_server};
 
 /// Talks to one bucket, container or server.
 pub(super) struct Client {
@@ -142,6 +142,15 @@ impl Client {
             endpoint.push('\n');
             endpoint.push_str(&value.unwrap_or_default());
         };
+        // The stores take any text, and panic when they send a request there.
+        let server = |name: &str, value: Option<String>| match value {
+            Some(value) if !is_server(&value) => Err(object_store::Error::Generic {
+                store: "remote",
+                source: format!("{name}: expected https://HOST or http://HOST, found {value:?}")
+                    .into(),
+            }),
+            value => Ok(value),
+        };
         // The builders have these methods, but no trait in common.
         macro_rules! configured {
             ($Builder:ty) => {{
@@ -163,14 +172,16 @@ impl Client {
                 let builder = configured!(AmazonS3Builder)
                     // Not every store that speaks the dialect knows those.
                     .with_disable_bulk_delete(true);
-                goes_to(builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
+                let given = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
+                goes_to(server("AWS_ENDPOINT_URL", given)?);
                 let store = builder.with_retry(retry).with_http_connector(connector).build()?;
                 multipart = Some(Box::new(store.clone()));
                 Box::new(store)
             }
             Service::Google => {
                 let builder = configured!(GoogleCloudStorageBuilder);
-                goes_to(builder.get_config_value(&GoogleConfigKey::BaseUrl));
+                let given = builder.get_config_value(&GoogleConfigKey::BaseUrl);
+                goes_to(server("GOOGLE_BASE_URL", given)?);
                 let store = builder.with_retry(retry).with_http_connector(connector).build()?;
                 multipart = Some(Box::new(store.clone()));
                 Box::new(store)
@@ -178,7 +189,8 @@ impl Client {
             Service::Azure => {
                 let builder = configured!(MicrosoftAzureBuilder);
                 goes_to(builder.get_config_value(&AzureConfigKey::AccountName));
-                goes_to(builder.get_config_value(&AzureConfigKey::Endpoint));
+                let given = builder.get_config_value(&AzureConfigKey::Endpoint);
+                goes_to(server("AZURE_STORAGE_ENDPOINT", given)?);
                 Box::new(builder.with_retry(retry).with_http_connector(connector).build()?)
             }
             Service::Http | Service::Hub => Box::new(

@@ -15,7 +15,7 @@ use ureq::Body;
 use crate::error::{Error, ErrorKind, Result};
 
 use super::options::RemoteOptions;
-use super::url::Address;
+use super::url::{Address, is_server};
 
 const ENDPOINT: &str = "https://huggingface.co";
 /// The commit that an answer is of.
@@ -65,9 +65,10 @@ impl Hub {
         };
         let endpoint = endpoint.or_else(|| from_env("HF_ENDPOINT")).unwrap_or(ENDPOINT.to_owned());
         let endpoint = endpoint.trim_end_matches('/').to_owned();
-        let has_host = endpoint.parse::<Uri>().is_ok_and(|uri| uri.host().is_some());
-        if !has_host || !(endpoint.starts_with("https://") || endpoint.starts_with("http://")) {
-            return Err(wrong("HF_ENDPOINT: expected the URL of a server".to_owned()));
+        if !is_server(&endpoint) {
+            let message =
+                format!("HF_ENDPOINT: expected https://HOST or http://HOST, found {endpoint:?}");
+            return Err(wrong(message));
         }
         let token = token.or_else(|| from_env("HF_TOKEN")).map(|token| {
             let header = HeaderValue::try_from(format!("Bearer {}", token.trim()));
@@ -178,64 +179,9 @@ fn with_path(uri: &Uri, path: &str) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// The repository and the file of `hf://` and this: `datasets/OWNER/NAME@REVISION`, and the name.
-pub(super) fn split(rest: &str) -> Result<(String, String)> {
-    let wrong = |message: String| Err(Error::new(ErrorKind::Invalid, message));
-    let mut parts = rest.splitn(4, '/');
-    let [kind, owner, name] = [(); 3].map(|()| parts.next().unwrap_or_default());
-    let file = parts.next().unwrap_or_default().trim_matches('/');
-    if kind == "buckets" {
-        let message =
-            "hf://buckets/ is read by its S3 gateway: s3://BUCKET/NAME with AWS_ENDPOINT_URL set";
-        return wrong(message.to_owned());
-    }
-    let (bare, revision) = name.split_once('@').unwrap_or((name, "main"));
-    let is_name = |text: &str| {
-        let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        !text.is_empty() && text.bytes().all(known) && text.trim_matches('.').len() > 0
-    };
-    let is_revision = is_name(&revision.replace("%2F", "-").replace("%2f", "-"));
-    if kind != "datasets" || !is_name(owner) || !is_name(bare) || !is_revision || file.is_empty() {
-        return wrong(format!(
-            "expected hf://datasets/OWNER/NAME/FILE or hf://datasets/OWNER/NAME@REVISION/FILE, found hf://{rest}"
-        ));
-    }
-    Ok((format!("hf://{kind}/{owner}/{name}"), file.to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn repositories_and_files() {
-        let found = |rest: &str| split(rest).unwrap();
-        let both = |root: &str, file: &str| (root.to_owned(), file.to_owned());
-        assert_eq!(
-            found("datasets/me/pets/a/b c.msgpack"),
-            both("hf://datasets/me/pets", "a/b c.msgpack")
-        );
-        assert_eq!(found("datasets/me/p.1@v1.0/x"), both("hf://datasets/me/p.1@v1.0", "x"));
-        assert_eq!(
-            found("datasets/me/p@refs%2Fpr%2F1/x"),
-            both("hf://datasets/me/p@refs%2Fpr%2F1", "x")
-        );
-        for wrong in [
-            "datasets/me/pets",
-            "datasets/me",
-            "me/pets/x",
-            "models/me/pets/x",
-            "datasets/me/pets@/x",
-            "datasets/../pets/x",
-            "datasets/m e/pets/x",
-            "datasets/me/pets@a?b/x",
-            "",
-            "datasets/me/pets@../x",
-        ] {
-            assert_eq!(split(wrong).unwrap_err().kind(), ErrorKind::Invalid, "{wrong}");
-        }
-        assert!(split("buckets/me/x").unwrap_err().message().contains("S3 gateway"));
-    }
 
     #[test]
     fn redirects_lead_on_or_nowhere() {

@@ -269,8 +269,13 @@ impl Shared {
                 follow: self.address.service == Service::Http,
                 hub: self.hub.clone(),
             };
-            Client::new(&self.address, connector)
-                .map_err(|e| shown_text(&e.to_string()).into_owned())
+            Client::new(&self.address, connector).map_err(|error| {
+                let ours = match &error {
+                    object_store::Error::Generic { store: "remote", source } => source.to_string(),
+                    error => error.to_string(),
+                };
+                shown_text(&ours).into_owned()
+            })
         };
         let client = self.client.get(make).as_ref();
         client.map_err(|message| Error::new(ErrorKind::Invalid, message))

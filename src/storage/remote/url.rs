@@ -79,7 +79,7 @@ impl Address {
             return Err(Error::new(ErrorKind::Invalid, message));
         };
         if service == Service::Hub {
-            let (root, name) = super::hub::split(rest)?;
+            let (root, name) = split_hub(rest)?;
             return Ok(Address { service, root, name, user: None, query: None });
         }
         // Names in buckets may hold these; in the URL of a web server they have a meaning.
@@ -128,6 +128,38 @@ impl Address {
             None => self.root.clone(),
         }
     }
+}
+
+/// Whether this is the URL of a server.
+pub(super) fn is_server(text: &str) -> bool {
+    let is_http = text.starts_with("https://") || text.starts_with("http://");
+    is_http
+        && text.parse::<http::Uri>().is_ok_and(|uri| uri.host().is_some_and(|it| !it.is_empty()))
+}
+
+/// The repository and the file of `hf://` and this: `datasets/OWNER/NAME@REVISION`, and the name.
+fn split_hub(rest: &str) -> Result<(String, String)> {
+    let wrong = |message: String| Err(Error::new(ErrorKind::Invalid, message));
+    let mut parts = rest.splitn(4, '/');
+    let [kind, owner, name] = [(); 3].map(|()| parts.next().unwrap_or_default());
+    let file = parts.next().unwrap_or_default().trim_matches('/');
+    if kind == "buckets" {
+        let message =
+            "hf://buckets/ is read by its S3 gateway: s3://BUCKET/NAME with AWS_ENDPOINT_URL set";
+        return wrong(message.to_owned());
+    }
+    let (bare, revision) = name.split_once('@').unwrap_or((name, "main"));
+    let is_name = |text: &str| {
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        !text.is_empty() && text.bytes().all(known) && text.trim_matches('.').len() > 0
+    };
+    let is_revision = is_name(&revision.replace("%2F", "-").replace("%2f", "-"));
+    if kind != "datasets" || !is_name(owner) || !is_name(bare) || !is_revision || file.is_empty() {
+        return wrong(format!(
+            "expected hf://datasets/OWNER/NAME/FILE or hf://datasets/OWNER/NAME@REVISION/FILE, found hf://{rest}"
+        ));
+    }
+    Ok((format!("hf://{kind}/{owner}/{name}"), file.to_owned()))
 }
 
 #[cfg(test)]
@@ -187,5 +219,35 @@ mod tests {
             assert!(!error.to_string().contains("pw"), "{error}");
             assert!(!error.to_string().contains("s=1"), "{error}");
         }
+    }
+
+    #[test]
+    fn repositories_and_files() {
+        let found = |rest: &str| split_hub(rest).unwrap();
+        let both = |root: &str, file: &str| (root.to_owned(), file.to_owned());
+        assert_eq!(
+            found("datasets/me/pets/a/b c.msgpack"),
+            both("hf://datasets/me/pets", "a/b c.msgpack")
+        );
+        assert_eq!(found("datasets/me/p.1@v1.0/x"), both("hf://datasets/me/p.1@v1.0", "x"));
+        assert_eq!(
+            found("datasets/me/p@refs%2Fpr%2F1/x"),
+            both("hf://datasets/me/p@refs%2Fpr%2F1", "x")
+        );
+        for wrong in [
+            "datasets/me/pets",
+            "datasets/me",
+            "me/pets/x",
+            "models/me/pets/x",
+            "datasets/me/pets@/x",
+            "datasets/../pets/x",
+            "datasets/m e/pets/x",
+            "datasets/me/pets@a?b/x",
+            "",
+            "datasets/me/pets@../x",
+        ] {
+            assert_eq!(split_hub(wrong).unwrap_err().kind(), ErrorKind::Invalid, "{wrong}");
+        }
+        assert!(split_hub("buckets/me/x").unwrap_err().message().contains("S3 gateway"));
     }
 }

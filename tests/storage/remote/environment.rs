@@ -76,3 +76,28 @@ fn child() {
         Err(error) => panic!("it cannot be read: {error}"),
     }
 }
+
+/// Each was a panic, in a request or on its way.
+#[test]
+fn an_endpoint_is_the_url_of_a_server() {
+    for (name, url) in [
+        ("AWS_ENDPOINT_URL", "s3://b/x"),
+        ("GOOGLE_BASE_URL", "gs://b/x"),
+        ("AZURE_STORAGE_ENDPOINT", "az://b/x"),
+        ("HF_ENDPOINT", "hf://datasets/b/x/x"),
+    ] {
+        for value in
+            ["", "localhost:9000", "x", "http://", "http:///x", "ftp://x", "https:x", "://"]
+        {
+            let options = RemoteOptions::default().set(name, value);
+            let options = match name.starts_with("AZURE") {
+                true => options.set("AZURE_STORAGE_ACCOUNT_NAME", "a"),
+                false => options,
+            };
+            let error = RemoteStorage::open(url, options).unwrap_err().to_string();
+            let expected =
+                format!("{url}: {name}: expected https://HOST or http://HOST, found {value:?}");
+            assert_eq!(error, expected);
+        }
+    }
+}

@@ -1,11 +1,14 @@
 """The examples that have a folder of their own, on tiny data."""
 
+import importlib.util
 import os
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pykiste as ki
@@ -63,3 +66,75 @@ def test_parts_of_a_job_array_are_the_whole(tmp_path, commands, script, name):
     else:
         assert len(list(tmp_path.glob("words-0*.msgpack"))) == 2
     assert not made.with_name(f"{name}.parts").exists()
+
+
+def python(folder, program, *arguments):
+    """What a program prints that runs in this folder."""
+    command = [sys.executable, *map(str, program), *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def needs(*packages):
+    # Importing it here would do nothing but take seconds.
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+
+
+def losses(output):
+    """The losses that a program has printed."""
+    return [float(number) for number in re.findall(r"loss ([0-9.]+)", output)]
+
+
+def weights(path):
+    import torch
+
+    return torch.load(path)["model"]
+
+
+def test_packed_text_resumes_to_the_same_weights(tmp_path):
+    needs("torch")
+    with ki.Writer(tmp_path / "texts.msgpack") as writer:
+        for number in range(160):
+            text = b"a crate holds samples. " * (1 + number % 4)
+            writer.write({"key": str(number), "tokens": np.frombuffer(text, "uint8")})
+    program = [EXAMPLES / "text" / "train.py", "texts.msgpack", "--length", "64", "--epochs", "2"]
+    first = losses(python(tmp_path, program, "--checkpoint", "whole.pt"))
+    assert first[-1] < first[0] / 2
+    python(tmp_path, program, "--checkpoint", "half.pt", "--steps", "7")
+    python(tmp_path, program, "--checkpoint", "half.pt")
+    whole, half = weights(tmp_path / "whole.pt"), weights(tmp_path / "half.pt")
+    assert all((whole[name] == half[name]).all() for name in whole)
+
+
+@unix
+def test_images_resume_with_another_number_of_processes(tmp_path):
+    needs("torch")
+    random = np.random.default_rng(0)
+    for split, count in [("train", 48), ("valid", 10)]:
+        # The labels are which colour is the brightest.
+        for channel, label in enumerate(["red", "green", "blue"]):
+            folder = tmp_path / split / label
+            folder.mkdir(parents=True)
+            for number in range(count):
+                pixels = random.integers(0, 100, (30, 40, 3), "uint8")
+                pixels[..., channel] += 100
+                (folder / f"{number}.ppm").write_bytes(b"P6 40 30 255\n" + pixels.tobytes())
+        ki.convert(tmp_path / split, tmp_path / f"{split}.msgpack")
+
+    def train(processes, checkpoint, *arguments):
+        launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", processes]
+        data = [EXAMPLES / "imagenet" / "train.py", "train.msgpack", "valid.msgpack", "--checkpoint", checkpoint]
+        recipe = ["--model", "small", "--size", "24", "--epochs", "6", "--warmup", "0.5", "--rate", "0.02"]
+        return python(tmp_path, [*launch, *data, *recipe, "--batch-size", 16 // processes], *arguments)
+
+    output = train(1, "whole.pt")
+    assert losses(output)[-1] < losses(output)[0]
+    assert float(re.findall(r"accuracy ([0-9.]+)", output)[-1]) > 0.9
+    train(2, "half.pt", "--steps", "13")
+    train(1, "half.pt")
+    whole, half = weights(tmp_path / "whole.pt"), weights(tmp_path / "half.pt")
+    # Two processes add up their gradients in another order.
+    assert all(np.allclose(whole[name], half[name], atol=1e-3) for name in whole)

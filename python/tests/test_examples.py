@@ -14,6 +14,7 @@ import pytest
 import pykiste as ki
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+images = pytest.mark.skipif(not ki.features()["images"], reason="built without images")
 unix = pytest.mark.skipif(os.name != "posix", reason="the scripts are for Unix")
 
 # Takes the options that `submit.sh` gives it, runs the tasks of the array from the last to the first, and prints a number.
@@ -88,6 +89,23 @@ def losses(output):
     return [float(number) for number in re.findall(r"loss ([0-9.]+)", output)]
 
 
+@images
+def test_jax_resumes_to_the_same_weights(tmp_path, monkeypatch):
+    needs("jax")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    digits = EXAMPLES.parents[1] / "datasets" / "digits" / "digits.msgpack"
+    # The last batch of an epoch is filled up.
+    ki.convert(digits, tmp_path / "digits.msgpack", limit=600)
+    program = [EXAMPLES / "jax" / "train.py", "digits.msgpack", "--epochs", "3"]
+    first = losses(python(tmp_path, program, "--checkpoint", "whole.npz"))
+    assert len(first) == 3 and first[2] < first[0]
+    python(tmp_path, program, "--checkpoint", "half.npz", "--steps", "14")
+    python(tmp_path, program, "--checkpoint", "half.npz")
+    with np.load(tmp_path / "whole.npz") as whole, np.load(tmp_path / "half.npz") as half:
+        assert len(whole.files) == 5 and all((whole[name] == half[name]).all() for name in whole.files)
+
+
 def weights(path):
     import torch
 
@@ -109,6 +127,7 @@ def test_packed_text_resumes_to_the_same_weights(tmp_path):
     assert all((whole[name] == half[name]).all() for name in whole)
 
 
+@images
 @unix
 def test_images_resume_with_another_number_of_processes(tmp_path):
     needs("torch")

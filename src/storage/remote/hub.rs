@@ -64,12 +64,12 @@ impl Hub {
                 .filter(|v| !v.is_empty())
         };
         let endpoint = endpoint.or_else(|| from_env("HF_ENDPOINT")).unwrap_or(ENDPOINT.to_owned());
-        let endpoint = endpoint.trim_end_matches('/').to_owned();
         if !is_server(&endpoint) {
             let message =
                 format!("HF_ENDPOINT: expected https://HOST or http://HOST, found {endpoint:?}");
             return Err(wrong(message));
         }
+        let endpoint = endpoint.trim_end_matches('/').to_owned();
         let token = token.or_else(|| from_env("HF_TOKEN")).map(|token| {
             let header = HeaderValue::try_from(format!("Bearer {}", token.trim()));
             let mut header = header.map_err(|_| wrong("HF_TOKEN: expected a token".to_owned()))?;

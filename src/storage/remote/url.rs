@@ -151,7 +151,7 @@ fn split_hub(rest: &str) -> Result<(String, String)> {
     let (bare, revision) = name.split_once('@').unwrap_or((name, "main"));
     let is_name = |text: &str| {
         let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        !text.is_empty() && text.bytes().all(known) && text.trim_matches('.').len() > 0
+        !text.is_empty() && text.bytes().all(known) && !text.trim_matches('.').is_empty()
     };
     let is_revision = is_name(&revision.replace("%2F", "-").replace("%2f", "-"));
     if kind != "datasets" || !is_name(owner) || !is_name(bare) || !is_revision || file.is_empty() {

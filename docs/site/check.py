@@ -69,7 +69,9 @@ def check(site: Path) -> int:
     for _ in range(CLICKS):
         near = {target for page in near for target in leads[page]} - reached
         reached |= near
-    problems += [f"{name}: more than {CLICKS} clicks from the start" for name in pages if name not in reached | {"404.html"}]
+    # Sources are shown for the pages that link to them.
+    far = [name for name in pages if name not in reached | {"404.html"} and not name.startswith("source/")]
+    problems += [f"{name}: more than {CLICKS} clicks from the start" for name in far]
     for text in site.glob("llms.txt"):
         targets = re.findall(r"\]\(([^)]*)\)", text.read_text("utf-8"))
         problems += [f"{text.name}: {link}: there is no such file" for link in targets if not (site / link).is_file()]

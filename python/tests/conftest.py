@@ -71,7 +71,9 @@ def numbers(tmp_path):
 
 def pytest_collection_modifyitems(items):
     """Leaves out examples of modules whose packages are not installed. Most import them in functions."""
-    for module, package in [("pykiste.torch", "torch"), ("pykiste.jax", "jax"), ("pykiste.hf", "datasets")]:
+    needed = {"hf": "datasets", "jax": "jax", "torch": "torch", "torchcodec": "torchcodec"}
+    for module, package in needed.items():
+        module = f"pykiste.{module}"
         if importlib.util.find_spec(package) is None:
             for item in items:
                 if isinstance(item, pytest.DoctestItem) and f"{item.name}.".startswith(f"{module}."):

@@ -20,6 +20,9 @@ Order and threads come from a sampler and a loader, whose state is two integers,
 (1, 0)
 """
 
+import atexit as _atexit
+import os as _os
+
 from pykiste import columns, errors
 from pykiste._core import (
     ArrayStore,
@@ -35,6 +38,8 @@ from pykiste._core import (
     View,
     Writer,
     __version__,
+    _ending,
+    _forked,
     commit,
     convert,
     diff,
@@ -57,6 +62,11 @@ from pykiste.errors import Error
 from pykiste.types import Extension, Timestamp
 
 open = Dataset
+
+# Threads of loaders that call functions have to leave Python before it ends.
+_atexit.register(_ending)
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(after_in_child=_forked)
 
 # Without `open` and `filter`: `from pykiste import *` leaves Python's own alone.
 __all__ = [

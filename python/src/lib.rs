@@ -73,7 +73,7 @@ mod _core {
     #[pymodule_export]
     use super::maintenance::{index, repair, verify};
     #[pymodule_export]
-    use super::map::Record;
+    use super::map::{_ending, _forked, Record};
     #[pymodule_export]
     use super::merge::merge;
     #[pymodule_export]

@@ -1,6 +1,9 @@
 //! [`Record`] and [`mapped`]: columns that a function of Python makes of samples.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
 
 use kiste::loader::Element;
 use kiste::{Error, ErrorKind};
@@ -77,6 +80,47 @@ impl Record {
     }
 }
 
+/// Threads of loaders that are in Python, or wait for its lock. Python ends the process if there are some when it ends.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+/// Whether Python is about to end.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// A thread that is in Python.
+struct Inside;
+
+impl Inside {
+    /// `None` if Python is about to end.
+    fn enter() -> Option<Inside> {
+        INSIDE.fetch_add(1, SeqCst);
+        let inside = Inside;
+        (!ENDING.load(SeqCst)).then_some(inside)
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // In a process that was forked here there were none.
+        let _ = INSIDE.fetch_update(SeqCst, SeqCst, |inside| Some(inside.saturating_sub(1)));
+    }
+}
+
+/// Python is about to end: lets no thread in, and waits for those that are.
+#[pyfunction]
+pub(crate) fn _ending(py: Python<'_>) -> PyResult<()> {
+    ENDING.store(true, SeqCst);
+    while INSIDE.load(SeqCst) > 0 {
+        py.detach(|| thread::sleep(Duration::from_millis(1)));
+        py.check_signals()?;
+    }
+    Ok(())
+}
+
+/// The threads of the process that this one was forked from are not in it.
+#[pyfunction]
+pub(crate) fn _forked() {
+    INSIDE.store(0, SeqCst);
+}
+
 /// Fills a row with what a function makes of a sample. An exception is the cause of the error.
 pub(crate) fn mapped<T: Element>(
     function: &Py<PyAny>,
@@ -95,7 +139,9 @@ pub(crate) fn mapped<T: Element>(
         seed,
         rng: OnceLock::new(),
     };
-    let filled = Python::try_attach(|py| fill(py, function, made, shape, row));
+    let inside = Inside::enter();
+    let fill = |_| Python::try_attach(|py| fill(py, function, made, shape, row));
+    let filled = inside.as_ref().and_then(fill);
     let ended = || Err(Error::new(ErrorKind::Cancelled, "Python has ended"));
     filled.map_or_else(ended, |filled| filled.map_err(Error::other))
 }

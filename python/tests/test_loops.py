@@ -251,3 +251,31 @@ def test_an_order_without_end_has_no_length(numbers):
     with pytest.raises(TypeError):
         len(loader)
     assert "epoch 0, position 0" in repr(loader) and "batches of 10" in repr(loader)
+
+
+@pytest.mark.parametrize("how", ["break", "whole", "fork"])
+def test_a_program_ends_while_threads_are_in_a_function(tmp_path, how):
+    path = tmp_path / "numbers.msgpack"
+    with ki.Writer(path) as writer:
+        for number in range(200):
+            writer.write({"key": str(number), "label": number})
+    program = f"""
+import os, time
+import pykiste as ki
+
+def slow(record):
+    time.sleep(0.01)
+    return record["label"]
+
+loader = ki.Loader(ki.open({str(path)!r}), batch_size=4, threads=4, columns={{"n": ki.Map(slow, "int64")}})
+for batch in loader:
+    if {how!r} != "whole":
+        break
+if {how!r} == "fork" and (child := os.fork()):
+    assert os.waitpid(child, 0)[1] == 0
+print("done")
+"""
+    if how == "fork" and not hasattr(os, "fork"):
+        pytest.skip("no fork")
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "") and "done" in done.stdout

@@ -395,7 +395,7 @@ fn hint_for(error: &kiste::Error) -> Option<String> {
         ErrorKind::NotFound if is_url(path) && kiste::storage::is_url(path) => None,
         ErrorKind::NotFound if is_url(path) => Some(
             "URLs of datasets and of sources of \"kiste convert\" begin with s3://, gs://, az://, \
-             abfss://, https://, http:// or file://: copy other files to a disk, or mount them"
+             abfss://, hf://, https://, http:// or file://: copy other files to a disk, or mount them"
                 .to_owned(),
         ),
         ErrorKind::Damaged if is_url(path) && data != path => Some(

@@ -11,8 +11,8 @@ pickles to its path. A `DataLoader` takes it, with workers of any start method::
     sampler = StatefulSampler(ki.Sampler.shuffle(len(train), seed=1), rank=rank, world=world)
     loader = DataLoader(train, batch_size=64, sampler=sampler, num_workers=4, collate_fn=collate)
 
-`ColumnDataset` collates in the workers without a dict for each sample. `TensorLoader` needs no workers: its threads are those of
-`pykiste.Loader`, which need no lock of Python.
+`ColumnDataset` collates in the workers without a dict for each sample. `TensorLoader` needs no workers: the threads of
+`pykiste.Loader` do the work, without the lock of Python.
 """
 
 import math
@@ -150,7 +150,7 @@ class TensorBatch(BatchColumns):
     """Tensors by the names of columns; lists for columns of bytes and ragged ones. What else is known of the batch are its
     attributes: see `pykiste._batches.BatchColumns`. `to` and `pin_memory` keep them.
 
-    From a worker of a `DataLoader` a batch comes in one piece of shared memory, whatever it has of tensors."""
+    From a worker of a `DataLoader` a batch comes in one piece of shared memory."""
 
     def to(self, *arguments, **options):
         """The same batch with its tensors moved or converted, as `torch.Tensor.to` does."""

@@ -59,13 +59,6 @@ pub(crate) struct Opened {
     map: Option<Arc<Map>>,
 }
 
-impl Opened {
-    /// Whether samples own their memory.
-    pub(crate) fn copies(&self) -> bool {
-        self.map.is_none()
-    }
-}
-
 impl Dataset {
     /// The reader. Clones share one memory map.
     pub(crate) fn reader(&self) -> PyResult<DatasetReader> {
@@ -221,7 +214,8 @@ fn decoded<'py>(
     raw: &[u8],
     decoder: &mut Decoder,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if opened.copies() {
+    // The bytes are about to be copied.
+    if opened.map.is_none() {
         objects::prefetch_pages(raw);
     }
     let decoded = decoder.sample(py, raw, opened.map.as_deref());

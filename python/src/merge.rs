@@ -28,7 +28,7 @@ enum Labels {
 /// must have the same `.labels`; `labels="renumber"` numbers them by their names, `labels="drop"` leaves
 /// the numbers as they are, without names.
 ///
-/// Options of the output are those of `Writer`; `progress` is called with a dict about four times a second. An output that is
+/// `Writer` explains the options of the output; `progress` is called with a dict about four times a second. An output that is
 /// there is an `AlreadyExistsError`, damage in the source a `DamagedError`; nothing is written then.
 ///
 /// >>> import pykiste as ki

@@ -26,7 +26,7 @@ use crate::sampler::Sampler;
 /// `Sampler.shuffle` with this seed. For a dataset that is larger than memory, `memory` is how many bytes
 /// of samples to hold: it is then shuffled in two sequential passes.
 ///
-/// Options of the output are those of `Writer`; `progress` is called with a dict about four times a second. An output that is
+/// `Writer` explains the options of the output; `progress` is called with a dict about four times a second. An output that is
 /// there is an `AlreadyExistsError`, damage in the source a `DamagedError`; nothing is written then.
 ///
 /// >>> import pykiste as ki
@@ -163,7 +163,7 @@ impl How {
 /// Parts are named `ROOT-0.EXT`, `ROOT-1.EXT`, … or `ROOT-VALUE.EXT`, unless `outputs` has a path for
 /// each. Returns what was written, part by part.
 ///
-/// Options of the output are those of `Writer`; `progress` is called with a dict about four times a second. An output that is
+/// `Writer` explains the options of the output; `progress` is called with a dict about four times a second. An output that is
 /// there is an `AlreadyExistsError`, damage in the source a `DamagedError`; nothing is written then.
 ///
 /// >>> import pykiste as ki
@@ -240,7 +240,7 @@ pub(crate) fn split<'py>(
 /// which comes by code points, or with `natural=True` as people sort it. Samples that are equal stay in
 /// their order.
 ///
-/// Options of the output are those of `Writer`; `progress` is called with a dict about four times a second. An output that is
+/// `Writer` explains the options of the output; `progress` is called with a dict about four times a second. An output that is
 /// there is an `AlreadyExistsError`, damage in the source a `DamagedError`; nothing is written then.
 ///
 /// >>> import pykiste as ki
@@ -284,7 +284,7 @@ pub(crate) fn sort<'py>(
 /// Writes chosen samples, in the order of `items`: indices and keys, a slice, or a mask. A sample cannot be
 /// chosen twice. With `skip_missing`, keys that are not there are passed over and counted.
 ///
-/// Options of the output are those of `Writer`; `progress` is called with a dict about four times a second. An output that is
+/// `Writer` explains the options of the output; `progress` is called with a dict about four times a second. An output that is
 /// there is an `AlreadyExistsError`, damage in the source a `DamagedError`; nothing is written then.
 ///
 /// >>> import pykiste as ki
@@ -363,7 +363,7 @@ fn refuse_twice(py: Python<'_>, source: &Source, indices: &[usize]) -> PyResult<
 /// function that gets each sample as a dict. An expression is faster, as it decodes only the fields that
 /// it names. `mismatches` says where it compared values of different kinds.
 ///
-/// Options of the output are those of `Writer`; `progress` is called with a dict about four times a second. An output that is
+/// `Writer` explains the options of the output; `progress` is called with a dict about four times a second. An output that is
 /// there is an `AlreadyExistsError`, damage in the source a `DamagedError`; nothing is written then.
 ///
 /// >>> import pykiste as ki

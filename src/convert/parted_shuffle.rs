@@ -380,9 +380,11 @@ impl PartedShuffle {
     }
 }
 
-/// Whether a URL is of a web server, which is only read.
+/// Whether a URL is of a web server or the Hugging Face Hub, which are only read.
 fn is_web(url: &Path) -> bool {
-    url.to_str().is_some_and(|url| url.to_ascii_lowercase().starts_with("http"))
+    url.to_str()
+        .map(str::to_ascii_lowercase)
+        .is_some_and(|url| url.starts_with("http") || url.starts_with("hf:"))
 }
 
 /// The note of a part of the first pass, if it is finished.

@@ -200,8 +200,7 @@ pub(in crate::convert) fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, Pa
         return Ok((Arc::new(LocalStorage::mapped()), url.to_path_buf()));
     }
     let text = url.to_string_lossy();
-    let (scheme, rest) = text.split_once("://").unwrap_or_default();
-    let root = format!("{scheme}://{}", rest.split('/').next().unwrap_or_default());
+    let root = storage::root(&text);
     let mut known = STORAGES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, storage)) = known.iter().find(|(known, _)| *known == root) {
         return Ok((storage.clone(), url.to_path_buf()));
@@ -210,7 +209,7 @@ pub(in crate::convert) fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, Pa
     if known.len() == STORAGES_KEPT {
         known.remove(0);
     }
-    known.push((root, storage.clone()));
+    known.push((root.to_owned(), storage.clone()));
     Ok((storage, path))
 }
 

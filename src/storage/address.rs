@@ -16,6 +16,16 @@ pub fn shown(path: &Path) -> PathBuf {
     Shown::of(path).into_path()
 }
 
+/// What one storage serves of a URL: its bucket or server, or its repository.
+#[cfg(feature = "convert")]
+pub(crate) fn root(url: &str) -> &str {
+    let begin = url.find("://").map_or(0, |at| at + 3);
+    // hf://datasets/OWNER/NAME
+    let parts = if url[..begin].eq_ignore_ascii_case("hf://") { 3 } else { 1 };
+    let end = url[begin..].match_indices('/').nth(parts - 1);
+    &url[..end.map_or(url.len(), |(at, _)| begin + at)]
+}
+
 /// The scheme of a URL.
 pub(super) fn scheme(path: &Path) -> Option<&str> {
     let (scheme, rest) = path.to_str()?.split_once(':')?;
@@ -56,4 +66,23 @@ pub(super) fn unescape(escaped: &str) -> Option<String> {
         });
     }
     String::from_utf8(bytes).ok()
+}
+
+#[cfg(all(test, feature = "convert"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_storage_serves() {
+        for (url, expected) in [
+            ("s3://bucket/a/b", "s3://bucket"),
+            ("https://host:80/a/b", "https://host:80"),
+            ("hf://datasets/me/pets@v1/a/b", "hf://datasets/me/pets@v1"),
+            ("HF://datasets/me/pets/a", "HF://datasets/me/pets"),
+            ("hf://datasets/me", "hf://datasets/me"),
+            ("gs://bucket", "gs://bucket"),
+        ] {
+            assert_eq!(root(url), expected);
+        }
+    }
 }

@@ -41,6 +41,8 @@ mod scratch_dir;
 mod stamp;
 
 pub use address::is_url;
+#[cfg(feature = "convert")]
+pub(crate) use address::root;
 #[doc(hidden)]
 pub use address::shown;
 #[cfg(feature = "remote")]

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::error::{Error, ErrorKind};
 
 /// The storage of a name, and the name in it, without the secrets of a URL: for `s3://`, `gs://`, `az://`,
-/// `abfss://`, `http://` and `https://` a `RemoteStorage`, for everything else the local file system, mapped.
+/// `abfss://`, `hf://`, `http://` and `https://` a `RemoteStorage`, for everything else the local file system, mapped.
 ///
 /// # Errors
 ///

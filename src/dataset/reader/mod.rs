@@ -224,7 +224,7 @@ impl Shared {
 
 impl DatasetReader {
     /// Opens a dataset by the name of its data file, or by its URL with the feature `remote`:
-    /// `s3://`, `gs://`, `az://`, `abfss://`, `http://`, `https://` and `file://`.
+    /// `s3://`, `gs://`, `az://`, `abfss://`, `hf://`, `http://`, `https://` and `file://`.
     ///
     /// Touches a few pages, however many samples there are. Without `.offsets` they are taken from
     /// the legacy `.index`, and without that from the data, which takes a pass over it

@@ -23,7 +23,10 @@ use crate::error::{Error, ErrorKind, Result, shown_text};
 use super::super::{in_parallel, unescape};
 use super::exchange::{Exchange, Outcome};
 use super::transport::Connector;
-use super::url::{Address, Service, is_server};
+use super::url::{Address, Service, no_server};
+
+/// The store of errors whose text is ours alone.
+pub(super) const OURS: &str = "";
 
 /// Talks to one bucket, container or server.
 pub(super) struct Client {
@@ -142,14 +145,14 @@ impl Client {
             endpoint.push('\n');
             endpoint.push_str(&value.unwrap_or_default());
         };
-        // The stores take any text, and panic when they send a request there.
-        let server = |name: &str, value: Option<String>| match value {
-            Some(value) if !is_server(&value) => Err(object_store::Error::Generic {
-                store: "remote",
-                source: format!("{name}: expected https://HOST or http://HOST, found {value:?}")
-                    .into(),
-            }),
-            value => Ok(value),
+        let server = |name: &str, value: Option<String>| match value
+            .as_deref()
+            .and_then(|value| no_server(name, value))
+        {
+            Some(message) => {
+                Err(object_store::Error::Generic { store: OURS, source: message.into() })
+            }
+            None => Ok(value),
         };
         // The builders have these methods, but no trait in common.
         macro_rules! configured {

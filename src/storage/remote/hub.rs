@@ -1,7 +1,7 @@
 //! Datasets of the Hugging Face Hub: `hf://datasets/OWNER/NAME@REVISION/FILE`.
 //!
 //! The hub says which commit it answers for, and leads on to other servers for large files. The first commit is
-//! pinned: later requests name it, so all files of a dataset are of one commit, whatever is pushed meanwhile. The
+//! pinned: later requests name it, so all files of a dataset are of one commit, also during a push. The
 //! token is sent to the hub alone.
 
 use std::fmt;
@@ -15,7 +15,7 @@ use ureq::Body;
 use crate::error::{Error, ErrorKind, Result};
 
 use super::options::RemoteOptions;
-use super::url::{Address, is_server};
+use super::url::{Address, no_server};
 
 const ENDPOINT: &str = "https://huggingface.co";
 /// The commit that an answer is of.
@@ -64,9 +64,7 @@ impl Hub {
                 .filter(|v| !v.is_empty())
         };
         let endpoint = endpoint.or_else(|| from_env("HF_ENDPOINT")).unwrap_or(ENDPOINT.to_owned());
-        if !is_server(&endpoint) {
-            let message =
-                format!("HF_ENDPOINT: expected https://HOST or http://HOST, found {endpoint:?}");
+        if let Some(message) = no_server("HF_ENDPOINT", &endpoint) {
             return Err(wrong(message));
         }
         let endpoint = endpoint.trim_end_matches('/').to_owned();

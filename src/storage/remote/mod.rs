@@ -56,7 +56,7 @@ mod upload;
 pub use cache::{Cache, CacheUsage, cache_trouble};
 pub use options::RemoteOptions;
 
-use client::{Client, Fetched, Part, Pin};
+use client::{Client, Fetched, OURS, Part, Pin};
 use file::RemoteFile;
 use hub::Hub;
 use memory::Memory;
@@ -271,7 +271,7 @@ impl Shared {
             };
             Client::new(&self.address, connector).map_err(|error| {
                 let ours = match &error {
-                    object_store::Error::Generic { store: "remote", source } => source.to_string(),
+                    object_store::Error::Generic { store: OURS, source } => source.to_string(),
                     error => error.to_string(),
                 };
                 shown_text(&ours).into_owned()

@@ -130,11 +130,17 @@ impl Address {
     }
 }
 
-/// Whether this is the URL of a server.
-pub(super) fn is_server(text: &str) -> bool {
+/// Why the setting of this name is no URL of a server, if it is none. Stores take any text, and panic when they send a
+/// request there.
+pub(super) fn no_server(name: &str, text: &str) -> Option<String> {
     let is_http = text.starts_with("https://") || text.starts_with("http://");
-    is_http
-        && text.parse::<http::Uri>().is_ok_and(|uri| uri.host().is_some_and(|it| !it.is_empty()))
+    let has_host = |uri: http::Uri| uri.host().is_some_and(|host| !host.is_empty());
+    if is_http && text.parse().is_ok_and(has_host) {
+        return None;
+    }
+    // Without user, password and query, wherever they stand in it.
+    let shown = text.rsplit('@').next().unwrap_or_default().split('?').next().unwrap_or_default();
+    Some(format!("{name}: expected https://HOST or http://HOST, found {shown:?}"))
 }
 
 /// The repository and the file of `hf://` and this: `datasets/OWNER/NAME@REVISION`, and the name.

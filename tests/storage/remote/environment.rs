@@ -99,5 +99,9 @@ fn an_endpoint_is_the_url_of_a_server() {
                 format!("{url}: {name}: expected https://HOST or http://HOST, found {value:?}");
             assert_eq!(error, expected);
         }
+        let secret = RemoteOptions::default().set(name, "ftp://me:pw@host/x?sig=s3cret");
+        let error = RemoteStorage::open(url, secret).unwrap_err().to_string();
+        assert!(!error.contains("pw") && !error.contains("s3cret"), "{error}");
+        assert!(name.starts_with("AZURE") || error.ends_with("found \"host/x\""), "{error}");
     }
 }

@@ -390,12 +390,9 @@ impl LoaderOptions {
         if let Some(tail) = self.tail {
             plan = plan.tail(tail);
         }
-        let order = self.sampler.fingerprint();
-        if let Some(saved) = &self.start.order {
-            order.check(saved)?;
-        }
+        self.start.check(&*self.sampler)?;
         let first = plan.clone().start(self.start.position)?;
-        let start = State { order: Some(order), ..self.start };
+        let start = State::of(&*self.sampler, self.start.epoch, self.start.position);
         let mut schedule = Schedule {
             sampler: self.sampler.clone(),
             first,
@@ -453,14 +450,15 @@ impl Schedule {
             }
             None => {
                 let epoch = self.start.epoch.saturating_add(epochs);
-                State { epoch, position: 0, ..self.start }
+                State::of(&*self.sampler, epoch, 0)
             }
         })
     }
 
     /// Where the run is after this step of all ranks.
     fn state_after(&self, plan: &Partition, epoch: u64, step: u64) -> State {
-        State { order: self.start.order, ..plan.state_after(epoch, step) }
+        let State { epoch, position, .. } = plan.state_after(epoch, step);
+        State::of(&*self.sampler, epoch, position)
     }
 
     /// The partition of an epoch, counted from the one that is started or resumed.

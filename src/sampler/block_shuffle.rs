@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::permutation::{Grid, Key, Purpose};
-use super::{Fingerprint, Order, Sampler, check, reserve};
+use super::{Fingerprint, Order, Sampler, check, once, reserve};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Shuffles blocks of neighbouring samples, then the samples within each window of blocks.
@@ -237,5 +237,13 @@ impl Order for BlockOrder {
         let window = self.window(number);
         let grid = Grid::new(window.end - window.start);
         Some(window.start + self.sample_key.invert(&grid, number, place - window.start))
+    }
+
+    fn positions_of(
+        &self,
+        index: u64,
+        positions: Range<u64>,
+    ) -> Box<dyn Iterator<Item = u64> + '_> {
+        once(self.position_of(index), positions)
     }
 }

@@ -116,12 +116,17 @@ impl Fingerprint {
         if differs.is_empty() {
             return Ok(());
         }
-        let message = format!("the checkpoint is of another order: {}", differs.join("; "));
-        Err(Error::new(ErrorKind::Invalid, message).advise(
-            "resume with the sampler and the samples that the checkpoint was made with; or take its \
-             epoch and position alone, after which some samples come twice and others never",
-        ))
+        Err(other_order(&differs.join("; ")))
     }
+}
+
+/// The error of a checkpoint that does not belong to an order.
+pub(super) fn other_order(differs: &str) -> Error {
+    let message = format!("the checkpoint is of another order: {differs}");
+    Error::new(ErrorKind::Invalid, message).advise(
+        "resume with the sampler and the samples that the checkpoint was made with; or take its \
+         epoch and position alone, after which some samples come twice and others never",
+    )
 }
 
 /// A short text without memory of its own, so that a checkpoint can be copied.

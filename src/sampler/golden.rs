@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use super::rng::{PythonRandom, StableRng, stable_hash};
 use super::{
-    BlockShuffle, Cycle, DatadingsQuasiShuffle, DatadingsShuffle, Mixture, MixtureSource, Order,
-    Permutation, Repeat, Sampler, Sequential, Shuffle, TorchWorker, torch_shard,
+    BlockShuffle, Cycle, DatadingsQuasiShuffle, DatadingsShuffle, Exhausted, Mixture,
+    MixtureSource, Order, Permutation, Repeat, Sampler, Sequential, Shuffle, TorchWorker,
+    torch_shard,
 };
 
 fn json<T: DeserializeOwned>(name: &str) -> T {
@@ -401,6 +402,22 @@ fn frozen_mixture() {
         assert_eq!(print(&order), (first.to_vec(), hash), "seed {seed}, epoch {epoch}");
         assert_eq!(mixture.schedule_hash(), schedule);
     }
+}
+
+#[test]
+fn frozen_phases() {
+    let sources = [(100, 3), (7, 1), (1000, 2)];
+    let sources = sources.map(|(samples, quota)| MixtureSource::new(samples, quota));
+    let [first, second, third] = sources;
+    let second = second.max_passes(30).exhausted(Exhausted::Others);
+    let mixture = Mixture::new(vec![first, second, third], 1000, 42).unwrap();
+    let mixture = mixture.phase(700, &[1, 1, 0]).unwrap();
+    let from: Vec<u64> = mixture.phases().map(|phase| phase.from).collect();
+    assert_eq!(from, [0, 700, 880]);
+    let order = mixture.order(0).unwrap();
+    let first = vec![97, 102, 95, 11, 105, 698];
+    assert_eq!(print(&order), (first, 0x6c96_9243_6737_0413));
+    assert_eq!(mixture.schedule_hash(), 0xfa4f_8d2e_0f82_4c4d);
 }
 
 #[test]

@@ -12,8 +12,8 @@
 //! | [`Sequential`] | as stored; a part of a dataset | none | O(1) | O(1) |
 //! | [`Shuffle`] | **the default**: data in memory or on a fast disk | none | O(1) | O(1) |
 //! | [`BlockShuffle`] | slow disks and object stores: reads stay in runs | none | O(1) | O(1) |
-//! | [`Mixture`] | several datasets with fixed shares | one short round | O(1) | search |
-//! | [`Repeat`], [`Cycle`] | several passes in one epoch; endless | two passes' orders | as its sampler | search |
+//! | [`Mixture`] | several datasets with exact shares | one short round for each phase | O(1) | as its samplers |
+//! | [`Repeat`], [`Cycle`] | several passes in one epoch; endless | two passes' orders | as its sampler | as its sampler |
 //! | [`DatadingsShuffle`] | exactly the order of Python datadings' `Shuffler` | 4 bytes a sample | O(1) after O(n) | search |
 //! | [`DatadingsQuasiShuffle`] | exactly the order of its `QuasiShuffler` | 4 bytes a sample | O(1)
 //! after O(n) | search |
@@ -72,7 +72,10 @@ use crate::error::Result;
 
 pub use block_shuffle::{BlockOrder, BlockShuffle};
 pub use fingerprint::Fingerprint;
-pub use mixture::{Mixture, MixtureSource, quotas};
+pub use mixture::{
+    Exhausted, Mixture, MixturePhase, MixtureSource, TokenWeight, exact_quotas, quotas,
+    quotas_by_tokens,
+};
 pub use options::{SamplerName, SamplerOptions};
 pub use partition::{BatchPlace, BatchPositions, Partition, State, Tail};
 pub use permutation::Permutation;
@@ -85,7 +88,8 @@ pub use torch::{TorchWorker, torch_shard};
 /// A way to order the samples of a dataset, for every epoch.
 ///
 /// `order(e)` is a pure function: call it twice and the orders are equal. A sampler fails for all
-/// epochs or for none of those whose positions, counted from the very first, fit in 64 bits.
+/// epochs or for none of those whose positions, counted from the very first, fit in 64 bits, and
+/// which come before its [`epochs`](Sampler::epochs) end.
 pub trait Sampler: Send + Sync {
     /// Positions in one epoch. [`u64::MAX`] if it never ends.
     fn len(&self) -> u64;
@@ -98,13 +102,38 @@ pub trait Sampler: Send + Sync {
     /// # Errors
     ///
     /// [`Limit`](crate::ErrorKind::Limit) where the numbers do not fit, because the epoch is
-    /// absurdly late or there are more samples than this sampler can order.
+    /// absurdly late or there are more samples than this sampler can order;
+    /// [`Invalid`](crate::ErrorKind::Invalid) if [`epochs`](Sampler::epochs) says that there is no such epoch.
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>>;
 
     /// Describes the orders, for [`State`]: a resume with other orders is an error.
     /// Default: the length alone.
     fn fingerprint(&self) -> Fingerprint {
         Fingerprint::new("", self.len())
+    }
+
+    /// As [`fingerprint`](Sampler::fingerprint), of what comes before this position of this epoch: what
+    /// changes only later positions, such as a phase that a [`Mixture`] gets, is not in it.
+    /// Default: the fingerprint of all orders.
+    fn fingerprint_before(&self, epoch: u64, position: u64) -> Fingerprint {
+        let _ = (epoch, position);
+        self.fingerprint()
+    }
+
+    /// Whether a state is a place in these orders: what [`State::check`] asks. Default: compares the
+    /// [fingerprints](Sampler::fingerprint_before) up to the place.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid), saying what differs.
+    fn check_state(&self, state: &State) -> Result<()> {
+        let found = || self.fingerprint_before(state.epoch, state.position);
+        state.order.map_or(Ok(()), |saved| found().check(&saved))
+    }
+
+    /// How many epochs there are, if they end. Default: they do not.
+    fn epochs(&self) -> Option<u64> {
+        None
     }
 
     /// Whether an epoch has no positions.
@@ -141,6 +170,17 @@ pub trait Order: Send + Sync {
     /// and an endless order may search forever for a sample that it does not have.
     fn position_of(&self, index: u64) -> Option<u64> {
         (0..self.len()).find(|&position| self.index_at(position) == index)
+    }
+
+    /// All of these positions at which this sample is seen, ascending. Each takes as long as
+    /// [`position_of`](Order::position_of).
+    fn positions_of(
+        &self,
+        index: u64,
+        positions: Range<u64>,
+    ) -> Box<dyn Iterator<Item = u64> + '_> {
+        let positions = positions.start..positions.end.min(self.len());
+        Box::new(positions.filter(move |&position| self.index_at(position) == index))
     }
 
     /// Whether there are no positions.
@@ -210,6 +250,11 @@ fn reserve(positions: &Range<u64>, out: &mut Vec<u64>) {
     out.reserve(usize::try_from(wanted).expect("more indices than can be addressed"));
 }
 
+/// The positions of an index in an order that has it once, if it is in this range.
+fn once(position: Option<u64>, positions: Range<u64>) -> Box<dyn Iterator<Item = u64> + 'static> {
+    Box::new(position.filter(|position| positions.contains(position)).into_iter())
+}
+
 /// Panics as slices do if the position is too large.
 #[inline]
 #[track_caller]
@@ -233,6 +278,18 @@ impl<S: Sampler + ?Sized> Sampler for Arc<S> {
     fn fingerprint(&self) -> Fingerprint {
         (**self).fingerprint()
     }
+
+    fn fingerprint_before(&self, epoch: u64, position: u64) -> Fingerprint {
+        (**self).fingerprint_before(epoch, position)
+    }
+
+    fn check_state(&self, state: &State) -> Result<()> {
+        (**self).check_state(state)
+    }
+
+    fn epochs(&self) -> Option<u64> {
+        (**self).epochs()
+    }
 }
 
 impl<S: Sampler + ?Sized> Sampler for Box<S> {
@@ -250,6 +307,18 @@ impl<S: Sampler + ?Sized> Sampler for Box<S> {
 
     fn fingerprint(&self) -> Fingerprint {
         (**self).fingerprint()
+    }
+
+    fn fingerprint_before(&self, epoch: u64, position: u64) -> Fingerprint {
+        (**self).fingerprint_before(epoch, position)
+    }
+
+    fn check_state(&self, state: &State) -> Result<()> {
+        (**self).check_state(state)
+    }
+
+    fn epochs(&self) -> Option<u64> {
+        (**self).epochs()
     }
 }
 
@@ -269,6 +338,14 @@ impl<O: Order + ?Sized> Order for Arc<O> {
     fn position_of(&self, index: u64) -> Option<u64> {
         (**self).position_of(index)
     }
+
+    fn positions_of(
+        &self,
+        index: u64,
+        positions: Range<u64>,
+    ) -> Box<dyn Iterator<Item = u64> + '_> {
+        (**self).positions_of(index, positions)
+    }
 }
 
 impl<O: Order + ?Sized> Order for Box<O> {
@@ -286,5 +363,13 @@ impl<O: Order + ?Sized> Order for Box<O> {
 
     fn position_of(&self, index: u64) -> Option<u64> {
         (**self).position_of(index)
+    }
+
+    fn positions_of(
+        &self,
+        index: u64,
+        positions: Range<u64>,
+    ) -> Box<dyn Iterator<Item = u64> + '_> {
+        (**self).positions_of(index, positions)
     }
 }

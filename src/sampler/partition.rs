@@ -1,5 +1,6 @@
 //! Which batches of an epoch belong to rank r of a world, and to worker w of a rank.
 
+use std::iter::successors;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -26,9 +27,10 @@ pub struct BatchPlace {
 /// The position is *global*: how many positions of the epoch all ranks together have done. So a
 /// run can be resumed with another number of ranks, workers or samples per batch.
 ///
-/// The states of a loader also carry a [`Fingerprint`] of its sampler. A run that is resumed with
-/// another one (more samples, another seed) is an error then, and not one in which some samples come
-/// twice and others never. Checkpoints of two integers alone can be read as before, and are not compared.
+/// The states of a loader also carry a [`Fingerprint`] of its sampler, up to the position. A run that is
+/// resumed with another one (more samples, another seed) is an error then, and not one in which some
+/// samples come twice and others never. What changes only later positions, such as another phase of a
+/// [`Mixture`](super::Mixture), can be changed. Checkpoints of two integers alone can be read as before, and are not compared.
 ///
 /// ```
 /// use kiste::sampler::{Shuffle, State};
@@ -63,7 +65,7 @@ impl State {
 
     /// A place in the orders of this sampler.
     pub fn of(sampler: &dyn Sampler, epoch: u64, position: u64) -> State {
-        State { epoch, position, order: Some(sampler.fingerprint()) }
+        State { epoch, position, order: Some(sampler.fingerprint_before(epoch, position)) }
     }
 
     /// Whether it is a place in the orders of this sampler, where the fingerprints tell. Loaders ask this
@@ -73,7 +75,7 @@ impl State {
     ///
     /// [`Invalid`](ErrorKind::Invalid), saying what differs.
     pub fn check(&self, sampler: &dyn Sampler) -> Result<()> {
-        self.order.map_or(Ok(()), |order| sampler.fingerprint().check(&order))
+        sampler.check_state(self)
     }
 }
 
@@ -263,14 +265,41 @@ impl Partition {
     /// ```
     pub fn seen_at(&self, position: u64) -> Option<BatchPlace> {
         let done = u128::from(position.checked_sub(self.start)?);
-        // Below the position, as these are.
-        let (step, within) = ((done / self.step()) as u64, (done % self.step()) as u64);
+        let step = (done / self.step()) as u64;
         if position >= self.len || step >= self.steps() {
             return None;
         }
-        let size = self.size_in(step);
-        let (rank, place) = (within / size, within % size);
-        Some(BatchPlace { step, rank, worker: self.worker_of(step), place })
+        Some(self.place(u128::from(position)))
+    }
+
+    /// Every place at which a position is seen: first [`seen_at`](Self::seen_at), then as padding at the end of
+    /// the epoch. Positions before the start can be padding, too.
+    ///
+    /// ```
+    /// use kiste::sampler::Partition;
+    ///
+    /// let plan = Partition::new(100, 8)?.world(2)?; // 12 positions pad the last step
+    /// let steps = |position| plan.all_seen_at(position).map(|place| place.step).collect::<Vec<_>>();
+    /// assert_eq!((steps(3), steps(12)), (vec![0, 6], vec![0]));
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    pub fn all_seen_at(&self, position: u64) -> impl Iterator<Item = BatchPlace> + use<'_> {
+        // Padding continues behind the end, where position `p` is also `p + len`, and so on.
+        let len = u128::from(self.len);
+        let first = (position < self.len).then(|| len + u128::from(position));
+        let end = len + self.padding();
+        let padded = successors(first, move |number| number.checked_add(len));
+        let padded = padded.take_while(move |&number| number < end);
+        self.seen_at(position).into_iter().chain(padded.map(|number| self.place(number)))
+    }
+
+    /// The place of a position of all batches, which is behind the end if it is padding.
+    fn place(&self, number: u128) -> BatchPlace {
+        let done = number - u128::from(self.start);
+        let (step, within) = ((done / self.step()) as u64, done % self.step());
+        let size = u128::from(self.size_in(step));
+        let (rank, place) = ((within / size) as u64, (within % size) as u64);
+        BatchPlace { step, rank, worker: self.worker_of(step), place }
     }
 
     /// The worker of a rank that makes the batch of a step.
@@ -307,12 +336,16 @@ impl Partition {
 
     /// How many positions are repeated to fill up the last step.
     pub fn padded(&self) -> u64 {
+        self.padding() as u64
+    }
+
+    fn padding(&self) -> u128 {
         let left = u128::from(self.len - self.start);
         match self.end() {
-            Tail::Pad => (u128::from(self.steps()) * self.step() - left) as u64,
+            Tail::Pad => u128::from(self.steps()) * self.step() - left,
             Tail::Even => match left % self.step() {
                 0 => 0,
-                last => (last.next_multiple_of(u128::from(self.world)) - last) as u64,
+                last => last.next_multiple_of(u128::from(self.world)) - last,
             },
             Tail::Drop | Tail::Uneven => 0,
         }

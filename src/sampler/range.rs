@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Fingerprint, Order, Sampler, check, reserve};
+use super::{Fingerprint, Order, Sampler, check, once, reserve};
 use crate::error::Result;
 
 /// The samples as they are stored, all or a range, in every epoch alike.
@@ -82,5 +82,13 @@ impl Order for Sequential {
 
     fn position_of(&self, index: u64) -> Option<u64> {
         self.range.contains(&index).then(|| index - self.range.start)
+    }
+
+    fn positions_of(
+        &self,
+        index: u64,
+        positions: Range<u64>,
+    ) -> Box<dyn Iterator<Item = u64> + '_> {
+        once(self.position_of(index), positions)
     }
 }

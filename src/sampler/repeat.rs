@@ -30,6 +30,10 @@ impl Repeat {
         })?;
         Ok(Repeat { sampler: Arc::new(sampler), times, len })
     }
+
+    fn fingerprint_of(&self, passes: Fingerprint) -> Fingerprint {
+        Fingerprint::new("repeat", self.len).with(self.times).of(passes)
+    }
 }
 
 impl Sampler for Repeat {
@@ -42,7 +46,16 @@ impl Sampler for Repeat {
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::new("repeat", self.len).with(self.times).of(self.sampler.fingerprint())
+        self.fingerprint_of(self.sampler.fingerprint())
+    }
+
+    fn fingerprint_before(&self, epoch: u64, position: u64) -> Fingerprint {
+        let first = epoch.saturating_mul(self.times);
+        self.fingerprint_of(fingerprint_before(&self.sampler, first, position))
+    }
+
+    fn epochs(&self) -> Option<u64> {
+        self.sampler.epochs()?.checked_div(self.times)
     }
 
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {
@@ -51,6 +64,11 @@ impl Sampler for Repeat {
             return Err(too_late(epoch));
         }
         let first = epoch.checked_mul(self.times).ok_or_else(|| too_late(epoch))?;
+        if let Some(epochs) = self.epochs().filter(|&epochs| epochs <= epoch) {
+            let message =
+                format!("there is no epoch {epoch}: the passes end after {epochs} epochs");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
         let passes = Passes::new(Arc::clone(&self.sampler), first)?;
         Ok(Arc::new(Run { passes, first, len: self.len }))
     }
@@ -86,14 +104,30 @@ impl Sampler for Cycle {
         Fingerprint::new("cycle", self.len()).of(self.sampler.fingerprint())
     }
 
+    fn fingerprint_before(&self, epoch: u64, position: u64) -> Fingerprint {
+        let passes = fingerprint_before(&self.sampler, epoch, position);
+        Fingerprint::new("cycle", self.len()).of(passes)
+    }
+
     fn order(&self, epoch: u64) -> Result<Arc<dyn Order>> {
         if epoch > 0 {
             let message = format!("a cycle never ends, so there is no epoch {epoch}");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
+        if let Some(passes) = self.sampler.epochs() {
+            let message = format!("a cycle never ends, but its sampler does after {passes} passes");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
         let passes = Passes::new(Arc::clone(&self.sampler), 0)?;
         Ok(Arc::new(Run { passes, first: 0, len: self.len() }))
     }
+}
+
+/// Of passes before this position, counted from the beginning of the pass `first`.
+fn fingerprint_before(sampler: &dyn Sampler, first: u64, position: u64) -> Fingerprint {
+    let pass = position.checked_div(sampler.len()).unwrap_or(0);
+    let within = position.checked_rem(sampler.len()).unwrap_or(0);
+    sampler.fingerprint_before(first.saturating_add(pass), within)
 }
 
 pub(super) fn too_late(epoch: u64) -> Error {
@@ -127,11 +161,20 @@ impl Order for Run {
     }
 
     fn position_of(&self, index: u64) -> Option<u64> {
-        let n = self.passes.len();
-        (0..self.len.checked_div(n)?).find_map(|pass| {
-            let position = self.passes.get(self.first + pass).position_of(index)?;
-            (pass * n).checked_add(position)
-        })
+        self.positions_of(index, 0..self.len).next()
+    }
+
+    fn positions_of(
+        &self,
+        index: u64,
+        positions: Range<u64>,
+    ) -> Box<dyn Iterator<Item = u64> + '_> {
+        let mut left = positions.start..positions.end.min(self.len);
+        Box::new(std::iter::from_fn(move || {
+            let found = self.passes.next_position_of(self.first, index, left.clone())?;
+            left.start = found + 1;
+            Some(found)
+        }))
     }
 }
 
@@ -165,6 +208,27 @@ impl Passes {
             recent[0] = (pass, order);
         }
         Arc::clone(&recent[0].1)
+    }
+
+    /// The first of these positions that has the index, counted from the beginning of the pass `first`.
+    pub(super) fn next_position_of(
+        &self,
+        first: u64,
+        index: u64,
+        mut positions: Range<u64>,
+    ) -> Option<u64> {
+        let n = self.len();
+        while !positions.is_empty() {
+            let (pass, start) = (positions.start / n, positions.start % n);
+            let count = (n - start).min(positions.end - positions.start);
+            let order = self.get(first + pass);
+            let found = order.positions_of(index, start..start + count).next();
+            if let Some(found) = found {
+                return Some(pass * n + found);
+            }
+            positions.start += count;
+        }
+        None
     }
 
     /// Appends the indices at these positions, counted from the beginning of the pass `first`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::permutation::{Key, Permutation, Purpose};
 use super::rng::PythonRandom;
-use super::{Fingerprint, Order, Sampler, check, reserve};
+use super::{Fingerprint, Order, Sampler, check, once, reserve};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A full shuffle without a table in memory: each epoch is a keyed [`Permutation`].
@@ -73,6 +73,14 @@ impl Order for Permutation {
 
     fn position_of(&self, index: u64) -> Option<u64> {
         (index < Permutation::len(self)).then(|| self.invert(index))
+    }
+
+    fn positions_of(
+        &self,
+        index: u64,
+        positions: Range<u64>,
+    ) -> Box<dyn Iterator<Item = u64> + '_> {
+        once(self.position_of(index), positions)
     }
 }
 

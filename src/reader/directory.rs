@@ -210,6 +210,10 @@ impl Reader for DirectoryReader {
         Ok(self.files.find(key))
     }
 
+    fn may_repeat_keys(&self) -> bool {
+        false
+    }
+
     fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         let path = &self.files.entry(index)?.path;
         let data = read(Path::new(path), self.max_bytes)?;

@@ -10,15 +10,14 @@ pub(crate) const SAMPLES: &str = "samples:";
 /// The prefix of an identity that is made of other readers' identities.
 const COMPOSED: &str = "composed:";
 /// Samples that are looked at where there is no digest, and of a remote dataset.
-const LOOKED_AT: usize = 64;
-const LOOKED_AT_REMOTE: usize = 8;
+pub(crate) const LOOKED_AT: usize = 64;
+pub(crate) const LOOKED_AT_REMOTE: usize = 8;
 /// Bytes of each that are looked at, at both ends.
 const HEAD: usize = 4096;
 
-/// Some indices, spread over all samples, which are fetched.
-pub(crate) fn looked_at<R: Reader + ?Sized>(reader: &R) -> Vec<usize> {
-    let (len, is_remote) = (reader.len(), reader.is_remote());
-    let most = if is_remote { LOOKED_AT_REMOTE } else { LOOKED_AT };
+/// About as many indices, spread over all samples, which are fetched.
+pub(crate) fn looked_at<R: Reader + ?Sized>(reader: &R, most: usize) -> Vec<usize> {
+    let len = reader.len();
     let mut indices: Vec<usize> = (0..len).step_by(len / most + 1).collect();
     indices.extend(len.checked_sub(1));
     reader.prefetch(&indices);
@@ -35,7 +34,8 @@ pub(crate) fn add(raw: &[u8], md5: &mut Md5) {
 pub(super) fn by_samples<R: Reader + ?Sized>(reader: &R) -> Result<String> {
     let mut md5 = Md5::new();
     md5.update(&(reader.len() as u64).to_be_bytes());
-    for index in looked_at(reader) {
+    let most = if reader.is_remote() { LOOKED_AT_REMOTE } else { LOOKED_AT };
+    for index in looked_at(reader, most) {
         let raw = reader.get_raw(index)?;
         md5.update(&(raw.len() as u64).to_be_bytes());
         add(&raw, &mut md5);

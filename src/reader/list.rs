@@ -136,6 +136,10 @@ impl Reader for ListReader {
         Ok(self.by_key.find(|index| self.keys[index].as_str().cmp(key)))
     }
 
+    fn may_repeat_keys(&self) -> bool {
+        false
+    }
+
     fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         let packed = self.packed.get(index).ok_or_else(|| out_of_range(index, self.len()))?;
         Ok(Cow::Borrowed(packed))

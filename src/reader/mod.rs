@@ -11,7 +11,8 @@
 //! | [`ListReader`] | values in memory |
 //! | [`DirectoryReader`] | files of a directory tree or of a list |
 //! | `ZipReader` | files in a zip archive (feature `zip`) |
-//! | [`RangeReader`], [`SelectReader`] | part of another reader: a range, chosen indices or keys, what passes a filter |
+//! | [`SelectReader`] | part of another reader: a range, chosen indices or keys, what passes a filter |
+//! | [`FieldsReader`] | the samples of another reader with some of their fields, or under other names |
 //! | `ArrayRows` | rows of arrays (feature `arrays`, as the next) |
 //! | `WithArrays` | another reader's samples, with rows of arrays where they refer to them |
 //! | [`JoinReader`] | the samples that two readers have in common by key, with the fields of both |
@@ -57,10 +58,11 @@
 //! its MD5: see [`DatasetReader::contains_key`](crate::DatasetReader::contains_key).
 
 use crate::error::Shown;
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -90,17 +92,22 @@ mod files;
 mod directory;
 #[cfg(feature = "zip")]
 mod zip;
-mod range;
 mod select;
+mod selection;
+mod packed_fields;
+mod fields;
 mod join;
 
 #[cfg(feature = "arrays")]
 pub use arrays::{ArrayRows, ArraySource, WithArrays};
 #[cfg(feature = "readers")]
 pub use directory::DirectoryReader;
+#[cfg(feature = "stat")]
+pub(crate) use fields::has_field;
+pub use fields::{FieldNames, FieldsReader};
 #[cfg(feature = "readers")]
 pub use files::{FileEntry, FileOptions};
-pub use join::{JoinReader, Shared};
+pub use join::{How, Join, JoinReader, Shared};
 #[cfg(feature = "readers")]
 pub use labels::Labels;
 #[cfg(feature = "readers")]
@@ -111,8 +118,8 @@ pub(crate) use pattern::Filter;
 pub use pattern::NamePattern;
 #[cfg(feature = "convert")]
 pub(crate) use pattern::{PathPattern, check_named};
-pub use range::RangeReader;
 pub use select::SelectReader;
+pub use selection::Selection;
 pub use sharded::ShardedReader;
 #[cfg(feature = "zip")]
 pub use zip::ZipReader;
@@ -180,6 +187,12 @@ pub trait Reader: Send + Sync {
         Ok(self.find(key)?.is_some())
     }
 
+    /// Whether a key may come more than once. Datasets never have a key twice; readers that were put together
+    /// may. Default: yes.
+    fn may_repeat_keys(&self) -> bool {
+        true
+    }
+
     /// A sample as a dynamic value.
     fn get(&self, index: usize) -> Result<Value> {
         let raw = self.get_raw(index)?;
@@ -241,6 +254,11 @@ pub trait Reader: Send + Sync {
         identity::by_samples(self)
     }
 
+    /// The name that it was opened by, for messages, if it has one.
+    fn name(&self) -> Option<&Path> {
+        None
+    }
+
     /// Where a sample comes from, for messages, if it is known without reading it.
     fn locate(&self, index: usize) -> Location {
         Location::new(index as u64)
@@ -251,6 +269,13 @@ pub trait Reader: Send + Sync {
     /// that prefetches the next batches.
     fn is_remote(&self) -> bool {
         false
+    }
+
+    /// How many bytes a packed sample has, if that is known without reading it. [`ReaderExt::raw_len`] reads it
+    /// where it is not.
+    fn known_len(&self, index: usize) -> Result<Option<u64>> {
+        let _ = index;
+        Ok(None)
     }
 
     /// About how many bytes a sample has, if that is known without reading any. Loaders fetch this way
@@ -264,6 +289,12 @@ pub trait Reader: Send + Sync {
     /// the first read of that sample, which does not try another time.
     fn prefetch(&self, indices: &[usize]) {
         let _ = indices;
+    }
+
+    /// The reader as the type that it is, for those who have a faster way for one type: see
+    /// [`DatasetReader::of`](crate::DatasetReader::of). Default: none.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
     }
 }
 
@@ -315,8 +346,14 @@ macro_rules! forward {
             fn contains_key(&self, key: &str) -> Result<bool> {
                 (**self).contains_key(key)
             }
+            fn may_repeat_keys(&self) -> bool {
+                (**self).may_repeat_keys()
+            }
             fn get(&self, index: usize) -> Result<Value> {
                 (**self).get(index)
+            }
+            fn name(&self) -> Option<&Path> {
+                (**self).name()
             }
             fn locate(&self, index: usize) -> Location {
                 (**self).locate(index)
@@ -324,11 +361,17 @@ macro_rules! forward {
             fn is_remote(&self) -> bool {
                 (**self).is_remote()
             }
+            fn known_len(&self, index: usize) -> Result<Option<u64>> {
+                (**self).known_len(index)
+            }
             fn sample_bytes(&self) -> Option<u64> {
                 (**self).sample_bytes()
             }
             fn prefetch(&self, indices: &[usize]) {
                 (**self).prefetch(indices);
+            }
+            fn as_any(&self) -> Option<&dyn Any> {
+                (**self).as_any()
             }
         }
     )*};
@@ -348,6 +391,22 @@ pub trait ReaderExt: Reader {
     /// the reader where [`get_raw`](Reader::get_raw) does: see [`DatasetReader::get_as`](crate::DatasetReader::get_as).
     fn get_as<'a, T: Deserialize<'a>>(&'a self, index: usize) -> Result<T> {
         unpack(self.get_raw(index)?, || self.locate(index))
+    }
+
+    /// How many bytes a packed sample has. It is read where there is no other way to know.
+    ///
+    /// ```
+    /// use kiste::reader::{ListReader, Reader, ReaderExt};
+    ///
+    /// let list = ListReader::pack([std::collections::BTreeMap::from([("key", "a")])])?;
+    /// assert_eq!(list.raw_len(0)?, list.get_raw(0)?.len() as u64);
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    fn raw_len(&self, index: usize) -> Result<u64> {
+        match self.known_len(index)? {
+            Some(len) => Ok(len),
+            None => Ok(self.get_raw(index)?.len() as u64),
+        }
     }
 
     /// The indices of many keys, in their order, each as [`find`](Reader::find) returns it. Datasets are
@@ -424,12 +483,16 @@ pub trait ReaderExt: Reader {
         (0..self.len()).map(|index| self.key(index))
     }
 
-    /// These samples only: see [`RangeReader`].
-    fn range(self, range: impl RangeBounds<usize>) -> RangeReader<Self>
+    /// These samples only.
+    ///
+    /// # Panics
+    ///
+    /// If the range is not within the reader, as slicing does.
+    fn range(self, range: impl RangeBounds<usize>) -> SelectReader<Self>
     where
         Self: Sized,
     {
-        RangeReader::new(self, range)
+        SelectReader::of_range(self, range)
     }
 
     /// The samples of these indices, in this order: see [`SelectReader`].
@@ -459,13 +522,20 @@ pub trait ReaderExt: Reader {
         SelectReader::filter(self, |reader, index| Ok(keep(&reader.get(index)?)))
     }
 
-    /// The samples that the other reader has as well, by key, with the fields of both: see
-    /// [`JoinReader`].
-    fn join<R: Reader>(self, other: R, shared: Shared) -> Result<JoinReader<Self, R>>
+    /// The samples with the fields that another reader has for their keys: see [`JoinReader`].
+    fn join<R: Reader>(self, other: R, join: Join) -> Result<JoinReader<Self, R>>
     where
         Self: Sized,
     {
-        JoinReader::new(self, other, shared)
+        JoinReader::new(self, other, join, |_| Ok(()))
+    }
+
+    /// The samples with some of their fields, or under other names: see [`FieldsReader`].
+    fn with_fields(self, names: FieldNames) -> FieldsReader<Self>
+    where
+        Self: Sized,
+    {
+        FieldsReader::new(self, names)
     }
 }
 
@@ -533,6 +603,20 @@ impl fmt::Display for Location {
             None => Ok(()),
         }
     }
+}
+
+/// The name of a reader, or the file that its first sample comes from: for messages.
+#[cfg(feature = "arrays")]
+pub(crate) fn name_of(reader: &dyn Reader) -> Option<PathBuf> {
+    let first = || if reader.is_empty() { None } else { reader.locate(0).path };
+    reader.name().map(Path::to_path_buf).or_else(first)
+}
+
+/// An error about a reader, with its name if it has one.
+#[cfg(feature = "arrays")]
+#[cold]
+pub(crate) fn at_reader(reader: &dyn Reader, error: Error) -> Error {
+    name_of(reader).into_iter().fold(error, Error::at)
 }
 
 /// A packed sample as a type that may borrow from it, where it is borrowed itself.

@@ -45,12 +45,44 @@ impl Filter {
 /// assert!(!NamePattern::new("[!a-f]*").matches("cat/1.jpg"));
 /// ```
 #[derive(Debug, Clone)]
-pub struct NamePattern(Vec<Part>);
+pub struct NamePattern {
+    parts: Vec<Part>,
+    ignores_case: bool,
+}
 
 impl NamePattern {
     /// Any text is a pattern.
     pub fn new(pattern: &str) -> NamePattern {
-        NamePattern(parse(pattern))
+        NamePattern { parts: parse(pattern), ignores_case: false }
+    }
+
+    /// A pattern of `LIKE` in SQL: `%` is any text, `_` one character, and a backslash in front of one of
+    /// these or of another backslash takes its meaning away.
+    #[cfg(feature = "arrays")]
+    pub(crate) fn like(pattern: &str) -> NamePattern {
+        let mut chars = pattern.chars().peekable();
+        let mut parts = Vec::new();
+        while let Some(c) = chars.next() {
+            parts.push(match c {
+                '%' => Part::Any,
+                '_' => Part::One,
+                '\\' => Part::This(chars.next_if(|c| "%_\\".contains(*c)).unwrap_or('\\')),
+                c => Part::This(c),
+            });
+        }
+        NamePattern { parts, ignores_case: false }
+    }
+
+    /// The same for capital and small letters alike.
+    #[cfg(feature = "arrays")]
+    pub(crate) fn ignoring_case(mut self) -> NamePattern {
+        for part in &mut self.parts {
+            if let Part::This(c) = part {
+                *c = small(*c);
+            }
+        }
+        self.ignores_case = true;
+        self
     }
 
     /// The patterns of a list.
@@ -60,12 +92,16 @@ impl NamePattern {
 
     /// Whether a name matches it.
     pub fn matches(&self, name: &str) -> bool {
-        let (mut rest, mut parts) = (name.chars(), &self.0[..]);
+        let (mut rest, mut parts) = (name.chars(), &self.parts[..]);
+        let is = |part: &Part, c: char| match self.ignores_case {
+            false => part.matches(c),
+            true => part.matches_any_case(c),
+        };
         // The part after the last star can only be at the end, and most names do not end like this.
         if let Some(last) = parts.iter().rposition(|part| matches!(part, Part::Any)) {
             let (before, after) = parts.split_at(last + 1);
             let mut ends = after.iter().rev();
-            if !ends.all(|one| rest.next_back().is_some_and(|c| one.matches(c))) {
+            if !ends.all(|one| rest.next_back().is_some_and(|c| is(one, c))) {
                 return false;
             }
             parts = before;
@@ -83,7 +119,7 @@ impl NamePattern {
                 continue;
             }
             let Some(c) = rest.next() else { return part == parts.len() };
-            if parts.get(part).is_some_and(|one| one.matches(c)) {
+            if parts.get(part).is_some_and(|one| is(one, c)) {
                 part += 1;
                 continue;
             }
@@ -120,6 +156,29 @@ impl Part {
             }
         }
     }
+
+    /// The same where `This` is a small letter, and sets mean both.
+    fn matches_any_case(&self, c: char) -> bool {
+        let small = small(c);
+        match self {
+            Part::Set { ranges, negated } => {
+                let large = only(c.to_uppercase()).unwrap_or(c);
+                let has = |c| ranges.iter().any(|&(first, last)| first <= c && c <= last);
+                (has(c) || has(small) || has(large)) != *negated
+            }
+            one => one.matches(small),
+        }
+    }
+}
+
+/// The small letter of a letter: one for `Σ`, `σ` and `ς`. Letters that become several stay as they are.
+fn small(c: char) -> char {
+    let large = only(c.to_uppercase()).unwrap_or(c);
+    only(large.to_lowercase()).unwrap_or(c)
+}
+
+fn only(mut chars: impl Iterator<Item = char>) -> Option<char> {
+    chars.next().filter(|_| chars.next().is_none())
 }
 
 fn parse(pattern: &str) -> Vec<Part> {
@@ -406,9 +465,44 @@ mod tests {
         {
             let pattern = NamePattern::new(pattern);
             for name in &names {
-                let expected = plainly(&pattern.0, name);
+                let expected = plainly(&pattern.parts, name);
                 assert_eq!(pattern.matches(name), expected, "{pattern:?} {name:?}");
             }
         }
+    }
+
+    #[test]
+    #[cfg(feature = "arrays")]
+    fn patterns_of_sql_and_of_any_case() {
+        for (pattern, name, expected) in [
+            ("a%", "abc", true),
+            ("a%", "A", false),
+            ("%b_", "abc", true),
+            ("_", "", false),
+            ("%", "", true),
+            ("a*[b]?", "a*[b]?", true),
+            ("100\\%", "100%", true),
+            ("100\\%", "1000", false),
+            ("a\\_\\\\\\b\\", "a_\\\\b\\", true),
+        ] {
+            assert_eq!(NamePattern::like(pattern).matches(name), expected, "{pattern} {name}");
+        }
+        for (pattern, name, expected) in [
+            ("*.JPG", "a.jPg", true),
+            ("größe", "GRÖßE", true),
+            ("σας*", "ΣΑΣ", true),
+            ("straße", "STRASSE", false),
+            ("[a-c]", "B", true),
+            ("[A-C]", "b", true),
+            ("[!a-c]", "B", false),
+            ("[!a-c]", "D", true),
+        ] {
+            let pattern = NamePattern::new(pattern).ignoring_case();
+            assert_eq!(pattern.matches(name), expected, "{pattern:?} {name}");
+        }
+        // Quadratic, which this would show if it were worse.
+        let long = "a".repeat(10_000);
+        assert!(!NamePattern::like(&"a%".repeat(100).replace("%a%", "%a_%")).matches("b"));
+        assert!(!NamePattern::like(&format!("{}b%", "%a".repeat(50))).matches(&long));
     }
 }

@@ -1,16 +1,17 @@
 //! [`SelectReader`]: chosen samples of another reader, in a chosen order.
 
 use std::borrow::Cow;
+use std::ops::RangeBounds;
 
 use super::identity::composed;
-use super::{Location, Reader, out_of_range};
+use super::{Location, Reader, Selection, out_of_range, resolve};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
 
 /// Chosen samples of another reader, numbered from 0 in the order they were chosen in: by index,
 /// by key, or by a question that each is asked once.
 ///
-/// Takes two numbers a chosen sample. A sample may be chosen more than once.
+/// A sample may be chosen more than once. [`Selection`] says how much memory it takes: nothing for a range.
 ///
 /// ```
 /// use kiste::reader::{ListReader, Reader, ReaderExt};
@@ -22,16 +23,13 @@ use crate::format::msgpack::Value;
 /// assert_eq!(chosen.find("a")?, Some(1));
 ///
 /// let late = letters.filter(|sample| sample["key"].as_str() > Some("b"))?;
-/// assert_eq!(late.indices(), [2, 3]);
+/// assert!(late.selection().iter().eq([2, 3]));
 /// # Ok::<(), kiste::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct SelectReader<R> {
     reader: R,
-    indices: Vec<usize>,
-    /// Positions in `indices`, sorted by index and then by position; empty where the
-    /// indices are ascending themselves.
-    order: Vec<usize>,
+    selection: Selection,
 }
 
 impl<R: Reader> SelectReader<R> {
@@ -41,16 +39,34 @@ impl<R: Reader> SelectReader<R> {
     ///
     /// [`Invalid`](ErrorKind::Invalid) if there is no such index.
     pub fn new(reader: R, indices: impl IntoIterator<Item = usize>) -> Result<SelectReader<R>> {
-        let indices: Vec<usize> = indices.into_iter().collect();
-        if let Some(&index) = indices.iter().find(|&&index| index >= reader.len()) {
-            return Err(out_of_range(index, reader.len()));
+        let selection = Selection::new(reader.len(), indices)?;
+        Ok(SelectReader { reader, selection })
+    }
+
+    /// The samples of this selection, which was made for a reader of the same length.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) if it has an index that the reader has not.
+    pub fn of(reader: R, selection: Selection) -> Result<SelectReader<R>> {
+        let last = match selection.is_ascending() {
+            true => selection.len().checked_sub(1).and_then(|last| selection.get(last)),
+            false => selection.iter().max(),
+        };
+        match last.filter(|&last| last >= reader.len()) {
+            Some(last) => Err(out_of_range(last, reader.len())),
+            None => Ok(SelectReader { reader, selection }),
         }
-        let mut order = Vec::new();
-        if !indices.is_sorted() {
-            order = (0..indices.len()).collect();
-            order.sort_unstable_by_key(|&at| (indices[at], at));
-        }
-        Ok(SelectReader { reader, indices, order })
+    }
+
+    /// The samples of a range, numbered from 0.
+    ///
+    /// # Panics
+    ///
+    /// If the range is not within the reader, as slicing does.
+    pub fn of_range(reader: R, range: impl RangeBounds<usize>) -> SelectReader<R> {
+        let selection = Selection::of_range(resolve(range, reader.len()));
+        SelectReader { reader, selection }
     }
 
     /// The samples with these keys, in this order.
@@ -96,39 +112,32 @@ impl<R: Reader> SelectReader<R> {
     }
 
     /// The indices that were chosen.
-    pub fn indices(&self) -> &[usize] {
-        &self.indices
+    pub fn selection(&self) -> &Selection {
+        &self.selection
     }
 
+    #[inline]
     fn outer(&self, index: usize) -> Result<usize> {
-        self.indices.get(index).copied().ok_or_else(|| out_of_range(index, self.len()))
+        self.selection.get(index).ok_or_else(|| out_of_range(index, self.len()))
     }
 
-    /// Where this index was chosen, ascending.
-    fn positions(&self, outer: usize) -> impl Iterator<Item = usize> {
-        let at = |rank: usize| self.order.get(rank).copied().unwrap_or(rank);
-        let start = partition_point(self.len(), |rank| self.indices[at(rank)] < outer);
-        (start..self.len()).map(at).take_while(move |&at| self.indices[at] == outer)
-    }
-}
-
-/// The first number below `len` for which this is false, if it is true only for numbers before it.
-fn partition_point(len: usize, below: impl Fn(usize) -> bool) -> usize {
-    let (mut start, mut end) = (0, len);
-    while start < end {
-        let middle = start + (end - start) / 2;
-        if below(middle) {
-            start = middle + 1;
-        } else {
-            end = middle;
+    /// The first chosen sample with this key; `found` is the first one in the whole reader.
+    fn first_chosen(&self, found: Option<usize>, key: &str) -> Result<Option<usize>> {
+        let Some(first) = found else { return Ok(None) };
+        let position = self.selection.position_of(first);
+        let is_first = position.is_some() && self.selection.is_ascending();
+        if is_first || !self.reader.may_repeat_keys() {
+            return Ok(position);
         }
+        // Another one may have been chosen, or sooner.
+        let all = self.reader.find_all(key)?;
+        Ok(all.into_iter().filter_map(|outer| self.selection.position_of(outer)).min())
     }
-    start
 }
 
 impl<R: Reader> Reader for SelectReader<R> {
     fn len(&self) -> usize {
-        self.indices.len()
+        self.selection.len()
     }
 
     fn key(&self, index: usize) -> Result<Cow<'_, str>> {
@@ -136,8 +145,7 @@ impl<R: Reader> Reader for SelectReader<R> {
     }
 
     fn find(&self, key: &str) -> Result<Option<usize>> {
-        let all = self.reader.find_all(key)?;
-        Ok(all.into_iter().filter_map(|outer| self.positions(outer).next()).min())
+        self.first_chosen(self.reader.find(key)?, key)
     }
 
     fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
@@ -147,13 +155,22 @@ impl<R: Reader> Reader for SelectReader<R> {
     fn find_all(&self, key: &str) -> Result<Vec<usize>> {
         let all = self.reader.find_all(key)?;
         let mut found: Vec<usize> =
-            all.into_iter().flat_map(|outer| self.positions(outer)).collect();
+            all.into_iter().flat_map(|outer| self.selection.positions_of(outer)).collect();
         found.sort_unstable();
         Ok(found)
     }
 
+    fn find_keys(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
+        let found = self.reader.find_keys(keys)?.into_iter().zip(keys);
+        found.map(|(found, key)| self.first_chosen(found, key)).collect()
+    }
+
     fn contains_key(&self, key: &str) -> Result<bool> {
         Ok(self.reader.contains_key(key)? && self.find(key)?.is_some())
+    }
+
+    fn may_repeat_keys(&self) -> bool {
+        self.reader.may_repeat_keys() || self.selection.has_repeats()
     }
 
     fn get(&self, index: usize) -> Result<Value> {
@@ -178,7 +195,7 @@ impl<R: Reader> Reader for SelectReader<R> {
     }
 
     fn identity(&self) -> Result<String> {
-        composed("select", [self.reader.identity()], self.indices.iter().copied())
+        composed("select", [self.reader.identity()], self.selection.numbers())
     }
 
     fn locate(&self, index: usize) -> Location {
@@ -190,6 +207,10 @@ impl<R: Reader> Reader for SelectReader<R> {
 
     fn is_remote(&self) -> bool {
         self.reader.is_remote()
+    }
+
+    fn known_len(&self, index: usize) -> Result<Option<u64>> {
+        self.reader.known_len(self.outer(index)?)
     }
 
     fn sample_bytes(&self) -> Option<u64> {

@@ -174,6 +174,34 @@ impl<R: Reader> Reader for ShardedReader<R> {
         Ok(found)
     }
 
+    fn find_keys(&self, keys: &[&str]) -> Result<Vec<Option<usize>>> {
+        let mut found = vec![None; keys.len()];
+        let mut left: Vec<usize> = (0..keys.len()).collect();
+        for (shard, start) in self.shards.iter().zip(&self.starts) {
+            if left.is_empty() {
+                break;
+            }
+            let asked: Vec<&str> = left.iter().map(|&nth| keys[nth]).collect();
+            let places = shard.find_keys(&asked)?;
+            left = std::mem::take(&mut left)
+                .into_iter()
+                .zip(places)
+                .filter_map(|(nth, place)| match place {
+                    Some(index) => {
+                        found[nth] = Some(start + index);
+                        None
+                    }
+                    None => Some(nth),
+                })
+                .collect();
+        }
+        Ok(found)
+    }
+
+    fn may_repeat_keys(&self) -> bool {
+        self.shards.len() > 1 || self.shards.iter().any(Reader::may_repeat_keys)
+    }
+
     fn contains_key(&self, key: &str) -> Result<bool> {
         for shard in &self.shards {
             if shard.contains_key(key)? {
@@ -235,6 +263,11 @@ impl<R: Reader> Reader for ShardedReader<R> {
 
     fn is_remote(&self) -> bool {
         self.shards.iter().any(Reader::is_remote)
+    }
+
+    fn known_len(&self, index: usize) -> Result<Option<u64>> {
+        let (shard, index) = self.shard_of(index)?;
+        self.shards[shard].known_len(index)
     }
 
     fn sample_bytes(&self) -> Option<u64> {

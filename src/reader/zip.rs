@@ -536,6 +536,10 @@ impl Reader for ZipReader {
         Ok(self.files.find(key))
     }
 
+    fn may_repeat_keys(&self) -> bool {
+        false
+    }
+
     fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         Ok(Cow::Owned(self.files.pack(index, &self.read(index)?)?))
     }

@@ -1,13 +1,18 @@
 //! Tells a dataset from another one of the same size, such as one with other labels.
 
+#[cfg(feature = "arrays")]
+use std::path::{Path, PathBuf};
+
 use super::DatasetReader;
 use crate::error::Result;
 use crate::format::dataset::shards::is_manifest;
 use crate::format::hex;
 use crate::format::md5::Md5;
-use crate::reader::identity::{SAMPLES, add, looked_at};
+use crate::reader::identity::{LOOKED_AT, LOOKED_AT_REMOTE, SAMPLES, add, looked_at};
 use crate::storage::Source;
 
+#[cfg(feature = "arrays")]
+use super::super::index::digest;
 use super::super::index::{digest_into, recorded_md5};
 
 /// How an identity begins: by the MD5 of the data in `.md5`, by the entries of a manifest for all shards, or
@@ -43,7 +48,8 @@ impl DatasetReader {
     pub fn identity(&self) -> Result<String> {
         match self.recorded()? {
             Some(recorded) => Ok(recorded),
-            None => self.by_samples(),
+            None if self.shared.is_remote() => self.by_samples(LOOKED_AT_REMOTE),
+            None => self.by_samples(LOOKED_AT),
         }
     }
 
@@ -55,7 +61,9 @@ impl DatasetReader {
     pub fn has_identity(&self, identity: &str) -> Result<bool> {
         // Digests that were made since do not make it another one.
         match identity.starts_with(SAMPLES) {
-            true => Ok(self.by_samples()? == identity),
+            // A copy on a disk is told by more samples than one behind a URL.
+            true => Ok(self.by_samples(LOOKED_AT)? == identity
+                || self.by_samples(LOOKED_AT_REMOTE)? == identity),
             false => Ok(self.recorded()?.is_some_and(|recorded| recorded == identity)),
         }
     }
@@ -74,8 +82,25 @@ impl DatasetReader {
         Ok(Some(format!("{MANIFEST}{}", hex(&md5_of(&manifest)?))))
     }
 
-    fn by_samples(&self) -> Result<String> {
-        let indices = looked_at(self);
+    /// The MD5 of each data file: the recorded one where there is one, or else of all its bytes.
+    #[cfg(feature = "arrays")]
+    pub(crate) fn digests(&self) -> Result<Vec<(PathBuf, [u8; 16])>> {
+        let storage = self.shared.storage();
+        let digest = |path: &Path| -> Result<(PathBuf, [u8; 16])> {
+            let recorded = recorded_md5(storage, path)?;
+            Ok((path.to_owned(), recorded.map_or_else(|| digest(storage, path), Ok)?))
+        };
+        self.files().into_iter().map(digest).collect()
+    }
+
+    /// The identity that it has as long as no file says what the data is.
+    #[cfg(feature = "arrays")]
+    pub(crate) fn identity_by_samples(&self) -> Result<String> {
+        self.by_samples(if self.shared.is_remote() { LOOKED_AT_REMOTE } else { LOOKED_AT })
+    }
+
+    fn by_samples(&self, most: usize) -> Result<String> {
+        let indices = looked_at(self, most);
         let mut md5 = Md5::new();
         let mut note = |number: u64| md5.update(&number.to_be_bytes());
         note(self.len() as u64);

@@ -1,6 +1,7 @@
 //! [`DatasetReader`]: lazy, each side file opened on first need.
 
 use crate::error::Shown;
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, Range, RangeBounds};
@@ -242,6 +243,24 @@ impl DatasetReader {
     /// The options, to be changed before [`open`](ReaderOptions::open).
     pub fn options() -> ReaderOptions {
         ReaderOptions::default()
+    }
+
+    /// The dataset that a reader is, if it is one and no view of others.
+    ///
+    /// ```
+    /// use kiste::DatasetReader;
+    /// use kiste::reader::{Reader, ReaderExt};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("words.msgpack");
+    /// # kiste::Writer::create(&path)?.finish()?;
+    ///
+    /// let reader: std::sync::Arc<dyn Reader> = std::sync::Arc::new(DatasetReader::open(&path)?);
+    /// assert_eq!(DatasetReader::of(&reader).map(DatasetReader::data_len), Some(0));
+    /// assert!(DatasetReader::of(&reader.range(..)).is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of<'a>(reader: &'a (dyn Reader + '_)) -> Option<&'a DatasetReader> {
+        reader.as_any()?.downcast_ref()
     }
 
     /// The path of the data file.
@@ -545,7 +564,7 @@ impl DatasetReader {
     }
 
     /// Its data files, in order.
-    #[cfg(feature = "stat")]
+    #[cfg(feature = "arrays")]
     pub(crate) fn files(&self) -> Vec<&Path> {
         match self.as_shards() {
             Some(shards) => shards.entries().map(|(path, _)| path).collect(),
@@ -559,7 +578,7 @@ impl DatasetReader {
     }
 
     /// Where its files are.
-    #[cfg(feature = "stat")]
+    #[cfg(feature = "arrays")]
     pub(crate) fn storage(&self) -> &dyn Storage {
         &**self.shared.storage()
     }
@@ -638,6 +657,18 @@ impl Reader for DatasetReader {
         DatasetReader::get(self, index)
     }
 
+    fn find_all(&self, key: &str) -> Result<Vec<usize>> {
+        match self.as_shards() {
+            Some(shards) => shards.find_all(key),
+            None => Ok(DatasetReader::find(self, key)?.into_iter().collect()),
+        }
+    }
+
+    /// Shards may have a key in common.
+    fn may_repeat_keys(&self) -> bool {
+        self.shards() > 1
+    }
+
     fn get_raw_many(&self, indices: &[usize]) -> Result<Vec<Cow<'_, [u8]>>> {
         DatasetReader::get_raw_many(self, indices)
     }
@@ -670,6 +701,10 @@ impl Reader for DatasetReader {
         DatasetReader::contains_key(self, key)
     }
 
+    fn name(&self) -> Option<&Path> {
+        Some(self.path())
+    }
+
     fn locate(&self, index: usize) -> Location {
         match self.shared.at(index) {
             Ok((file, index)) => {
@@ -684,6 +719,11 @@ impl Reader for DatasetReader {
         self.shared.is_remote()
     }
 
+    fn known_len(&self, index: usize) -> Result<Option<u64>> {
+        let range = self.byte_range(index)?;
+        Ok(Some(range.end - range.start))
+    }
+
     fn sample_bytes(&self) -> Option<u64> {
         self.data_len().checked_div(self.len() as u64)
     }
@@ -692,6 +732,10 @@ impl Reader for DatasetReader {
     /// samples are fetched, in one round or two.
     fn prefetch(&self, indices: &[usize]) {
         self.shared.prefetch(indices);
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 }
 

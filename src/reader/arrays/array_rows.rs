@@ -129,6 +129,10 @@ impl Reader for ArrayRows {
         Ok(index.filter(|index| key_of(*index) == key))
     }
 
+    fn may_repeat_keys(&self) -> bool {
+        false
+    }
+
     fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         self.check(index)?;
         let mut out = Vec::new();

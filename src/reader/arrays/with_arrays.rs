@@ -229,6 +229,10 @@ impl<R: Reader> Reader for WithArrays<R> {
         self.reader.find(key)
     }
 
+    fn may_repeat_keys(&self) -> bool {
+        self.reader.may_repeat_keys()
+    }
+
     fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         let raw = self.reader.get_raw(index)?;
         match self.resolve(&raw).map_err(|error| self.locate(index).describe(error))? {

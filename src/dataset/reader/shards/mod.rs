@@ -256,7 +256,7 @@ impl Shards {
     }
 
     /// The data files, and their entries.
-    #[cfg(feature = "stat")]
+    #[cfg(feature = "arrays")]
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&Path, &ShardEntry)> {
         self.shards.iter().map(|shard| (&*shard.path, &shard.entry))
     }
@@ -442,6 +442,22 @@ impl Shards {
             }
         }
         Ok(found)
+    }
+
+    /// All indices of samples with this key, ascending: more than one if several shards have it.
+    pub(super) fn find_all(&self, key: &str) -> Result<Vec<usize>> {
+        let Some(first) = self.find_many(&[key])?.into_iter().flatten().next() else {
+            return Ok(Vec::new());
+        };
+        let mut all = vec![first];
+        for number in self.shard_of(first)?.0 + 1..self.shards.len() {
+            let shard = &self.shards[number];
+            if !is_outside(shard, key) && self.ask(shard, key)? == Answer::Perhaps {
+                let found = self.open(number)?.find_many(&[key])?.into_iter().flatten();
+                all.extend(found.map(|index| self.starts[number] + index));
+            }
+        }
+        Ok(all)
     }
 
     /// What these shards say of the keys.

@@ -11,14 +11,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::claimed::Claimed;
 use crate::format::msgpack::Value;
 use crate::format::msgpack::numpy::{Special, recognise};
+use crate::format::msgpack::timestamp;
 use crate::natural::natural_order;
 use crate::reader::Reader;
-use crate::value::{Element, NdArray};
+use crate::value::time::format_moment;
+use crate::value::{DTypeKind, Element, NdArray, nanoseconds};
 
 /// A value with an order: what samples are sorted and grouped by.
 ///
 /// Numbers are compared by value, not by type: 1, 1.0 and a `numpy.uint8(1)` are equal.
-/// Of different kinds, nothing comes before booleans, these before numbers, these before text.
+/// Of different kinds, nothing comes before booleans, these before numbers, these before times, these
+/// before text.
 ///
 /// ```
 /// use kiste::Value;
@@ -38,6 +41,8 @@ pub enum Scalar {
     Whole(i128),
     /// Any other number.
     Float(f64),
+    /// A point in time, as nanoseconds since 1970 in UTC: a timestamp of msgpack or a `datetime64` of NumPy.
+    Time(i128),
     /// Text.
     Text(String),
 }
@@ -49,6 +54,8 @@ pub enum ScalarKind {
     Truth,
     /// Numbers, whole or not.
     Number,
+    /// Points in time.
+    Time,
     /// Text.
     Text,
 }
@@ -58,6 +65,7 @@ impl fmt::Display for ScalarKind {
         f.write_str(match self {
             ScalarKind::Truth => "true or false",
             ScalarKind::Number => "a number",
+            ScalarKind::Time => "a time",
             ScalarKind::Text => "text",
         })
     }
@@ -77,9 +85,17 @@ impl Scalar {
             Value::F64(number) => Some(Scalar::number(*number)),
             Value::String(text) => text.as_str().map(|text| Scalar::Text(text.to_string())),
             Value::Map(_) => match recognise(value)? {
+                Special::Scalar(array) if array.dtype().kind() == DTypeKind::DateTime => {
+                    Scalar::of_datetime(&array)
+                }
                 Special::Scalar(array) => Scalar::of_numpy(&array),
                 _ => None,
             },
+            Value::Ext(timestamp::CODE, data) => {
+                let (seconds, nanoseconds) = timestamp::from_ext(data)?;
+                let whole = i128::from(seconds) * 1_000_000_000;
+                Some(Scalar::Time(whole + i128::from(nanoseconds)))
+            }
             Value::Binary(_) | Value::Array(_) | Value::Ext(..) => None,
         }
     }
@@ -90,6 +106,14 @@ impl Scalar {
         match number.fract() == 0.0 && number.abs() < 1e30 {
             true => Scalar::Whole(number as i128),
             false => Scalar::Float(number),
+        }
+    }
+
+    /// The time that a `datetime64` is. "Not a time" is nothing.
+    fn of_datetime(array: &NdArray<'_>) -> Option<Scalar> {
+        match array.to_ndarray::<i64>().ok()?.first().copied()? {
+            i64::MIN => Some(Scalar::Nothing),
+            time => nanoseconds(time, array.dtype().time_unit()?).map(Scalar::Time),
         }
     }
 
@@ -131,6 +155,7 @@ impl Scalar {
             Scalar::Nothing => None,
             Scalar::Truth(_) => Some(ScalarKind::Truth),
             Scalar::Whole(_) | Scalar::Float(_) => Some(ScalarKind::Number),
+            Scalar::Time(_) => Some(ScalarKind::Time),
             Scalar::Text(_) => Some(ScalarKind::Text),
         }
     }
@@ -140,7 +165,8 @@ impl Scalar {
             Scalar::Nothing => 0,
             Scalar::Truth(_) => 1,
             Scalar::Whole(_) | Scalar::Float(_) => 2,
-            Scalar::Text(_) => 3,
+            Scalar::Time(_) => 3,
+            Scalar::Text(_) => 4,
         }
     }
 }
@@ -176,7 +202,7 @@ pub fn scalars(
             let value = reader.field(index, field)?;
             let value = value.ok_or_else(|| wrong(format!("there is no field {field:?}")))?;
             Scalar::of(&value).ok_or_else(|| {
-                let message = "neither a number nor text nor true or false";
+                let message = "neither a number nor text nor a time nor true or false";
                 wrong(format!("field {field:?} is {message}"))
             })?
         });
@@ -198,6 +224,7 @@ impl Ord for Scalar {
             (Scalar::Float(a), Scalar::Whole(b)) => {
                 a.total_cmp(&(*b as f64)).then(Ordering::Greater)
             }
+            (Scalar::Time(a), Scalar::Time(b)) => a.cmp(b),
             (Scalar::Text(a), Scalar::Text(b)) => a.cmp(b),
             _ => self.rank().cmp(&other.rank()),
         }
@@ -226,6 +253,7 @@ impl Hash for Scalar {
             Scalar::Truth(truth) => truth.hash(state),
             Scalar::Whole(number) => number.hash(state),
             Scalar::Float(number) => number.to_bits().hash(state),
+            Scalar::Time(time) => time.hash(state),
             Scalar::Text(text) => text.hash(state),
         }
     }
@@ -238,6 +266,7 @@ impl fmt::Display for Scalar {
             Scalar::Truth(truth) => truth.fmt(f),
             Scalar::Whole(number) => number.fmt(f),
             Scalar::Float(number) => number.fmt(f),
+            Scalar::Time(time) => f.write_str(&format_moment(*time)),
             Scalar::Text(text) => f.write_str(text),
         }
     }
@@ -259,7 +288,26 @@ mod tests {
         assert_eq!(numpy("<f4", &0.5f32.to_le_bytes()), Some(Scalar::Float(0.5)));
         assert_eq!(numpy(">f2", &[0x38, 0]), Some(Scalar::Float(0.5)));
         assert_eq!(numpy("|b1", &[1]), Some(Scalar::Truth(true)));
-        assert_eq!(numpy("<M8[s]", &[0; 8]), None);
+    }
+
+    #[test]
+    fn times_of_numpy_and_msgpack_are_times() {
+        let second = 1_000_000_000;
+        let one = 1i64.to_le_bytes();
+        assert_eq!(numpy("<M8[s]", &one), Some(Scalar::Time(second)));
+        assert_eq!(numpy("<M8[D]", &one), Some(Scalar::Time(86_400 * second)));
+        assert_eq!(numpy("<M8[Y]", &one), Some(Scalar::Time(365 * 86_400 * second)));
+        assert_eq!(numpy("<M8[ps]", &(-1i64).to_le_bytes()), Some(Scalar::Time(-1)));
+        assert_eq!(numpy(">M8[25us]", &1i64.to_be_bytes()), Some(Scalar::Time(25_000)));
+        assert!(matches!(numpy("<M8[Y]", &i64::MAX.to_le_bytes()), Some(Scalar::Time(_))));
+        assert_eq!(numpy("<M8[s]", &i64::MIN.to_le_bytes()), Some(Scalar::Nothing));
+        assert_eq!((numpy("<M8", &one), numpy("<m8[s]", &one)), (None, None));
+        let packed = |seconds, nanoseconds| {
+            Scalar::of(&Value::Ext(-1, timestamp::to_ext(seconds, nanoseconds).unwrap()))
+        };
+        assert_eq!(packed(2, 5), Some(Scalar::Time(2 * second + 5)));
+        assert_eq!(packed(-2, 5).unwrap().to_string(), "1969-12-31T23:59:58.000000005Z");
+        assert_eq!(Scalar::of(&Value::Ext(-1, vec![1])), None);
     }
 
     #[test]
@@ -274,6 +322,8 @@ mod tests {
             Scalar::Float(0.5),
             Scalar::Whole(1),
             Scalar::Float(f64::INFINITY),
+            Scalar::Time(-1),
+            Scalar::Time(0),
             Scalar::Text("10".into()),
             Scalar::Text("9".into()),
         ];
@@ -282,6 +332,6 @@ mod tests {
                 assert_eq!(a.cmp(b), i.cmp(&j), "{a:?} {b:?}");
             }
         }
-        assert_eq!(sorted[9].natural_cmp(&sorted[10]), Ordering::Greater);
+        assert_eq!(sorted[11].natural_cmp(&sorted[12]), Ordering::Greater);
     }
 }

@@ -412,28 +412,38 @@ fn convert_times(from: &DType, to: &DType, source: &[u8], out: &mut [u8]) -> Res
 
 /// A number of units as one of others, rounded down. `None` if there is no room for it.
 fn in_unit(time: i64, from: TimeUnit, to: TimeUnit) -> Option<i64> {
-    const DAY: TimeUnit = TimeUnit { count: 1, unit: Unit::Day };
     if from.unit == Unit::Generic || to.unit == Unit::Generic {
         return Some(time);
     }
+    i64::try_from(in_any_range(time, from, to)?).ok().filter(|made| *made != i64::MIN)
+}
+
+/// Nanoseconds since 1970 of a time that is one, rounded down. `None` without a unit.
+pub(crate) fn nanoseconds(time: i64, unit: TimeUnit) -> Option<i128> {
+    const NANOSECOND: TimeUnit = TimeUnit { count: 1, unit: Unit::Nanosecond };
+    if unit.unit == Unit::Generic { None } else { in_any_range(time, unit, NANOSECOND) }
+}
+
+/// A number of units as one of others, rounded down, where both are known.
+fn in_any_range(time: i64, from: TimeUnit, to: TimeUnit) -> Option<i128> {
+    const DAY: TimeUnit = TimeUnit { count: 1, unit: Unit::Day };
     let scaled = |time: i128, from: i128, to: i128| {
         let common = common_divisor(from, to);
         time.checked_mul(from / common).map(|time| time.div_euclid(to / common))
     };
     let time = i128::from(time);
-    let made = match (months(from), months(to)) {
-        (Some(from), Some(to)) => scaled(time, from, to)?,
-        (None, None) => scaled(time, attoseconds(from), attoseconds(to))?,
+    match (months(from), months(to)) {
+        (Some(from), Some(to)) => scaled(time, from, to),
+        (None, None) => scaled(time, attoseconds(from), attoseconds(to)),
         (Some(from), None) => {
             let days = days_of_month(time.checked_mul(from)?);
-            scaled(days, attoseconds(DAY), attoseconds(to))?
+            scaled(days, attoseconds(DAY), attoseconds(to))
         }
         (None, Some(to)) => {
             let days = scaled(time, attoseconds(from), attoseconds(DAY))?;
-            month_of_days(days).div_euclid(to)
+            Some(month_of_days(days).div_euclid(to))
         }
-    };
-    i64::try_from(made).ok().filter(|made| *made != i64::MIN)
+    }
 }
 
 fn common_divisor(a: i128, b: i128) -> i128 {

@@ -25,6 +25,7 @@ mod tests;
 
 pub use array::{AccessError, NdArray, Order};
 pub use cast::Casting;
+pub(crate) use cast::nanoseconds;
 pub use dtype::{ByteOrder, DType, Field, MAX_NESTING, TimeUnit, Unit};
 pub use element::{Element, Number};
 pub use kind::DTypeKind;

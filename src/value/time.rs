@@ -1,5 +1,8 @@
-//! Moments as text: RFC 3339, UTC, microseconds.
+//! Moments as text: RFC 3339, UTC, microseconds; and those of people, ISO 8601, nanoseconds.
 
+use std::borrow::Cow;
+
+const NANOS: i128 = 1_000_000_000;
 const MICROS: i64 = 1_000_000;
 const DAY: i64 = 86_400;
 
@@ -24,24 +27,75 @@ pub fn format_time(micros: i64) -> String {
 /// Parses such a text into microseconds; the fraction may have any number of digits or be absent.
 pub fn parse_time(text: &str) -> Option<i64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
-    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
     let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let (second, fraction) = (second_of_day(clock)?, digits(fraction, 6)?);
+    Some((day(date)? * DAY + second) * MICROS + fraction)
+}
+
+/// Nanoseconds since 1970 of a date, or of a date and a time, as people write them: `2024-05-01`,
+/// `2024-05-01 12:30`, `2024-05-01T12:30:00.5+02:00`. Without a zone it is UTC.
+pub(crate) fn parse_moment(text: &str) -> Option<i128> {
+    let day = day(text.get(..10)?)?;
+    let rest = &text[10..];
+    let Some(time) = rest.strip_prefix(['T', ' ']) else {
+        return rest.is_empty().then_some(i128::from(day * DAY) * NANOS);
+    };
+    let (time, zone) = time.split_at(time.find(['Z', '+', '-']).unwrap_or(time.len()));
+    let (clock, fraction) = match time.split_once('.') {
+        Some((clock, fraction)) => (Cow::Borrowed(clock), fraction),
+        None if time.len() == 5 => (Cow::Owned(format!("{time}:00")), "0"),
+        None => (Cow::Borrowed(time), "0"),
+    };
+    let second = day * DAY + second_of_day(&clock)? - offset(zone)?;
+    Some(i128::from(second) * NANOS + i128::from(digits(fraction, 9)?))
+}
+
+/// Nanoseconds since 1970 as text that [`parse_moment`] reads, in UTC. Years are 0 to 9999, as in
+/// [`format_time`].
+pub(crate) fn format_moment(nanoseconds: i128) -> String {
+    let (second, fraction) = (nanoseconds.div_euclid(NANOS), nanoseconds.rem_euclid(NANOS));
+    let micros = second.saturating_mul(i128::from(MICROS));
+    let second = format_time(micros.clamp(i64::MIN.into(), i64::MAX.into()) as i64);
+    let fraction = format!(".{fraction:09}");
+    format!("{}{}Z", &second[..19], fraction.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// The days from 1970 to a date.
+fn day(date: &str) -> Option<i64> {
+    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+    let is_plausible = (1..=12).contains(&month) && (1..=31).contains(&day);
+    let days = is_plausible.then(|| days_of(year, month, day))?;
+    (date_of(days) == (year, month, day)).then_some(days)
+}
+
+fn second_of_day(clock: &str) -> Option<i64> {
     let [hour, minute, second] = numbers(clock, ':', [2, 2, 2])?;
-    let plausible = (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && (hour, minute, second) <= (23, 59, 60)
-        && minute < 60
-        && second <= 60;
-    if !plausible || fraction.is_empty() || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let days = days_of(year, month, day);
-    if date_of(days) != (year, month, day) {
-        return None;
-    }
-    let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(6);
-    let fraction = digits.fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
-    Some((days * DAY + hour * 3600 + minute * 60 + second) * MICROS + fraction)
+    let is_plausible = hour <= 23 && minute < 60 && second <= 60;
+    is_plausible.then_some(hour * 3600 + minute * 60 + second)
+}
+
+/// The first digits behind a point, as a number of this many digits.
+fn digits(fraction: &str, count: usize) -> Option<i64> {
+    let is_number = !fraction.is_empty() && fraction.bytes().all(|b| b.is_ascii_digit());
+    let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(count);
+    is_number.then(|| digits.fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0')))
+}
+
+/// By how many seconds a zone is ahead of UTC: `Z`, `+02:00`, `-0530`, `+02`, or none.
+fn offset(zone: &str) -> Option<i64> {
+    let (sign, clock) = match zone.split_at_checked(1) {
+        None | Some(("Z", "")) => return Some(0),
+        Some(("+", clock)) => (1, clock),
+        Some(("-", clock)) => (-1, clock),
+        Some(_) => return None,
+    };
+    let clock = match (clock.len(), clock.split_at_checked(2)?) {
+        (2, (hour, _)) => format!("{hour}:00:00"),
+        (4, (hour, minute)) => format!("{hour}:{minute}:00"),
+        (5, _) => format!("{clock}:00"),
+        _ => return None,
+    };
+    second_of_day(&clock).map(|second| sign * second)
 }
 
 fn numbers(text: &str, separator: char, digits: [usize; 3]) -> Option<[i64; 3]> {
@@ -97,6 +151,44 @@ mod tests {
         assert_eq!(format_time(i64::MIN), "0000-01-01T00:00:00.000000Z");
         assert_eq!(parse_time("1970-01-01T00:00:01Z"), Some(1_000_000));
         assert_eq!(parse_time("1970-01-01T00:00:01.25Z"), Some(1_250_000));
+    }
+
+    #[test]
+    fn moments_of_people() {
+        for (text, expected) in [
+            ("1970-01-02", "1970-01-02T00:00:00Z"),
+            ("1970-01-02 03:04", "1970-01-02T03:04:00Z"),
+            ("1970-01-02T03:04:05.000000001", "1970-01-02T03:04:05.000000001Z"),
+            ("1970-01-02T03:04:05.50Z", "1970-01-02T03:04:05.5Z"),
+            ("1970-01-02T03:04+05:00", "1970-01-01T22:04:00Z"),
+            ("1970-01-02T23:04:00-0130", "1970-01-03T00:34:00Z"),
+            ("1970-01-02 03:04:05-03", "1970-01-02T06:04:05Z"),
+        ] {
+            assert_eq!(format_moment(parse_moment(text).unwrap()), expected, "{text}");
+        }
+        assert_eq!(format_moment(i128::MAX), "9999-12-31T23:59:59.884105727Z");
+        for text in [
+            "",
+            "1970",
+            "1970-01",
+            "1970-02-30",
+            "1970-01-02x",
+            "1970-01-02T",
+            "1970-01-02T3:04",
+            "1970-01-02T03",
+            "1970-01-02T03:04Zx",
+            "1970-01-02T03:04+",
+            "1970-01-02T03:04+1",
+            "1970-01-02T03:04+25:00",
+            "1970-01-02T03:04+é1",
+            "1970-01-02T03:04.5",
+            "1970-01-02T03:04:05.",
+            "197é-01-02",
+            "1970-01-é",
+            "1970-01-02é",
+        ] {
+            assert_eq!(parse_moment(text), None, "{text}");
+        }
     }
 
     #[test]

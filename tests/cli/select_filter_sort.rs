@@ -76,6 +76,9 @@ fn a_filter_keeps_what_the_condition_is_true_of() {
         ("not (has caption or has raw)", "cat/9"),
         ("caption == null", "dog/1 cat/9"),
         ("label == 7", ""),
+        ("label = 0 && width <> 90", "cat/10"),
+        ("label in (1, 2) and not len(caption) > 3", "dog/1"),
+        ("len(raw) == 2 or caption ilike 'SLEEP%'", "cat/10 dog/1"),
     ] {
         assert_eq!(filter(condition), expected, "{condition}");
     }
@@ -85,8 +88,9 @@ fn a_filter_keeps_what_the_condition_is_true_of() {
     };
     fails("labl == 0", "pets.msgpack: no sample has a field \"labl\"");
     fails("raw == 0", "sample 1: field \"raw\" is neither a number nor text");
-    let wrong = run(&dir, ["filter", "pets.msgpack", "new.msgpack", "label = 0"]).exits(2);
-    assert!(wrong.err.contains("found = at 7 (equal is ==)"), "{wrong:?}");
+    fails("len(width) == 0", "sample 0: field \"width\" has no length");
+    let wrong = run(&dir, ["filter", "pets.msgpack", "new.msgpack", "label == = 0"]).exits(2);
+    assert!(wrong.err.contains("expected a value, found = at 10"), "{wrong:?}");
     run(&dir, ["filter", "pets.msgpack", "f.msgpack", "label == 0"]).fails(2, "exists already");
     assert_eq!(snapshot(dir.path()), before);
 }

@@ -1,11 +1,15 @@
 //! The samples of a reader for which an expression is true.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
-use super::evaluate::{Fields, holds};
-use super::{Expression, scalar};
+use foldhash::HashMap;
+
+use super::Expression;
+use super::evaluate::{Other, Sample, find, holds};
+use super::path::Path;
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::format::msgpack::Value;
 use crate::reader::Reader;
 use crate::rearrange::{STRIDE, Scalar, ScalarKind, at_sample};
 use crate::text::units;
@@ -24,7 +28,7 @@ pub struct Chosen {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Mismatch {
-    /// The field.
+    /// The field, or what is compared of it: `len(caption)`.
     pub field: String,
     /// Of which kind its values are.
     pub found: ScalarKind,
@@ -56,8 +60,8 @@ impl fmt::Display for Mismatch {
 }
 
 impl Expression {
-    /// The samples of a reader for which it is true. Decodes only the fields that it names. `progress` receives
-    /// the number of samples seen so far; its error ends the search, and is returned.
+    /// The samples of a reader for which it is true. Decodes only the fields that it names, each once. `progress`
+    /// receives the number of samples seen so far; its error ends the search, and is returned.
     ///
     /// ```
     /// use kiste::reader::ListReader;
@@ -72,8 +76,10 @@ impl Expression {
     /// # Errors
     ///
     /// The errors of the reader and of `progress`; [`Invalid`](ErrorKind::Invalid) for a field that is
-    /// compared and is neither a number nor text nor true, false or null, and for one that no sample
-    /// has: most likely a typing error, which would choose nothing, or everything.
+    /// compared and is neither a number nor text nor a time nor true, false or null; for one that has no
+    /// length, width or height, where that is asked for; and for one that was missing wherever it was
+    /// compared, if no other sample has it either: most likely a typing error, which would choose nothing, or
+    /// everything.
     pub fn choose(
         &self,
         reader: &dyn Reader,
@@ -82,8 +88,8 @@ impl Expression {
         let mut samples = Samples {
             reader,
             index: 0,
-            missing: HashSet::new(),
-            found: HashSet::new(),
+            fields: HashMap::default(),
+            paths: HashMap::default(),
             mismatches: BTreeMap::new(),
         };
         let mut indices = Vec::new();
@@ -96,13 +102,14 @@ impl Expression {
                 progress(index as u64)?;
             }
         }
-        let is_absent =
-            |name: &&&str| samples.missing.contains(**name) && !samples.found.contains(**name);
-        if let Some(name) = self.fields().iter().find(is_absent) {
-            let error = Error::new(ErrorKind::Invalid, format!("no sample has a field {name:?}"));
-            let path = reader.locate(0).path;
-            let error = error.with_remedy(Remedy::ListFields);
-            return Err(path.into_iter().fold(error, Error::at));
+        for path in self.0.paths() {
+            if samples.paths.get(path) == Some(&false) && !samples.search(path, &mut progress)? {
+                let message = format!("no sample has a field {:?}", path.name);
+                let error = Error::new(ErrorKind::Invalid, message);
+                let error = error.with_remedy(Remedy::ListFields);
+                let path = reader.locate(0).path;
+                return Err(path.into_iter().fold(error, Error::at));
+            }
         }
         Ok(Chosen { indices, mismatches: samples.mismatches.into_values().collect() })
     }
@@ -113,46 +120,66 @@ struct Samples<'a> {
     reader: &'a dyn Reader,
     /// The sample whose fields are asked for.
     index: usize,
-    missing: HashSet<String>,
-    found: HashSet<String>,
+    /// Fields of the last sample that was asked for them, so that each is read once: its index, and the
+    /// value.
+    fields: HashMap<&'a str, (usize, Option<Value>)>,
+    /// What was looked for, and whether a sample has it.
+    paths: HashMap<&'a Path, bool>,
     /// By field, the kind there and the kind that it was compared with.
     mismatches: BTreeMap<(String, ScalarKind, ScalarKind), Mismatch>,
 }
 
-impl Samples<'_> {
-    fn note(&mut self, name: &str, is_there: bool) {
-        let names = if is_there { &mut self.found } else { &mut self.missing };
-        if !names.contains(name) {
-            names.insert(name.to_owned());
+impl<'a> Samples<'a> {
+    /// Whether any sample has this: not each was asked, as "and" and "or" end with the first answer.
+    fn search(
+        &mut self,
+        path: &'a Path,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<bool> {
+        for index in 0..self.reader.len() {
+            self.index = index;
+            if find(path, self)?.is_some() {
+                return Ok(true);
+            }
+            if index % STRIDE == 0 {
+                // All were seen already: only to be told to stop.
+                progress(self.reader.len() as u64)?;
+            }
         }
+        Ok(false)
     }
 }
 
-impl Fields for Samples<'_> {
-    fn field(&mut self, name: &str) -> Result<Option<Scalar>> {
-        let value = self.reader.field(self.index, name)?;
-        self.note(name, value.is_some());
-        let scalar = value.map(|value| scalar(name, &value)).transpose();
-        scalar.map_err(|error| at_sample(self.reader, self.index, error))
+impl<'a> Sample<'a> for Samples<'a> {
+    fn field(&mut self, name: &'a str) -> Result<Option<&Value>> {
+        let (reader, index) = (self.reader, self.index);
+        let field = self.fields.entry(name).or_insert((usize::MAX, None));
+        if field.0 != index {
+            *field = (index, reader.field(index, name)?);
+        }
+        Ok(field.1.as_ref())
     }
 
-    fn has(&mut self, name: &str) -> Result<bool> {
-        let is_there = self.reader.field(self.index, name)?.is_some();
-        self.note(name, is_there);
-        Ok(is_there)
+    fn note(&mut self, path: &'a Path, is_there: bool) {
+        *self.paths.entry(path).or_default() |= is_there;
     }
 
-    fn mismatch(&mut self, name: &str, found: &Scalar, expected: &Scalar) {
-        let (Some(own), Some(other)) = (found.kind(), expected.kind()) else { return };
-        let entry = self.mismatches.entry((name.to_owned(), own, other));
+    fn mismatch(&mut self, other: Other<'_>) {
+        let Other { term, found, expected } = other;
+        let (Some(own), Some(kind)) = (found.kind(), expected.kind()) else { return };
+        let field = term.to_string();
         let new = || Mismatch {
-            field: name.to_owned(),
+            field: field.clone(),
             found: own,
-            expected: other,
+            expected: kind,
             samples: 0,
             first: found.clone(),
-            other: expected.clone(),
+            other: expected.scalar.clone(),
         };
-        entry.or_insert_with(new).samples += 1;
+        self.mismatches.entry((field.clone(), own, kind)).or_insert_with(new).samples += 1;
+    }
+
+    fn blamed(&self, error: Error) -> Error {
+        at_sample(self.reader, self.index, error)
     }
 }

@@ -1,257 +1,375 @@
 //! Text to a tree.
 
-use super::node::{Comparison, ExpressionError, Node};
+use super::function::Function;
+use super::literal::Literal;
+use super::node::{Comparison, ExpressionError, Node, Term};
+use super::path::{Path, Step, names};
+use super::pattern::{Style, TextPattern};
+use super::token::{Kind, Reading, Token, Tokens, check_signs};
 use crate::rearrange::Scalar;
 
 type Result<T> = std::result::Result<T, ExpressionError>;
 
-#[derive(Debug, Clone, PartialEq)]
-enum Token {
-    /// Anything without quotes: a name, a keyword, a number.
-    Word(String),
-    Quoted(String),
-    Sign(&'static str),
-}
-
-/// Signs that may be part of a word without quotes. Any other could be meant for something that this
-/// language does not have, such as the brackets of a list.
-const IN_WORDS: &str = "_-./:+@#%$";
-
+/// Words that are no names and no values without quotes.
 const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];
-
-const SIGNS: [&str; 12] = ["==", "!=", "<=", ">=", "!~", "<", ">", "~", "(", ")", ",", "="];
-
-/// The tokens, and at which character, counted from 1, each begins.
-fn tokens(text: &str) -> Result<Vec<(usize, Token)>> {
-    let mut tokens = Vec::new();
-    let mut rest = text;
-    let (mut counted, mut at) = (text, 1);
-    loop {
-        rest = rest.trim_start();
-        at += counted[..counted.len() - rest.len()].chars().count();
-        counted = rest;
-        let Some(first) = rest.chars().next() else { return Ok(tokens) };
-        if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
-            tokens.push((at, Token::Sign(sign)));
-            rest = &rest[sign.len()..];
-        } else if first == '\'' || first == '"' {
-            let end = rest[1..].find(first).ok_or_else(|| {
-                ExpressionError::at(at, format!("the quote at {at} is not closed"))
-            })?;
-            tokens.push((at, Token::Quoted(rest[1..1 + end].to_string())));
-            rest = &rest[end + 2..];
-        } else {
-            let part = |c: char| !c.is_whitespace() && !"()=!<>~,'\"".contains(c);
-            let end = rest.find(|c| !part(c)).unwrap_or(rest.len());
-            if end == 0 {
-                return Err(ExpressionError::at(at, format!("{first:?} at {at} has no meaning")));
-            }
-            tokens.push((at, Token::Word(rest[..end].to_string())));
-            rest = &rest[end..];
-        }
-    }
-}
-
-pub(super) struct Parser {
-    tokens: Vec<(usize, Token)>,
-    at: usize,
-    depth: usize,
-}
+/// What may follow a field and is no word.
+const OPERATORS: [&str; 12] = ["==", "=", "!=", "<>", "<", "<=", ">", ">=", "~", "!~", "~*", "!~*"];
 
 /// Deeper than expressions of people, and not too deep for a stack.
 const MAX_DEPTH: usize = 200;
-/// A long chain of "or" is a deep tree as well.
+/// Without the values of lists.
 const MAX_TOKENS: usize = 10_000;
 
-impl Parser {
-    pub(super) fn parse(text: &str) -> Result<Node> {
-        let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0 };
-        if parser.tokens.len() > MAX_TOKENS {
-            let message = format!("longer than {MAX_TOKENS} words and signs");
-            return Err(ExpressionError::new(message));
-        }
+pub(super) struct Parser<'t> {
+    tokens: Tokens<'t>,
+    /// The next one, if it was looked at.
+    ahead: Option<Token<'t>>,
+    count: usize,
+    depth: usize,
+}
+
+impl<'t> Parser<'t> {
+    pub(super) fn parse(text: &'t str) -> Result<Node> {
+        let tokens = Tokens::new(text);
+        let mut parser = Parser { tokens, ahead: None, count: 0, depth: 0 };
         let node = parser.either()?;
-        match parser.peek() {
-            None => Ok(node),
-            Some(token) => Err(parser.expected("\"and\", \"or\" or the end", Some(token))),
+        match parser.peek()?.kind {
+            Kind::End => Ok(node),
+            _ => Err(parser.expected("\"and\", \"or\" or the end")),
         }
     }
 
     fn either(&mut self) -> Result<Node> {
-        let mut left = self.both()?;
-        while self.take_word("or") {
-            left = Node::Or(Box::new(left), Box::new(self.both()?));
+        let mut parts = vec![self.both()?];
+        while self.take_word("or")? || self.take_sign("||")? {
+            parts.push(self.both()?);
         }
-        Ok(left)
+        Ok(joined(parts, Node::Any))
     }
 
     fn both(&mut self) -> Result<Node> {
-        let mut left = self.inverse()?;
-        while self.take_word("and") {
-            left = Node::And(Box::new(left), Box::new(self.inverse()?));
+        let mut parts = vec![self.inverse()?];
+        while self.take_word("and")? || self.take_sign("&&")? {
+            parts.push(self.inverse()?);
         }
-        Ok(left)
+        Ok(joined(parts, Node::All))
     }
 
     fn inverse(&mut self) -> Result<Node> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(self.wrong("too many parentheses and \"not\" in one another"));
+            let at = self.peek()?.at;
+            let message = format!("too many parentheses and \"not\" in one another at {at}");
+            return Err(ExpressionError::at(at, message));
         }
-        let expression = if self.take_word("not") {
+        let node = if self.take_first("not")? || self.take_sign("!")? {
             Node::Not(Box::new(self.inverse()?))
-        } else if self.take_sign("(") {
+        } else if self.take_sign("(")? {
             let inner = self.either()?;
-            if !self.take_sign(")") {
-                return Err(self.expected("\")\"", self.peek()));
-            }
+            self.expect_sign(")")?;
             inner
-        } else if self.take_word("has") {
-            Node::Has(self.text("a field")?)
+        } else if self.take_first("has")? {
+            Node::Has(self.path()?)
         } else {
             self.test()?
         };
         self.depth -= 1;
-        Ok(expression)
+        Ok(node)
     }
 
     fn test(&mut self) -> Result<Node> {
-        let field = self.text("a field")?;
-        if self.take_word("not") {
-            if !self.take_word("in") {
-                return Err(self.expected("\"in\"", self.peek()));
-            }
-            return Ok(Node::Not(Box::new(Node::In(field, self.values()?))));
-        }
-        if self.take_word("in") {
-            return Ok(Node::In(field, self.values()?));
-        }
-        let compare = |how, value| Node::Compare(field.clone(), how, value);
-        let next = self.peek();
-        self.at += 1;
-        Ok(match next {
-            Some(Token::Sign("==")) => compare(Comparison::Equal, self.value()?),
-            Some(Token::Sign("!=")) => {
-                Node::Not(Box::new(compare(Comparison::Equal, self.value()?)))
-            }
-            Some(Token::Sign("<")) => compare(Comparison::Less, self.value()?),
-            Some(Token::Sign("<=")) => compare(Comparison::LessOrEqual, self.value()?),
-            Some(Token::Sign(">")) => compare(Comparison::Greater, self.value()?),
-            Some(Token::Sign(">=")) => compare(Comparison::GreaterOrEqual, self.value()?),
-            Some(Token::Sign("~")) => Node::Matches(field, self.pattern()?),
-            Some(Token::Sign("!~")) => Node::Not(Box::new(Node::Matches(field, self.pattern()?))),
-            other => {
-                self.at -= 1;
-                return Err(self.expected("==, !=, <, <=, >, >=, ~, !~ or \"in\"", other));
-            }
-        })
+        let term = self.term()?;
+        let is_not = self.take_word("not")?;
+        let pattern = |case: bool| move |text| TextPattern::new(text, Style::Like, case);
+        let node = if self.take_word("in")? {
+            Node::In(term, self.list()?)
+        } else if self.take_word("like")? {
+            Node::Matches(term, self.pattern().map(pattern(false))?)
+        } else if self.take_word("ilike")? {
+            Node::Matches(term, self.pattern().map(pattern(true))?)
+        } else if is_not {
+            return Err(self.expected("\"in\", \"like\" or \"ilike\""));
+        } else if self.take_word("is")? {
+            return self.null(term);
+        } else {
+            return self.comparison(term);
+        };
+        Ok(if is_not { Node::Not(Box::new(node)) } else { node })
     }
 
-    fn values(&mut self) -> Result<Vec<Scalar>> {
-        let mut values = vec![self.value()?];
-        while self.take_sign(",") {
+    /// What follows "is".
+    fn null(&mut self, term: Term) -> Result<Node> {
+        let is_not = self.take_word("not")?;
+        if !self.take_word("null")? {
+            return Err(self.expected("\"null\" or \"not null\""));
+        }
+        let node = Node::Compare(term, Comparison::Equal, Literal::new(Scalar::Nothing));
+        Ok(if is_not { Node::Not(Box::new(node)) } else { node })
+    }
+
+    fn comparison(&mut self, term: Term) -> Result<Node> {
+        let sign = match self.peek()?.kind {
+            Kind::Sign(sign) if OPERATORS.contains(&sign) => sign,
+            _ => {
+                let expected = "==, !=, <, <=, >, >=, ~, !~, \"in\", \"like\" or \"is\"";
+                return Err(self.expected(expected));
+            }
+        };
+        self.advance()?;
+        let node = match sign {
+            "~" | "!~" => {
+                Node::Matches(term, TextPattern::new(self.pattern()?, Style::Glob, false))
+            }
+            "~*" | "!~*" if self.is_end_of_test()? => {
+                // The star is the whole pattern.
+                Node::Matches(term, TextPattern::new("*", Style::Glob, false))
+            }
+            "~*" | "!~*" => {
+                Node::Matches(term, TextPattern::new(self.pattern()?, Style::Glob, true))
+            }
+            _ => {
+                let how = match sign {
+                    "<" => Comparison::Less,
+                    "<=" => Comparison::LessOrEqual,
+                    ">" => Comparison::Greater,
+                    ">=" => Comparison::GreaterOrEqual,
+                    _ => Comparison::Equal,
+                };
+                Node::Compare(term, how, self.value()?)
+            }
+        };
+        let is_not = sign.starts_with('!') || sign == "<>";
+        Ok(if is_not { Node::Not(Box::new(node)) } else { node })
+    }
+
+    fn is_end_of_test(&mut self) -> Result<bool> {
+        let next = self.tokens.clone().next(Reading::Pattern)?;
+        Ok(matches!(next.kind, Kind::End | Kind::Sign(")") | Kind::Word("and" | "or")))
+    }
+
+    fn term(&mut self) -> Result<Term> {
+        let function = match self.peek()?.kind {
+            Kind::Word(word) => Function::of_name(word),
+            _ => None,
+        };
+        // Without a parenthesis it is a field of this name.
+        let is_called = function.is_some() && self.after_next()?.kind == Kind::Sign("(");
+        let function = function.filter(|_| is_called);
+        if function.is_none() {
+            return Ok(Term { function, path: self.path()? });
+        }
+        self.advance()?;
+        self.expect_sign("(")?;
+        let path = self.path()?;
+        self.expect_sign(")")?;
+        Ok(Term { function, path })
+    }
+
+    fn path(&mut self) -> Result<Path> {
+        if let Kind::Quoted(name) = &self.peek()?.kind {
+            let path = Path::literal(name.as_str());
+            return self.advance().map(|()| path);
+        }
+        let mut name = self.word("a field")?.to_owned();
+        let mut steps = names(&name);
+        while self.peek()?.is_glued && self.peek()?.kind == Kind::Sign("[") {
+            let Some(steps) = &mut steps else {
+                return Err(self.expected("names between the dots"));
+            };
+            self.advance()?;
+            let index = self.index()?;
+            steps.push(Step::Index(index));
+            self.expect_sign("]")?;
+            name += &format!("[{index}]");
+            let next = self.peek()?;
+            if let Kind::Word(word) = next.kind {
+                let more = word.strip_prefix('.').and_then(names);
+                match more.filter(|_| next.is_glued) {
+                    Some(more) => steps.extend(more),
+                    None if next.is_glued => return Err(self.expected("a dot and a name")),
+                    None => break,
+                }
+                name += self.word("a field")?;
+            }
+        }
+        Ok(Path::new(name, steps.unwrap_or_default()))
+    }
+
+    fn index(&mut self) -> Result<i64> {
+        let index = match self.peek()?.kind {
+            Kind::Word(word) if !word.starts_with('+') => word.parse().ok(),
+            _ => None,
+        };
+        let index = index.ok_or_else(|| self.expected("a whole number, as in boxes[0]"))?;
+        self.advance().map(|()| index)
+    }
+
+    /// Values in brackets of any kind, or without.
+    fn list(&mut self) -> Result<Vec<Literal>> {
+        let counted = self.count;
+        let close = match self.peek()?.kind {
+            Kind::Sign("(") => Some(")"),
+            Kind::Sign("[") => Some("]"),
+            Kind::Sign("{") => Some("}"),
+            _ => None,
+        };
+        let mut values = Vec::new();
+        if let Some(close) = close {
+            self.advance()?;
+            if self.take_sign(close)? {
+                return Ok(values);
+            }
+        }
+        loop {
             values.push(self.value()?);
+            // A long list makes no deep tree.
+            self.count = counted;
+            if !self.take_sign(",")? {
+                break;
+            }
+        }
+        if let Some(close) = close {
+            self.expect_sign(close)?;
         }
         Ok(values)
     }
 
     /// A number, true, false, null, or text.
-    fn value(&mut self) -> Result<Scalar> {
-        if let Some(Token::Quoted(text)) = self.peek() {
-            self.at += 1;
-            return Ok(Scalar::Text(text));
+    fn value(&mut self) -> Result<Literal> {
+        if let Kind::Quoted(text) = &self.peek()?.kind {
+            let value = Literal::new(Scalar::Text(text.clone()));
+            return self.advance().map(|()| value);
         }
-        let word = self.text("a value")?;
-        Ok(match word.as_str() {
+        Ok(Literal::new(match self.word("a value")? {
             "true" => Scalar::Truth(true),
             "false" => Scalar::Truth(false),
             "null" => Scalar::Nothing,
             word => match (word.parse::<i128>(), word.parse::<f64>()) {
                 (Ok(number), _) => Scalar::Whole(number),
                 (_, Ok(number)) if number.is_finite() => Scalar::number(number),
-                _ => Scalar::Text(word.to_string()),
+                _ => Scalar::Text(word.to_owned()),
             },
-        })
+        }))
     }
 
-    /// A word, or anything in quotes.
-    fn text(&mut self, what: &str) -> Result<String> {
-        if let Some((at, Token::Word(word))) = self.tokens.get(self.at) {
-            check_signs(*at, word)?;
-        }
-        self.word(what)
-    }
-
-    /// A pattern, in which brackets and others have a meaning.
+    /// A pattern, in which brackets and others have a meaning. The sign or word before it was the last
+    /// thing that was looked at.
     fn pattern(&mut self) -> Result<String> {
-        self.word("a pattern")
-    }
-
-    fn word(&mut self, what: &str) -> Result<String> {
-        match self.peek() {
-            Some(Token::Word(word)) if !KEYWORDS.contains(&word.as_str()) => {
-                self.at += 1;
-                Ok(word)
+        if self.ahead.is_none() {
+            self.ahead = Some(self.tokens.next(Reading::Pattern)?);
+        }
+        match self.peek()?.kind.clone() {
+            Kind::Quoted(text) => self.advance().map(|()| text),
+            Kind::Word(word) if !KEYWORDS.contains(&word) => {
+                self.advance().map(|()| word.to_owned())
             }
-            Some(Token::Quoted(text)) => {
-                self.at += 1;
-                Ok(text)
-            }
-            other => Err(self.expected(what, other)),
+            _ => Err(self.expected("a pattern")),
         }
     }
 
-    fn peek(&self) -> Option<Token> {
-        self.tokens.get(self.at).map(|(_, token)| token.clone())
+    /// A word that is no keyword.
+    fn word(&mut self, what: &str) -> Result<&'t str> {
+        match *self.peek()? {
+            Token { at, kind: Kind::Word(word), .. } if !KEYWORDS.contains(&word) => {
+                check_signs(at, word)?;
+                self.advance().map(|()| word)
+            }
+            _ => Err(self.expected(what)),
+        }
     }
 
-    fn take_word(&mut self, word: &str) -> bool {
-        let found = self.peek() == Some(Token::Word(word.to_string()));
-        self.at += usize::from(found);
-        found
+    fn peek(&mut self) -> Result<&Token<'t>> {
+        let next = match self.ahead.take() {
+            Some(next) => next,
+            None => self.tokens.next(Reading::Plain)?,
+        };
+        Ok(self.ahead.insert(next))
     }
 
-    fn take_sign(&mut self, sign: &'static str) -> bool {
-        let found = self.peek() == Some(Token::Sign(sign));
-        self.at += usize::from(found);
-        found
+    /// The token behind the next one, which was looked at.
+    fn after_next(&self) -> Result<Token<'t>> {
+        self.tokens.clone().next(Reading::Plain)
+    }
+
+    /// Goes past the next token, which was looked at.
+    fn advance(&mut self) -> Result<()> {
+        let at = self.ahead.take().map_or(1, |token| token.at);
+        self.count += 1;
+        if self.count > MAX_TOKENS {
+            let message = format!("longer than {MAX_TOKENS} words and signs at {at}");
+            return Err(ExpressionError::at(at, message));
+        }
+        Ok(())
+    }
+
+    /// Takes a keyword, which may be in capitals.
+    fn take_word(&mut self, word: &str) -> Result<bool> {
+        let is_it = |found: &str| found == word || found == word.to_ascii_uppercase();
+        let found = matches!(self.peek()?.kind, Kind::Word(found) if is_it(found));
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    /// The same where a condition begins. In capitals it may also be a field.
+    fn take_first(&mut self, word: &str) -> Result<bool> {
+        let is_field = match self.peek()?.kind {
+            Kind::Word(found) if found == word.to_ascii_uppercase() => {
+                match self.after_next()?.kind {
+                    Kind::Sign(sign) => OPERATORS.contains(&sign),
+                    Kind::Word(next) => next == "in",
+                    _ => false,
+                }
+            }
+            _ => false,
+        };
+        Ok(!is_field && self.take_word(word)?)
+    }
+
+    fn take_sign(&mut self, sign: &'static str) -> Result<bool> {
+        let found = self.peek()?.kind == Kind::Sign(sign);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    fn expect_sign(&mut self, sign: &'static str) -> Result<()> {
+        match self.take_sign(sign)? {
+            true => Ok(()),
+            false => Err(self.expected(&format!("{sign:?}"))),
+        }
     }
 
     /// An error at the next token.
-    fn wrong(&self, message: impl Into<String>) -> ExpressionError {
-        match self.tokens.get(self.at) {
-            Some((position, _)) => ExpressionError::at(*position, message),
-            None => ExpressionError::new(message),
-        }
-    }
-
-    fn expected(&self, what: &str, found: Option<Token>) -> ExpressionError {
-        let place = self.tokens.get(self.at).map_or(String::new(), |(at, _)| format!(" at {at}"));
-        self.wrong(match found {
-            None => format!("expected {what}, found the end"),
-            Some(Token::Word(word)) => format!("expected {what}, found {word}{place}"),
-            Some(Token::Quoted(text)) => format!("expected {what}, found {text:?}{place}"),
-            Some(Token::Sign("=")) => format!("expected {what}, found ={place} (equal is ==)"),
-            Some(Token::Sign(sign)) => format!("expected {what}, found {sign}{place}"),
-        })
+    fn expected(&mut self, what: &str) -> ExpressionError {
+        let (at, found) = match self.peek() {
+            Err(error) => return error,
+            Ok(Token { at, kind, .. }) => match kind {
+                Kind::End => {
+                    return ExpressionError::new(format!("expected {what}, found the end"));
+                }
+                Kind::Word(word) => (*at, (*word).to_owned()),
+                Kind::Quoted(text) => (*at, format!("{text:?}")),
+                Kind::Sign(sign) => (*at, (*sign).to_owned()),
+            },
+        };
+        let hint = match &found[..] {
+            "[" | "{" => " (lists follow \"in\", and quotes make it text)",
+            _ => "",
+        };
+        ExpressionError::at(at, format!("expected {what}, found {found} at {at}{hint}"))
     }
 }
 
-/// Fails for a word at this character with a sign in it that has no meaning.
-fn check_signs(at: usize, word: &str) -> Result<()> {
-    let has_meaning = |c: char| match c.is_ascii() {
-        true => c.is_ascii_alphanumeric() || IN_WORDS.contains(c),
-        false => !"\u{201c}\u{201d}\u{201e}\u{2018}\u{2019}\u{201a}«»≤≥≠∧∨¬".contains(c),
-    };
-    let Some((before, sign)) = word.chars().enumerate().find(|(_, c)| !has_meaning(*c)) else {
-        return Ok(());
-    };
-    let at = at + before;
-    let instead = match sign {
-        '[' | ']' | '{' | '}' => "a list has no brackets, as in: label in 1,2,3",
-        '*' | '?' => "~ compares with a pattern, and quotes make it text",
-        '&' | '|' => "conditions are joined by \"and\" and \"or\"",
-        _ => "quotes make it text",
-    };
-    Err(ExpressionError::at(at, format!("{sign:?} at {at} has no meaning here: {instead}")))
+/// Parts in a chain, if there are several.
+fn joined(mut parts: Vec<Node>, chain: fn(Vec<Node>) -> Node) -> Node {
+    match parts.pop() {
+        Some(only) if parts.is_empty() => only,
+        last => {
+            parts.extend(last);
+            chain(parts)
+        }
+    }
 }

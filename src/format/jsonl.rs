@@ -36,6 +36,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "convert")]
 pub(crate) use read::parse_members;
 pub use read::{parse, parse_plain};
 pub use short::write_short;

@@ -8,6 +8,7 @@
 //! | [`numpy`] | `.npy` files, and element types as text |
 //! | [`blosc`], [`bloscpack`] | compressed chunks, and containers of them |
 //! | [`chunked`] | directories of chunked arrays |
+//! | [`recipe`] | datasets made of other datasets, as text, and kept selections |
 //!
 //! Where a format is ours to specify, a specification heads the docs of its module. Formats that
 //! are only a source or target of conversion are private. Internals, such as the coders of single side
@@ -39,6 +40,8 @@ pub mod bloscpack;
 #[cfg(feature = "arrays")]
 pub mod chunked;
 #[cfg(feature = "arrays")]
+pub mod recipe;
+#[cfg(feature = "arrays")]
 pub(crate) mod bcolz;
 #[cfg(feature = "convert")]
 pub(crate) mod mat;
@@ -54,6 +57,8 @@ pub(crate) mod mds;
 pub(crate) mod coco;
 #[cfg(feature = "convert")]
 pub(crate) mod png;
+#[cfg(feature = "stat")]
+pub(crate) mod picture;
 #[cfg(feature = "convert")]
 pub(crate) mod parquet;
 #[cfg(feature = "formats")]

@@ -49,7 +49,8 @@ TEXTS = {
     3: ["512K", "0.5G", "3/7", "zstd", "blpk:zlib:9:bitshuffle",
         "2026-01-31T12:00:00.5Z", "__12__", "a[1:2]", "-1", "100,200"],
     4: ["2:5, ::-1, [4, 0], ..., None, 7", "-1, [2, -2]", ":, None, ::-2"],
-    5: ["a == 1 and not (b in 'x', 2.5 or has c)", "n >= -1e3 or k ~ '*.png'", "a not in true, null"],
+    5: ["a == 1 and not (b in 'x', 2.5 or has c)", "n >= -1e3 or k ~ '*.png'", "a not in true, null",
+        "len(a[-1].x) > 1 || 'a.b' ilike '%x_'", "label in (a, b) and t >= 2024-05-01T12:00Z", "width(a) is not null"],
     6: ["x/{key.stem}-{id}.{key.name}\na.b/c.d", "{key}\nä"],
     7: ["<f4\n1.5", "|S4\nab", "<M8[s]\n0", "[('a', '<i2'), ('b', '|u1', (2,))]\n0", ">c16\nnan"],
     8: ["{LABEL}/**", "**/[[]c]/*", "a/*.txt"],
@@ -62,6 +63,22 @@ PLANS = {
     3: ['{"version":1,"base":{"samples":1,"bytes":7},"side_files_only":false,"digests":true,"lookup":false}\n'],
     4: ["cat\ndog\n"],
 }
+RECIPES = [
+    'kiste = 1\n\n[source.a]\npath = "a/*.msgpack"\nidentity = "i"\nselection = "s"\nkeep_keys = ["k"]\ndrop_keys = "d"\n'
+    'where = \'x == "y"\'\nkeep_fields = ["x"]\nrename = { x = "z" }\n\n[[source.a.join]]\npath = "b"\nhow = "left"\n'
+    'fields = ["f", "g"]\nprefix = "p"\nmissing = { f = [1, 2.5, { t = true }] }\nmissing_null = ["g"]\n\n'
+    '[source.a.digest]\n"a" = "md5:' + "0" * 32 + '"\n',
+    'kiste = 1\nconcat = ["a", "b"]\n[source.a]\npath = "a"\n[source.b]\nsource = "a"\ndrop_fields = ["x"]\n',
+    'kiste = 1\n[source]\na.path = "a"\nb.path = "b"\n[mixture]\nsamples = 9\nseed = 1\nmax_passes = { a = 2 }\n'
+    'exhausted = "others"\nsources = ["b", "a"]\nphase = [{ from = 0, weights = { a = 1 } }, { from = 7, weights = { b = 0.5 } }]\n',
+]
+# Samples of the source, chosen ones, and the body of each kind.
+KEPT_SELECTIONS = [
+    (0, 1 << 40, 5, struct.pack("<4Q", 3, 4, 9, 1)),
+    (1, 70, 3, struct.pack("<2Q", 5, 32)),
+    (2, 10, 3, struct.pack("<3I", 9, 0, 9)),
+    (3, 1 << 33, 2, struct.pack("<2Q", 1 << 32, 1)),
+]
 PLAIN = {"parquet": (".parquet", ".arrow"), "mat": (".mat",), "zip": (".zip", ".npz"),
          "jsonl": (".jsonl",), "msgpack": (".msgpack",), "bloscpack": (".blp",),
          "arrays": (".npy",), "bcolz": (".blp",),
@@ -129,6 +146,12 @@ def of_text():
     for which, texts in PLANS.items():
         for number, text in enumerate(texts):
             put("plans", f"{which}-{number}", bytes([which]) + text.encode())
+    for number, text in enumerate(RECIPES):
+        put("recipe", str(number), text.encode())
+    for kind, source, chosen, body in KEPT_SELECTIONS:
+        each = {0: 16, 2: 4}.get(kind, 8)
+        header = struct.pack("<8s2I3Q2I", b"kistesel", 1, kind, source, chosen, len(body) // each, 3, 5)
+        put("kept_selection", str(kind), header + b"alla > 1" + body)
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as out:
         for name, how in [("a/1.txt", zipfile.ZIP_STORED), ("b/2.txt", zipfile.ZIP_DEFLATED)]:

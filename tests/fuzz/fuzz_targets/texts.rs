@@ -97,6 +97,10 @@ fn condition(text: &str) {
         let sample = fields.iter().map(|name| (name.as_str().into(), value.clone())).collect();
         let _ = condition.matches(&Value::Map(sample));
     }
+    let parts = vec![Value::Map(vec![("x".into(), 1.into()), ("a".into(), Value::Ext(-1, vec![0; 4]))]); 2];
+    let sample = ["a", "b", "meta"].map(|name| (name.into(), Value::Array(parts.clone())));
+    let _ = condition.matches(&Value::Map(sample.into()));
+    assert_eq!(Expression::parse(&condition.to_string()).as_ref(), Ok(&condition));
     let _ = condition.with_labels(&["a", "b", "label"]);
 }
 

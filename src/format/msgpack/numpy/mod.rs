@@ -40,7 +40,7 @@ use crate::value::{DType, DTypeKind, MAX_NESTING, NdArray};
 pub(crate) use complex::complex_repr;
 #[doc(hidden)]
 pub use stored::{Arrays, Form, Stored, arrays_in, is_container};
-pub(crate) use stored::{canonical_array, container_array};
+pub(crate) use stored::{canonical_array, container_array, unpack};
 #[doc(hidden)]
 pub use wire::encode_complex;
 pub use wire::{decode_array, encode_array, encode_scalar, read, read_array};

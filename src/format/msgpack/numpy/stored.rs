@@ -34,7 +34,7 @@ pub(crate) fn container_array(bytes: &[u8]) -> Result<Option<ArrayMetadata>, For
 }
 
 /// The array of a container, decompressed.
-pub(super) fn unpack(bytes: &[u8]) -> Result<NdArray<'static>, FormatError> {
+pub(crate) fn unpack(bytes: &[u8]) -> Result<NdArray<'static>, FormatError> {
     let container = Container::parse(bytes)?;
     let ArrayMetadata { dtype, shape, order } = container.array()?;
     let data = container.to_vec()?;

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use kiste::DatasetReader;
 use kiste::convert::{LineForm, SampleLines};
+use kiste::reader::Reader;
 use kiste::text::units;
 
 use crate::exit::{Failure, Outcome};
@@ -51,7 +51,7 @@ impl<'a> Printer<'a> {
     /// Prints the samples of these indices, in this order.
     pub(crate) fn print(
         &mut self,
-        reader: &DatasetReader,
+        reader: &dyn Reader,
         indices: impl IntoIterator<Item = usize>,
     ) -> Outcome<()> {
         self.lines.write(reader, indices, &mut self.out)

@@ -417,7 +417,7 @@ impl Error {
     }
 
     /// Adds what can be done about it, in place of what is known already.
-    pub(crate) fn with_remedy(mut self, remedy: Remedy) -> Error {
+    pub fn with_remedy(mut self, remedy: Remedy) -> Error {
         self.0.remedy = Some(remedy);
         self
     }

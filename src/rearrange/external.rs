@@ -25,6 +25,7 @@ use crate::dataset::Writer;
 use crate::dataset::staging::Scratch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::claimed::Claimed;
+use crate::reader::{Reader, ReaderExt, name_of};
 use crate::sampler::Order;
 use crate::storage::{CachedFile, Source, prefer_huge_pages, prefetch};
 
@@ -48,6 +49,9 @@ const SOON: usize = 8;
 /// memory. For the others there are bucket files, nearly as large as they are together, where the new dataset is
 /// being written, until each has been used.
 ///
+/// A reader that does not know how long its samples are, such as a join, is read once more at the start, and eight bytes
+/// a sample are kept of any that is no dataset.
+///
 /// `progress` gets how often a sample was moved so far, which is twice the number of samples at the end: one that
 /// is read directly counts twice.
 ///
@@ -57,33 +61,101 @@ const SOON: usize = 8;
 /// [`Limit`](ErrorKind::Limit) if the memory is less than 1/512 of the data; and as
 /// [`copy`](super::copy).
 pub fn external_shuffle(
-    reader: &DatasetReader,
+    reader: &dyn Reader,
     order: &dyn Order,
     memory: u64,
     writer: &mut Writer,
     mut progress: impl FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     check(reader, order)?;
-    let (samples, all) = (reader.len() as u64, reader.data_len());
-    let all = all.saturating_add(samples * ENTRY);
+    let work = Work { reader, lens: Lens::of(reader, &mut progress)?, order };
+    let samples = reader.len() as u64;
+    let all = work.lens.all().saturating_add(samples * ENTRY);
     if samples <= 1 || all <= memory {
         let indices = order.iter().map(|index| index as usize);
         return super::copy(reader, indices, writer, |moved| progress(2 * moved));
     }
     if all / (MAX_BUCKETS as u64 / 2 - 1) > memory {
         // Maybe too much for any plan, which is said before anything is written.
-        Plan::new(reader, order, memory, 0)?;
+        Plan::new(&work, memory, 0)?;
     }
     let moved = directly(reader, order, memory, writer, &mut progress)?;
     if moved < samples {
-        let plan = Plan::new(reader, order, memory, moved)?;
-        in_two_passes(reader, order, memory, plan, writer, &mut progress)?;
+        let plan = Plan::new(&work, memory, moved)?;
+        in_two_passes(&work, memory, plan, writer, &mut progress)?;
     }
     progress(2 * samples)
 }
 
+/// What is moved where.
+struct Work<'a> {
+    reader: &'a dyn Reader,
+    lens: Lens<'a>,
+    order: &'a dyn Order,
+}
+
+/// How many bytes each sample has.
+enum Lens<'a> {
+    Dataset(&'a DatasetReader),
+    /// Of a reader of other kind, and all together.
+    List(Vec<u64>, u64),
+}
+
+impl Lens<'_> {
+    fn of<'a>(
+        reader: &'a dyn Reader,
+        progress: &mut impl FnMut(u64) -> Result<()>,
+    ) -> Result<Lens<'a>> {
+        if let Some(dataset) = DatasetReader::of(reader) {
+            return Ok(Lens::Dataset(dataset));
+        }
+        let mut lens = Claimed::new(reader.len() as u64).filled(0)?;
+        for start in (0..reader.len()).step_by(FEW) {
+            progress(0)?;
+            let few = start..reader.len().min(start + FEW);
+            if reader.is_remote() && reader.known_len(start)?.is_none() {
+                reader.prefetch(&few.clone().collect::<Vec<_>>());
+            }
+            for index in few {
+                lens[index] = reader.raw_len(index)?;
+            }
+        }
+        let all = lens.iter().fold(0, |all: u64, len| all.saturating_add(*len));
+        Ok(Lens::List(lens, all))
+    }
+
+    fn all(&self) -> u64 {
+        match self {
+            Lens::Dataset(dataset) => dataset.data_len(),
+            Lens::List(_, all) => *all,
+        }
+    }
+
+    #[inline]
+    fn get(&self, index: usize) -> Result<u64> {
+        match self {
+            Lens::Dataset(dataset) => {
+                let range = dataset.byte_range(index)?;
+                Ok(range.end - range.start)
+            }
+            Lens::List(lens, _) => lens.get(index).copied().ok_or_else(changed),
+        }
+    }
+
+    /// Fails for a sample that was of another length before.
+    #[inline]
+    fn check(&self, reader: &dyn Reader, index: usize, sample: &[u8]) -> Result<()> {
+        match self {
+            Lens::List(lens, _) if lens[index] != sample.len() as u64 => {
+                Err(reader.locate(index).describe(changed()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Refuses an order that is not one of all samples, each once.
-fn check(reader: &DatasetReader, order: &dyn Order) -> Result<()> {
+fn check(reader: &dyn Reader, order: &dyn Order) -> Result<()> {
     if order.len() != reader.len() as u64 {
         let message = format!("an order of {} for {} samples", order.len(), reader.len());
         return Err(Error::new(ErrorKind::Invalid, message));
@@ -103,35 +175,36 @@ fn check(reader: &DatasetReader, order: &dyn Order) -> Result<()> {
 
 /// Writes samples from the page cache. Returns how many these are.
 fn directly(
-    reader: &DatasetReader,
+    reader: &dyn Reader,
     order: &dyn Order,
     memory: u64,
     writer: &mut Writer,
     progress: &mut impl FnMut(u64) -> Result<()>,
 ) -> Result<u64> {
-    let Some(file) = reader.data().and_then(CachedFile::of) else { return Ok(0) };
-    let direct = Direct::new(reader, order, &file, memory);
+    let Some(dataset) = DatasetReader::of(reader) else { return Ok(0) };
+    let Some(file) = dataset.data().and_then(CachedFile::of) else { return Ok(0) };
+    let direct = Direct::new(dataset, order, &file, memory);
     direct.run(writer, |moved| progress(2 * moved))
 }
 
 /// Writes the samples of a plan.
 fn in_two_passes(
-    reader: &DatasetReader,
-    order: &dyn Order,
+    work: &Work<'_>,
     memory: u64,
     plan: Plan,
     writer: &mut Writer,
     mut progress: impl FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     let Some(first) = plan.buckets.first() else { return Ok(()) };
-    let (all, start) = (reader.len() as u64, first.positions.start);
+    let (all, start) = (work.reader.len() as u64, first.positions.start);
     let scratch = writer.scratch()?;
-    let held = scatter(reader, &plan, memory, &scratch, &mut |n| progress(2 * start + n))?;
+    let held = scatter(work, &plan, memory, &scratch, &mut |n| progress(2 * start + n))?;
     let Plan { buckets, bucket_of } = plan;
     drop(bucket_of);
     let mut next = open_ahead(&scratch, 1, buckets.len())?;
     let moved = all + start;
-    gather(reader, order, &buckets[0], &held, reader.path(), writer, |n| progress(moved + n))?;
+    let name = name_of(work.reader);
+    gather(work, &buckets[0], &held, name.as_deref(), writer, |n| progress(moved + n))?;
     drop(held);
     for (number, bucket) in buckets.iter().enumerate().skip(1) {
         let moved = all + bucket.positions.start;
@@ -139,7 +212,7 @@ fn in_two_passes(
         next = open_ahead(&scratch, number + 1, buckets.len())?;
         let path = scratch.path(number);
         let bytes = file.read(0..bucket.bytes)?;
-        gather(reader, order, bucket, &bytes, &path, writer, |n| progress(moved + n))?;
+        gather(work, bucket, &bytes, Some(&path), writer, |n| progress(moved + n))?;
         // Its room on the disk is needed for the output, and what never got there is spared it.
         drop(bytes);
         drop(file);
@@ -183,7 +256,8 @@ impl Bucket {
 
 impl Plan {
     /// For the samples from a position on.
-    fn new(reader: &DatasetReader, order: &dyn Order, memory: u64, start: u64) -> Result<Plan> {
+    fn new(work: &Work<'_>, memory: u64, start: u64) -> Result<Plan> {
+        let Work { reader, lens, order } = work;
         let mut bucket_of = Claimed::new(reader.len() as u64).filled(NOWHERE)?;
         let mut buckets: Vec<Bucket> = Vec::new();
         let (mut indices, mut lengths) = (Vec::new(), Vec::new());
@@ -193,13 +267,12 @@ impl Plan {
             // Looked up together, so that one does not wait for the other.
             lengths.clear();
             for &index in &indices {
-                let range = reader.byte_range(index as usize)?;
-                lengths.push(range.end - range.start);
+                lengths.push(lens.get(index as usize)?);
             }
             for ((position, &index), &bytes) in (first..).zip(&indices).zip(&lengths) {
                 let full = buckets.last().is_none_or(|last| last.memory() + bytes + ENTRY > memory);
                 if full && buckets.len() == MAX_BUCKETS {
-                    return Err(too_little(reader, memory));
+                    return Err(too_little(work, memory));
                 }
                 if full {
                     buckets.push(Bucket { positions: position..position, bytes: 0 });
@@ -215,12 +288,11 @@ impl Plan {
     }
 }
 
-fn too_little(reader: &DatasetReader, memory: u64) -> Error {
-    let expected =
-        (reader.data_len() + reader.len() as u64 * ENTRY).div_ceil(MAX_BUCKETS as u64 / 2);
+fn too_little(work: &Work<'_>, memory: u64) -> Error {
+    let (all, samples) = (work.lens.all(), work.reader.len() as u64);
+    let expected = (all + samples * ENTRY).div_ceil(MAX_BUCKETS as u64 / 2);
     let message = format!(
-        "{memory} bytes of memory for {} bytes of samples, expected at least {expected}",
-        reader.data_len(),
+        "{memory} bytes of memory for {all} bytes of samples, expected at least {expected}"
     );
     Error::new(ErrorKind::Limit, message)
 }
@@ -228,7 +300,7 @@ fn too_little(reader: &DatasetReader, memory: u64) -> Error {
 /// Pass 1. The samples of the first bucket stay in memory, which nothing else needs as yet: for a
 /// dataset of twice the memory that is half of what would go to the disk.
 fn scatter(
-    reader: &DatasetReader,
+    work: &Work<'_>,
     plan: &Plan,
     memory: u64,
     scratch: &Scratch,
@@ -244,9 +316,10 @@ fn scatter(
             let mut moved = 0;
             let bucket_of = &plan.bucket_of;
             in_order(
-                reader,
+                work.reader,
                 |index| bucket_of[index] != NOWHERE,
                 |index, sample| {
+                    work.lens.check(work.reader, index, sample)?;
                     match usize::from(bucket_of[index]).checked_sub(1) {
                         Some(file) => files.append(file, sample)?,
                         None => held.extend_from_slice(sample),
@@ -262,23 +335,24 @@ fn scatter(
 
 /// Pass 2, of one bucket.
 fn gather(
-    reader: &DatasetReader,
-    order: &dyn Order,
+    work: &Work<'_>,
     bucket: &Bucket,
     bytes: &[u8],
-    path: &Path,
+    path: Option<&Path>,
     writer: &mut Writer,
     mut progress: impl FnMut(u64) -> Result<()>,
 ) -> Result<()> {
-    let places = places(reader, order, bucket)?;
+    let Work { reader, order, .. } = work;
+    let places = places(work, bucket)?;
+    let changed = || path.into_iter().fold(changed(), Error::at);
     for (at, place) in places.iter().enumerate() {
         if let Some(soon) = places.get(at + SOON) {
             slice(bytes, soon.start, soon.len).into_iter().for_each(prefetch);
         }
-        let sample = slice(bytes, place.start, place.len).ok_or_else(|| changed(path))?;
+        let sample = slice(bytes, place.start, place.len).ok_or_else(changed)?;
         writer.write_packed(sample).map_err(|error| {
             let index = order.index_at(bucket.positions.start + at as u64) as usize;
-            damaged(reader, index, error)
+            damaged(*reader, index, error)
         })?;
         if at % FEW == 0 {
             progress(at as u64)?;
@@ -295,15 +369,15 @@ struct Place {
 }
 
 /// The places of the samples of a bucket, in the order of the output.
-fn places(reader: &DatasetReader, order: &dyn Order, bucket: &Bucket) -> Result<Vec<Place>> {
+fn places(work: &Work<'_>, bucket: &Bucket) -> Result<Vec<Place>> {
+    let Work { lens, order, .. } = work;
     let mut indices: Vec<(u64, usize)> =
         order.range(bucket.positions.clone()).enumerate().map(|(at, index)| (index, at)).collect();
     indices.sort_unstable();
     let mut places = vec![Place { start: 0, len: 0 }; indices.len()];
     let mut start = 0;
     for (index, at) in indices {
-        let range = reader.byte_range(index as usize)?;
-        let len = range.end - range.start;
+        let len = lens.get(index as usize)?;
         places[at] = Place { start, len };
         start += len;
     }
@@ -312,10 +386,13 @@ fn places(reader: &DatasetReader, order: &dyn Order, bucket: &Bucket) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     use super::super::spill::FEW_BYTES;
     use super::*;
+    use crate::reader::FieldNames;
     use crate::sampler::{Sampler as _, Shuffle};
     use crate::storage::LocalStorage;
 
@@ -347,6 +424,66 @@ mod tests {
         std::fs::read(path).unwrap()
     }
 
+    fn work<'a>(reader: &'a dyn Reader, order: &'a dyn Order) -> Work<'a> {
+        Work { reader, lens: Lens::of(reader, &mut |_| Ok(())).unwrap(), order }
+    }
+
+    #[test]
+    fn views_are_shuffled_as_datasets_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        let reader = dataset(&from);
+        let names = FieldNames::all();
+        let views: [&dyn Reader; 3] = [
+            &(&reader).range(20..290),
+            // It does not know how long its samples are.
+            &(&reader).range(20..290).with_fields(names),
+            &Grows(AtomicUsize::new(0), &reader),
+        ];
+        for (nth, view) in views.into_iter().enumerate() {
+            let samples = view.len() as u64;
+            let order = Shuffle::new(samples, 5).order(0).unwrap();
+            let buckets = Plan::new(&work(view, &*order), 12_000, 0).unwrap().buckets;
+            assert!(buckets.len() > 4, "{}", buckets.len());
+            if nth == 2 {
+                let options = Writer::options().durable(false).overwrite(true);
+                let mut writer = options.create(&to).unwrap();
+                let shuffled = external_shuffle(view, &*order, 12_000, &mut writer, |_| Ok(()));
+                assert_eq!(shuffled.unwrap_err().kind(), ErrorKind::Damaged);
+                writer.abort().unwrap();
+                continue;
+            }
+            let expected = written(&to, samples, |writer| {
+                let indices = order.iter().map(|index| index as usize);
+                super::super::copy(view, indices, writer, |_| Ok(())).unwrap();
+            });
+            let found = written(&to, samples, |writer| {
+                external_shuffle(view, &*order, 12_000, writer, |_| Ok(())).unwrap();
+            });
+            assert!(found == expected);
+        }
+    }
+
+    /// Samples of another length each time that they are read.
+    struct Grows<'a>(AtomicUsize, &'a DatasetReader);
+
+    impl Reader for Grows<'_> {
+        fn len(&self) -> usize {
+            self.1.len()
+        }
+        fn key(&self, index: usize) -> Result<Cow<'_, str>> {
+            self.1.key(index)
+        }
+        fn find(&self, key: &str) -> Result<Option<usize>> {
+            self.1.find(key)
+        }
+        fn get_raw(&self, index: usize) -> Result<Cow<'_, [u8]>> {
+            let mut raw = self.1.get_raw(index)?.into_owned();
+            raw.resize(raw.len() + self.0.fetch_add(1, Relaxed), 0);
+            Ok(Cow::Owned(raw))
+        }
+    }
+
     #[test]
     fn two_passes_continue_wherever_the_page_cache_ends() {
         let dir = tempfile::tempdir().unwrap();
@@ -358,7 +495,8 @@ mod tests {
             super::super::copy(&reader, indices.iter().copied(), writer, |_| Ok(())).unwrap();
         });
         let memory = 12_000;
-        let ends = Plan::new(&reader, &*order, memory, 0).unwrap().buckets;
+        let work = work(&reader, &*order);
+        let ends = Plan::new(&work, memory, 0).unwrap().buckets;
         assert!((5..20).contains(&ends.len()), "{}", ends.len());
         let ends = ends.iter().map(|bucket| bucket.positions.end);
         for done in ends.flat_map(|end| [end - 1, end, end + 1]).chain([0, 1]) {
@@ -367,13 +505,13 @@ mod tests {
             let found = written(&to, 300, |writer| {
                 let first = indices[..done as usize].iter().copied();
                 super::super::copy(&reader, first, writer, |_| Ok(())).unwrap();
-                let plan = Plan::new(&reader, &*order, memory, done).unwrap();
+                let plan = Plan::new(&work, memory, done).unwrap();
                 let progress = |moved| {
                     assert!((last..=600).contains(&moved), "{last}, {moved}");
                     last = moved;
                     Ok(())
                 };
-                in_two_passes(&reader, &*order, memory, plan, writer, progress).unwrap();
+                in_two_passes(&work, memory, plan, writer, progress).unwrap();
             });
             assert!(found == expected, "{done} samples first");
         }
@@ -449,7 +587,7 @@ mod tests {
             writer.abort().unwrap();
         }
         // Directly up to the first of them; and all in two passes, where threads write in the first.
-        let buckets = Plan::new(&mapped, &*order, memory, 0).unwrap().buckets;
+        let buckets = Plan::new(&work(&mapped, &*order), memory, 0).unwrap().buckets;
         let spilled: u64 = buckets[1..].iter().map(|bucket| bucket.bytes).sum();
         assert!(spilled > FEW_BYTES, "{spilled}");
         let options = DatasetReader::options().storage(Arc::new(LocalStorage::positioned()));

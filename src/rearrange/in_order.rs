@@ -4,12 +4,13 @@
 //! map that asks for what comes next gets small ones, and has to fault each few of them in and out.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
 
+use super::FEW;
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
+use crate::reader::Reader;
 use crate::storage::{CachedFile, Source};
 
 /// Bytes that are read in one go, and in one request. Larger samples are read where they are needed.
@@ -36,14 +37,22 @@ fn most(data: &Source) -> u64 {
 
 /// Calls this for each sample that is wanted, in their order.
 pub(super) fn in_order(
-    reader: &DatasetReader,
+    reader: &dyn Reader,
     is_wanted: impl Fn(usize) -> bool + Sync,
     mut each: impl FnMut(usize, &[u8]) -> Result<()>,
 ) -> Result<()> {
     let wanted = |indices: Range<usize>| indices.filter(|&index| is_wanted(index));
-    let Some(data) = reader.data() else {
+    let dataset = DatasetReader::of(reader);
+    let Some((reader, data)) = dataset.and_then(|dataset| Some((dataset, dataset.data()?))) else {
         // Of many files: each is read where it is.
-        return wanted(0..reader.len()).try_for_each(|index| each(index, &reader.get_raw(index)?));
+        for start in (0..reader.len()).step_by(FEW) {
+            let few = start..reader.len().min(start + FEW);
+            if reader.is_remote() {
+                reader.prefetch(&wanted(few.clone()).collect::<Vec<_>>());
+            }
+            wanted(few).try_for_each(|index| each(index, &reader.get_raw(index)?))?;
+        }
+        return Ok(());
     };
     thread::scope(|scope| {
         let (blocks, received) = sync_channel(QUEUE);
@@ -66,7 +75,7 @@ pub(super) fn in_order(
                 let range = reader.byte_range(index)?;
                 let start = range.start.wrapping_sub(block.range.start);
                 let sample = slice(bytes, start, range.end - range.start)
-                    .ok_or_else(|| changed(reader.path()))?;
+                    .ok_or_else(|| changed().at(reader.path()))?;
                 reader.check_read(index, sample)?;
                 each(index, sample)?;
             }
@@ -137,8 +146,8 @@ pub(super) fn slice(bytes: &[u8], start: u64, len: u64) -> Option<&[u8]> {
     bytes.get(start..start.checked_add(len)?)
 }
 
-pub(super) fn changed(path: &Path) -> Error {
-    Error::new(ErrorKind::Damaged, "the file was changed while it was read").at(path)
+pub(super) fn changed() -> Error {
+    Error::new(ErrorKind::Damaged, "the file was changed while it was read")
 }
 
 #[cfg(test)]

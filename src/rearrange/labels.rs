@@ -85,6 +85,11 @@ impl MergedLabels {
         &self.names
     }
 
+    /// Whether a number of any dataset becomes another one.
+    pub(super) fn changes(&self) -> bool {
+        self.numbers.iter().any(|numbers| numbers.iter().enumerate().any(|(old, new)| old != *new))
+    }
+
     /// A packed sample of a dataset, counted from 0, with the new number in the field `label`. A
     /// sample without a label, or whose label is nil, has none afterwards either. All other bytes
     /// stay as they are.

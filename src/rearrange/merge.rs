@@ -1,11 +1,13 @@
 //! [`Merge`]: several datasets into one.
 
 use crate::error::Shown;
-use std::path::Path;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 
-use super::{FEW, MergedLabels, copy_one, interleave};
+use super::{FEW, MergedLabels, copy_one, interleave, keys};
 use crate::dataset::{DatasetReader, Writer, labels_path};
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::reader::{Reader, at_reader, name_of, out_of_range};
 
 /// How several datasets become one.
 ///
@@ -94,8 +96,9 @@ impl Merge {
     ///
     /// [`Invalid`](ErrorKind::Invalid) if the names of labels differ, or two labels of one dataset have
     /// one name, or for weights that make no sense.
-    pub fn plan<'a>(&self, inputs: &'a [DatasetReader]) -> Result<MergePlan<'a>> {
-        let lens: Vec<usize> = inputs.iter().map(DatasetReader::len).collect();
+    pub fn plan<'a, R: Reader>(&self, inputs: &'a [R]) -> Result<MergePlan<'a>> {
+        let inputs: Vec<&dyn Reader> = inputs.iter().map(|input| input as &dyn Reader).collect();
+        let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
         let order: Box<dyn Iterator<Item = usize> + Send> = match &self.order {
             MergeOrder::Concat => {
                 let inputs = lens.into_iter().enumerate();
@@ -106,23 +109,26 @@ impl Merge {
                 Box::new(interleave(&lens, Some(weights), *seed)?)
             }
         };
-        let labels = self.merged_labels(inputs)?;
+        let labels = self.merged_labels(&inputs)?;
         Ok(MergePlan { inputs, order, labels, skip_duplicates: self.skip_duplicates })
     }
 
     /// The labels of all datasets together.
-    fn merged_labels(&self, inputs: &[DatasetReader]) -> Result<Labels> {
+    fn merged_labels(&self, inputs: &[&dyn Reader]) -> Result<Labels> {
         if self.labels == MergeLabels::Drop {
             return Ok(Labels::None);
         }
         let found: Vec<Option<Vec<String>>> =
-            inputs.iter().map(DatasetReader::labels).collect::<Result<_>>()?;
+            inputs.iter().map(|input| input.labels()).collect::<Result<_>>()?;
         if self.labels == MergeLabels::Remap {
             let mut merged = MergedLabels::new();
             for (input, labels) in inputs.iter().zip(&found) {
                 // Without names, no sample may have a label.
                 let added = merged.add(labels.as_deref().unwrap_or_default());
-                added.map_err(|error| error.at(labels_path(input.path())))?;
+                added.map_err(|error| match DatasetReader::of(*input) {
+                    Some(dataset) => error.at(labels_path(dataset.path())),
+                    None => at_reader(*input, error),
+                })?;
             }
             return Ok(Labels::Renumbered(merged));
         }
@@ -130,8 +136,8 @@ impl Merge {
         match found.iter().position(|labels| *labels != first) {
             None => Ok(first.map_or(Labels::None, Labels::Same)),
             Some(at) => {
-                let (one, other) = (inputs[0].path(), inputs[at].path());
-                let message = difference(one, first.as_deref(), other, found[at].as_deref());
+                let (one, other) = (Names::of(inputs, 0), Names::of(inputs, at));
+                let message = difference(&one, first.as_deref(), &other, found[at].as_deref());
                 Err(Error::new(ErrorKind::Invalid, message).with_remedy(Remedy::MergeLabels))
             }
         }
@@ -140,7 +146,7 @@ impl Merge {
 
 /// Datasets that can be merged: see [`Merge::plan`].
 pub struct MergePlan<'a> {
-    inputs: &'a [DatasetReader],
+    inputs: Vec<&'a dyn Reader>,
     order: Box<dyn Iterator<Item = usize> + Send>,
     labels: Labels,
     skip_duplicates: bool,
@@ -182,7 +188,7 @@ impl MergePlan<'_> {
         let mut next = vec![0; self.inputs.len()];
         let mut skipped = 0;
         for (seen, input) in self.order.enumerate() {
-            let (reader, index) = (&self.inputs[input], next[input]);
+            let (reader, index) = (self.inputs[input], next[input]);
             next[input] += 1;
             let copied = match &self.labels {
                 Labels::Renumbered(labels) => labels.copy_one(input, reader, index, writer),
@@ -191,7 +197,7 @@ impl MergePlan<'_> {
             match copied {
                 Err(error) if error.kind() != ErrorKind::DuplicateKey => return Err(error),
                 Err(_) if self.skip_duplicates => skipped += 1,
-                Err(_) => return Err(twice(self.inputs, input, index, &next)?),
+                Err(_) => return Err(twice(&self.inputs, input, index, &next)?),
                 Ok(()) => {}
             }
             if seen % FEW == 0 {
@@ -200,39 +206,141 @@ impl MergePlan<'_> {
         }
         Ok(skipped)
     }
+
+    /// Where each sample comes from, as the number of its input and the index there, in the order in which
+    /// [`write`](Self::write) writes them, without writing any. Returns also how many were skipped because their keys
+    /// come before. `progress` hears how many keys were read so far.
+    ///
+    /// The numbers of labels are not looked at: where [`renumbers`](Self::renumbers) is true, these samples are not
+    /// what would be written.
+    ///
+    /// # Errors
+    ///
+    /// Those of the readers and of `progress`, and [`DuplicateKey`](ErrorKind::DuplicateKey) as for
+    /// [`write`](Self::write).
+    pub fn places(
+        self,
+        mut progress: impl FnMut(u64) -> Result<()>,
+    ) -> Result<(Vec<(usize, usize)>, u64)> {
+        let mut next = vec![0; self.inputs.len()];
+        let mut places: Vec<(usize, usize)> = Vec::new();
+        let mut keys: Vec<_> = self.inputs.iter().map(|input| keys(*input)).collect();
+        let hasher = RandomState::new();
+        let mut hashes: Vec<(u64, usize)> = Vec::new();
+        for (seen, input) in self.order.enumerate() {
+            let place = (input, next[input]);
+            next[input] += 1;
+            let key = keys[input].next().ok_or_else(|| out_of_range(place.1, place.1))??;
+            hashes.push((hasher.hash_one(&*key), seen));
+            places.push(place);
+            if seen % FEW == 0 {
+                progress(seen as u64)?;
+            }
+        }
+        // Keys are compared only where their hashes are the same.
+        hashes.sort_unstable();
+        let mut later = HashSet::new();
+        for same in hashes.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1) {
+            let mut keys = HashSet::new();
+            for &(_, at) in same {
+                let (input, index) = places[at];
+                if !keys.insert(self.inputs[input].key(index)?) {
+                    later.insert(at);
+                }
+            }
+        }
+        drop(hashes);
+        if let (Some(&first), false) = (later.iter().min(), self.skip_duplicates) {
+            let (input, index) = places[first];
+            let mut next = vec![0; self.inputs.len()];
+            places[..=first].iter().for_each(|(input, _)| next[*input] += 1);
+            return Err(twice(&self.inputs, input, index, &next)?);
+        }
+        let skipped = later.len() as u64;
+        if skipped > 0 {
+            let mut at = 0..;
+            places.retain(|_| at.next().is_some_and(|at| !later.contains(&at)));
+        }
+        Ok((places, skipped))
+    }
+
+    /// Whether [`write`](Self::write) changes numbers of labels, so that samples are not the bytes they are in their
+    /// inputs.
+    pub fn renumbers(&self) -> bool {
+        matches!(&self.labels, Labels::Renumbered(labels) if labels.changes())
+    }
 }
 
-/// The error about a sample whose key was written before.
-fn twice(inputs: &[DatasetReader], input: usize, index: usize, next: &[usize]) -> Result<Error> {
-    let place = |reader: &DatasetReader, index: usize| {
-        format!("{}: sample {index}", Shown::of(&reader.path()))
+/// The error about a sample whose key was there before.
+fn twice(inputs: &[&dyn Reader], input: usize, index: usize, next: &[usize]) -> Result<Error> {
+    let place = |reader: &dyn Reader, index: usize| match reader.name() {
+        Some(name) => format!("{}: sample {index}", Shown::of(&name)),
+        None => reader.locate(index).to_string(),
     };
-    let reader = &inputs[input];
+    let reader = inputs[input];
     let key = reader.key(index)?;
     // Where it was written from: another input, or the same one under another name.
     let mut others = inputs.iter().enumerate().filter(|(other, _)| *other != input);
     let first = others.find_map(|(other, reader)| {
         let index = reader.find(&key).ok().flatten()?;
-        (index < next[other]).then_some((reader, index))
+        (index < next[other]).then_some((*reader, index))
     });
     let second = place(reader, index);
     let Some((other, at)) = first else {
-        let message = format!("key {key:?} comes twice: {second} and {second}");
-        return Ok(Error::new(ErrorKind::DuplicateKey, message));
+        let message = format!("comes twice: {second} and {second}");
+        return Ok(Error::new(ErrorKind::DuplicateKey, message).with_key(key));
     };
     let is_same = other.get_raw(at)? == reader.get_raw(index)?;
     let (verb, remedy) = match is_same {
         true => ("comes twice", Remedy::SkipDuplicates),
         false => ("belongs to two different samples", Remedy::ShardInKey),
     };
-    let message = format!("key {key:?} {verb}: {} and {second}", place(other, at));
-    Ok(Error::new(ErrorKind::DuplicateKey, message).with_remedy(remedy))
+    let message = format!("{verb}: {} and {second}", place(other, at));
+    Ok(Error::new(ErrorKind::DuplicateKey, message).with_key(key).with_remedy(remedy))
+}
+
+/// What has the names of labels, in messages.
+enum Names {
+    /// A file that a dataset has or lacks.
+    File(String),
+    /// A reader of other kind.
+    Reader(String),
+}
+
+impl Names {
+    fn of(inputs: &[&dyn Reader], input: usize) -> Names {
+        if let Some(dataset) = DatasetReader::of(inputs[input]) {
+            return Names::File(Shown::of(&labels_path(dataset.path())).to_string());
+        }
+        Names::Reader(match name_of(inputs[input]) {
+            Some(name) => Shown::of(&name).to_string(),
+            None => format!("input {input}"),
+        })
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Names::File(name) | Names::Reader(name) => name,
+        }
+    }
+
+    fn are_there(&self) -> String {
+        match self {
+            Names::File(name) => format!("{name} exists"),
+            Names::Reader(name) => format!("{name} has names of labels"),
+        }
+    }
+
+    fn are_not(&self) -> String {
+        match self {
+            Names::File(name) => format!("{name} does not"),
+            Names::Reader(name) => format!("{name} has none"),
+        }
+    }
 }
 
 /// How the labels of two datasets differ.
-fn difference(a: &Path, names: Option<&[String]>, b: &Path, others: Option<&[String]>) -> String {
-    let (file, other) = (labels_path(a), labels_path(b));
-    let (file, other) = (Shown::of(&file), Shown::of(&other));
+fn difference(a: &Names, names: Option<&[String]>, b: &Names, others: Option<&[String]>) -> String {
     let meaning = "so a number does not mean the same";
     match (names, others) {
         (Some(names), Some(others)) => {
@@ -241,9 +349,98 @@ fn difference(a: &Path, names: Option<&[String]>, b: &Path, others: Option<&[Str
             let name =
                 |names: &[String]| names.get(at).map_or("none".to_owned(), |n| format!("{n:?}"));
             let (name, another) = (name(names), name(others));
+            let (file, other) = (a.name(), b.name());
             format!("label {at} is {name} in {file}, but {another} in {other}, {meaning}")
         }
-        (Some(_), _) => format!("{file} exists, but {other} does not, {meaning}"),
-        _ => format!("{other} exists, but {file} does not, {meaning}"),
+        (Some(_), _) => format!("{}, but {}, {meaning}", a.are_there(), b.are_not()),
+        _ => format!("{}, but {}, {meaning}", b.are_there(), a.are_not()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::reader::{ListReader, ReaderExt};
+
+    fn of(keys: &[&str]) -> ListReader {
+        ListReader::pack(keys.iter().map(|key| BTreeMap::from([("key", *key)]))).unwrap()
+    }
+
+    fn write(plan: MergePlan<'_>) -> Result<(Vec<String>, u64)> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("merged");
+        let mut writer = Writer::options().durable(false).create(&path)?;
+        let skipped = match plan.write(&mut writer, |_| Ok(())) {
+            Ok(skipped) => skipped,
+            Err(error) => {
+                writer.abort()?;
+                return Err(error);
+            }
+        };
+        writer.finish()?;
+        let made = DatasetReader::open(&path)?;
+        let keys = made.keys().map(|key| Ok(key?.into_owned()));
+        Ok((keys.collect::<Result<_>>()?, skipped))
+    }
+
+    #[test]
+    fn places_are_those_that_are_written() {
+        let inputs = [of(&["a", "b", "c", "d"]), of(&["e", "c"]), of(&["f", "a", "g", "h", "e"])];
+        let weights = vec![1.0, 3.0, 2.0];
+        for order in [
+            MergeOrder::Concat,
+            MergeOrder::Random { seed: 7 },
+            MergeOrder::Weighted { weights, seed: 7 },
+        ] {
+            let merge = Merge::default().order(order).skip_duplicates(true);
+            let (places, skipped) = merge.plan(&inputs).unwrap().places(|_| Ok(())).unwrap();
+            let key = |&(input, at): &(usize, usize)| inputs[input].key(at).unwrap().into_owned();
+            let keys: Vec<String> = places.iter().map(key).collect();
+            assert_eq!((keys, skipped), write(merge.plan(&inputs).unwrap()).unwrap());
+            assert_eq!(skipped, 3);
+            let merge = merge.skip_duplicates(false);
+            let said = merge.plan(&inputs).unwrap().places(|_| Ok(())).unwrap_err();
+            let expected = write(merge.plan(&inputs).unwrap()).unwrap_err();
+            assert_eq!(said.to_string(), expected.to_string());
+            assert_eq!((said.kind(), said.key()), (ErrorKind::DuplicateKey, expected.key()));
+        }
+        let parts = [(&inputs[0]).range(..2), (&inputs[0]).range(2..)];
+        let (places, _) = Merge::default().plan(&parts).unwrap().places(|_| Ok(())).unwrap();
+        assert_eq!(places, [(0, 0), (0, 1), (1, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn labels_of_readers_without_a_file_are_compared() {
+        struct Labelled(ListReader, Option<Vec<String>>);
+        impl Reader for Labelled {
+            fn len(&self) -> usize {
+                self.0.len()
+            }
+            fn key(&self, index: usize) -> Result<std::borrow::Cow<'_, str>> {
+                self.0.key(index)
+            }
+            fn find(&self, key: &str) -> Result<Option<usize>> {
+                self.0.find(key)
+            }
+            fn get_raw(&self, index: usize) -> Result<std::borrow::Cow<'_, [u8]>> {
+                self.0.get_raw(index)
+            }
+            fn labels(&self) -> Result<Option<Vec<String>>> {
+                Ok(self.1.clone())
+            }
+        }
+        let labelled = |key, names: Option<&[&str]>| {
+            Labelled(of(&[key]), names.map(|names| names.iter().map(|&n| n.to_owned()).collect()))
+        };
+        let inputs = [labelled("a", Some(&["cat"])), labelled("b", None)];
+        let error = Merge::default().plan(&inputs).map(drop).unwrap_err();
+        let says = "input 0 has names of labels, but input 1 has none, so a number";
+        assert!(error.to_string().contains(says), "{error}");
+        let inputs = [labelled("a", Some(&["cat"])), labelled("b", Some(&["dog"]))];
+        let remap = Merge::default().labels(MergeLabels::Remap);
+        assert!(remap.plan(&inputs).unwrap().renumbers());
+        assert!(!remap.plan(&inputs[..1]).unwrap().renumbers());
     }
 }

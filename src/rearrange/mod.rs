@@ -21,9 +21,11 @@
 //! | [`Expression`] | which samples meet a condition on their fields |
 //! | [`Scalar`], [`scalars`] | fields that samples can be sorted, grouped and compared by |
 
-use crate::dataset::Writer;
+use std::borrow::Cow;
+
+use crate::dataset::{DatasetReader, Writer};
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::Reader;
+use crate::reader::{Reader, ReaderExt};
 
 mod by_key;
 mod diff;
@@ -125,6 +127,14 @@ pub fn copy_one(reader: &dyn Reader, index: usize, writer: &mut Writer) -> Resul
     let key = reader.key(index)?;
     let packed = reader.get_raw(index)?;
     put(reader, index, &key, &packed, writer)
+}
+
+/// The keys of all samples, in order. A dataset reads them together.
+fn keys<'a>(reader: &'a dyn Reader) -> Box<dyn Iterator<Item = Result<Cow<'a, str>>> + 'a> {
+    match DatasetReader::of(reader) {
+        Some(dataset) => Box::new(dataset.keys()),
+        None => Box::new(reader.keys()),
+    }
 }
 
 /// Writes a sample of a reader, whose key and bytes these are.

@@ -6,8 +6,9 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::copy;
-use crate::dataset::{DatasetReader, Writer, WriterOptions, check_data_path, is_same, labels_path};
+use crate::dataset::{Writer, WriterOptions, check_data_path, is_same, labels_path};
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::reader::Reader;
 use crate::storage;
 
 /// A dataset that is made of others: where it is written, and how. The name may be a URL: see
@@ -121,7 +122,7 @@ impl NewDataset {
         })
     }
 
-    /// Makes it of these samples of another dataset, in this order, with the names of its labels.
+    /// Makes it of these samples of another dataset, or of any reader, in this order, with the names of its labels.
     /// `progress` hears how many were written so far; an error of it ends the copy.
     ///
     /// # Errors
@@ -129,7 +130,7 @@ impl NewDataset {
     /// The errors of [`copy`], and of the writer.
     pub fn copy(
         &self,
-        reader: &DatasetReader,
+        reader: &dyn Reader,
         indices: impl IntoIterator<Item = usize>,
         progress: impl FnMut(u64) -> Result<()>,
     ) -> Result<MadeDataset> {

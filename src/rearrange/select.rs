@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use super::Scalar;
-use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
+use crate::reader::{Reader, at_reader};
 
 /// A half-open range of samples, whose ends may be open or count from the last sample: `10..20`, `10..`, `..20` or
 /// `-3..`, with `..` or `:` between them.
@@ -85,13 +85,13 @@ impl FromStr for SampleRange {
 /// # Errors
 ///
 /// [`Invalid`](ErrorKind::Invalid), with index and key.
-pub fn check_distinct(reader: &DatasetReader, indices: &[usize]) -> Result<()> {
+pub fn check_distinct(reader: &dyn Reader, indices: &[usize]) -> Result<()> {
     let mut sorted = indices.to_vec();
     sorted.sort_unstable();
     let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) else { return Ok(()) };
     let (index, key) = (pair[0], reader.key(pair[0])?);
     let message = format!("sample {index}, key {key:?}, is chosen twice");
-    Err(Error::new(ErrorKind::Invalid, message).at(reader.path()))
+    Err(at_reader(reader, Error::new(ErrorKind::Invalid, message)))
 }
 
 /// The indices of samples in the order of their values, one for each sample. Those that are equal stay

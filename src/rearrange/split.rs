@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{ByKey, Scalar, by_class, cut_at, parts, scalars, whole_groups};
-use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
+use crate::reader::{Reader, at_reader};
 
 /// How a dataset is cut into several.
 ///
@@ -92,14 +92,14 @@ impl PartsBy {
     /// The errors of [`scalars`], and of the functions that the variants name.
     pub fn parts(
         &self,
-        reader: &DatasetReader,
+        reader: &dyn Reader,
         mut progress: impl FnMut(u64) -> Result<()>,
     ) -> Result<Vec<DatasetPart>> {
         let values = self.field().map(|field| scalars(reader, field, &mut progress)).transpose()?;
         let (part_of, ratios) = match self {
             PartsBy::Positions(positions) => {
                 let ranges = cut_at(reader.len(), positions);
-                let ranges = ranges.map_err(|error| error.at(reader.path()))?;
+                let ranges = ranges.map_err(|error| at_reader(reader, error))?;
                 let part = |(number, range): (usize, std::ops::Range<usize>)| DatasetPart {
                     name: number.to_string(),
                     indices: range.collect(),
@@ -151,7 +151,7 @@ fn named(value: &Scalar, labels: Option<&[String]>) -> String {
 
 /// The samples whose keys fall to each share.
 fn by_key(
-    reader: &DatasetReader,
+    reader: &dyn Reader,
     shares: &[(String, f64)],
     salt: &str,
     mut progress: impl FnMut(u64) -> Result<()>,
@@ -160,7 +160,7 @@ fn by_key(
     let keys = ByKey::new(&ratios, salt)?;
     let part = |(name, _): &(String, f64)| DatasetPart { name: name.clone(), indices: Vec::new() };
     let mut parts: Vec<DatasetPart> = shares.iter().map(part).collect();
-    for (index, key) in reader.keys().enumerate() {
+    for (index, key) in super::keys(reader).enumerate() {
         parts[keys.part(&key?)].indices.push(index);
         progress(index as u64 + 1)?;
     }

@@ -1,7 +1,6 @@
 //! [`ReadBench`]: how fast the samples of a dataset are read.
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -9,7 +8,7 @@ use serde::Serialize;
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::{Loader, LoaderReport};
-use crate::reader::Reader;
+use crate::reader::{Reader, ReaderExt, at_reader};
 use crate::sampler::{Order, Sampler, SamplerName, SamplerOptions, Sequential, State};
 
 /// How the samples are read.
@@ -41,7 +40,7 @@ pub struct ReadPass {
     pub report: Option<LoaderReport>,
 }
 
-/// Measures how fast the samples of a dataset are read: each is read once a pass and decoded, or only
+/// Measures how fast the samples of a dataset, or of any reader, are read: each is read once a pass and decoded, or only
 /// copied.
 ///
 /// ```
@@ -152,7 +151,10 @@ impl ReadBench {
     /// # Errors
     ///
     /// The errors of the reader.
-    pub fn pass(&self, reader: &DatasetReader, epoch: u64) -> Result<ReadPass> {
+    pub fn pass<R>(&self, reader: &R, epoch: u64) -> Result<ReadPass>
+    where
+        R: Reader + Clone + 'static,
+    {
         self.pass_watched(reader, epoch, |_| Ok(()))
     }
 
@@ -162,12 +164,15 @@ impl ReadBench {
     /// # Errors
     ///
     /// The errors of the reader and of `loaded`.
-    pub fn pass_watched(
+    pub fn pass_watched<R>(
         &self,
-        reader: &DatasetReader,
+        reader: &R,
         epoch: u64,
         loaded: impl FnMut(u64) -> Result<()>,
-    ) -> Result<ReadPass> {
+    ) -> Result<ReadPass>
+    where
+        R: Reader + Clone + 'static,
+    {
         if self.mode == ReadMode::Loader {
             return self.load(reader, epoch, loaded);
         }
@@ -201,7 +206,7 @@ impl ReadBench {
                 let absent = || {
                     let message =
                         "expected every key of the dataset to be found, found one that is not";
-                    Error::new(ErrorKind::Damaged, message).with_key(&**key).at(reader.path())
+                    at_reader(reader, Error::new(ErrorKind::Damaged, message).with_key(&**key))
                 };
                 read(reader.find(key)?.ok_or_else(absent)?)?;
             }
@@ -211,21 +216,21 @@ impl ReadBench {
             }
         }
         let time = start.elapsed();
-        let bytes = match limit < reader.len() {
-            true => order.iter().take(limit).map(|index| bytes_of(reader, index)).sum(),
-            false => reader.data_len(),
+        let bytes = match DatasetReader::of(reader).filter(|_| limit >= reader.len()) {
+            Some(dataset) => dataset.data_len(),
+            None => order.iter().take(limit).map(|index| bytes_of(reader, index)).sum(),
         };
         Ok(ReadPass { time, samples: samples.min(limit as u64), bytes, report: None })
     }
 
-    fn load(
+    fn load<R: Reader + Clone + 'static>(
         &self,
-        reader: &DatasetReader,
+        reader: &R,
         epoch: u64,
         mut loaded: impl FnMut(u64) -> Result<()>,
     ) -> Result<ReadPass> {
         let sampler = self.order.sampler(reader.len() as u64)?;
-        let mut options = Loader::options(Arc::new(reader.clone()), sampler)
+        let mut options = Loader::options(reader.clone(), sampler)
             .batch_size(self.batch_size)
             .queue(self.queue)
             .prefetch(self.prefetch)
@@ -262,7 +267,6 @@ impl ReadBench {
 }
 
 /// The bytes of a packed sample.
-fn bytes_of(reader: &DatasetReader, index: u64) -> u64 {
-    let range = reader.locate(index as usize).range;
-    range.map_or(0, |range| range.end.saturating_sub(range.start))
+fn bytes_of(reader: &dyn Reader, index: u64) -> u64 {
+    reader.raw_len(index as usize).unwrap_or(0)
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use foldhash::HashMap;
-use imagesize::{Compression, ImageSize, ImageType, blob_size, image_type};
 use serde::ser::{Serialize, Serializer};
 
 use super::{Histogram, Numbers};
 use crate::format::FormatError;
 use crate::format::msgpack::numpy::{self, Special, container_array, is_container};
 use crate::format::msgpack::{Cursor, Kind};
+use crate::format::picture;
 use crate::rearrange::Scalar;
 use crate::value::{self, DType};
 
@@ -220,12 +220,9 @@ impl FieldSummary {
             }
             return;
         }
-        let Some(format) = image_type(bytes).ok().and_then(|format| image_name(format, bytes))
-        else {
-            return self.count("bytes");
-        };
+        let Some(format) = picture::format(bytes) else { return self.count("bytes") };
         self.count(&format!("image {format}"));
-        self.images.get_or_insert_default().add(format, blob_size(bytes).ok());
+        self.images.get_or_insert_default().add(format, picture::size(bytes));
     }
 
     fn array(&mut self, dtype: &DType, shape: Vec<usize>, nbytes: u64, container: Option<u64>) {
@@ -252,10 +249,10 @@ impl FieldSummary {
 }
 
 impl Images {
-    fn add(&mut self, format: &str, size: Option<ImageSize>) {
+    fn add(&mut self, format: &str, size: Option<(usize, usize)>) {
         count(&mut self.formats, format);
         match size {
-            Some(ImageSize { width, height }) => {
+            Some((width, height)) => {
                 self.width.add(width as u64);
                 self.height.add(height as u64);
                 add_counts(&mut self.sizes, BTreeMap::from([((width, height), 1)]));
@@ -323,6 +320,7 @@ impl Serialize for Classes {
                     _ => (*number as f64).into(),
                 },
                 Scalar::Float(number) => (*number).into(),
+                Scalar::Time(time) => Scalar::Time(*time).to_string().into(),
                 Scalar::Text(text) => text.clone().into(),
             };
             (class, count)
@@ -345,26 +343,5 @@ fn add_counts<K: Ord>(counts: &mut BTreeMap<K, u64>, more: BTreeMap<K, u64>) {
         } else if counts.len() < KINDS {
             counts.insert(kind, count);
         }
-    }
-}
-
-/// The name of a format of images that people have in datasets.
-fn image_name(format: ImageType, bytes: &[u8]) -> Option<&'static str> {
-    match format {
-        // Two letters alone do not make an image: behind them comes a header of a known length.
-        ImageType::Bmp => {
-            let known =
-                matches!(bytes.get(14..18), Some([12 | 40 | 52 | 56 | 64 | 108 | 124, 0, 0, 0]));
-            known.then_some("bmp")
-        }
-        ImageType::Gif => Some("gif"),
-        ImageType::Jpeg => Some("jpeg"),
-        ImageType::Jxl => Some("jxl"),
-        ImageType::Png => Some("png"),
-        ImageType::Tiff => Some("tiff"),
-        ImageType::Webp => Some("webp"),
-        ImageType::Heif(Compression::Av1) => Some("avif"),
-        ImageType::Heif(_) => Some("heif"),
-        _ => None,
     }
 }

@@ -9,7 +9,7 @@ use super::{Arrays, FieldSummary, stat};
 use crate::dataset::{DatasetReader, labels_path};
 use crate::error::Result;
 use crate::format::dataset::SideFile;
-use crate::reader::{Reader, ReaderExt};
+use crate::reader::{Reader, ReaderExt, name_of};
 use crate::repair::report_path;
 use crate::storage::Storage;
 
@@ -40,7 +40,7 @@ const TYPES: usize = 6;
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 #[non_exhaustive]
 pub struct DatasetInfo {
-    /// The data file.
+    /// The data file, or the name of a reader of other kind; empty if it has none.
     #[serde(serialize_with = "crate::error::serialize_path")]
     pub file: PathBuf,
     /// Samples.
@@ -49,6 +49,9 @@ pub struct DatasetInfo {
     pub bytes: u64,
     /// Bytes of a sample; none where there are no samples.
     pub sample_bytes: Option<SampleBytes>,
+    /// Whether the bytes are estimated by the first samples, as a reader does not know how long its samples are.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
     /// The fields of the first samples, in the order in which they occur. In JSON an object.
     #[serde(serialize_with = "as_object")]
     pub fields: Vec<FieldInfo>,
@@ -126,14 +129,6 @@ impl DatasetInfo {
     /// The errors of the reader and of [`stat`].
     pub fn of(reader: &DatasetReader) -> Result<DatasetInfo> {
         let path = reader.path();
-        let first = reader.range(..reader.len().min(LOOKED_AT));
-        if first.is_remote() {
-            first.prefetch(&(0..first.len()).collect::<Vec<_>>());
-        }
-        let mut fields = stat(&first)?.fields;
-        let arrays = fields
-            .iter_mut()
-            .filter_map(|field| Some((field.name.clone(), FieldArrays::of(field.arrays.take()?))));
         let (storage, data) = (reader.storage(), reader.files());
         let files = match &data[..] {
             [only] if *only == path => files(storage, path)?,
@@ -149,30 +144,88 @@ impl DatasetInfo {
             Ok(!data.is_empty())
         };
         Ok(DatasetInfo {
-            file: path.to_path_buf(),
-            samples: reader.len() as u64,
             bytes: reader.data_len(),
-            sample_bytes: SampleBytes::of(reader)?,
-            arrays: arrays.collect(),
-            fields: fields.into_iter().map(FieldInfo::of).collect(),
             digests: has(SideFile::Md5)?,
             lookup: has(SideFile::Lookup)?,
             checksums: has(SideFile::Crc)?,
             files,
+            ..DatasetInfo::of_samples(reader)?
+        })
+    }
+
+    /// The same of any reader. One that is no dataset has no files.
+    ///
+    /// ```
+    /// use kiste::reader::ListReader;
+    /// use kiste::stat::DatasetInfo;
+    ///
+    /// let list = ListReader::pack([std::collections::BTreeMap::from([("key", "a")])])?;
+    /// let info = DatasetInfo::of_reader(&list)?;
+    /// assert_eq!((info.samples, info.fields.len(), info.files.len()), (1, 1, 0));
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`of`](Self::of).
+    pub fn of_reader(reader: &dyn Reader) -> Result<DatasetInfo> {
+        match DatasetReader::of(reader) {
+            Some(dataset) => DatasetInfo::of(dataset),
+            None => DatasetInfo::of_samples(reader),
+        }
+    }
+
+    /// What the samples say.
+    fn of_samples(reader: &dyn Reader) -> Result<DatasetInfo> {
+        let first = reader.range(..reader.len().min(LOOKED_AT));
+        if first.is_remote() {
+            first.prefetch(&(0..first.len()).collect::<Vec<_>>());
+        }
+        let mut fields = stat(&first)?.fields;
+        let arrays = fields
+            .iter_mut()
+            .filter_map(|field| Some((field.name.clone(), FieldArrays::of(field.arrays.take()?))));
+        let known = Sizes::of(reader.len(), |index| reader.known_len(index))?;
+        let estimated = known.is_none() && reader.len() > first.len();
+        let sizes = match known {
+            Some(known) => known,
+            None => Sizes::of(first.len(), |at| first.raw_len(at).map(Some))?.unwrap_or_default(),
+        };
+        let mean = sizes.each.map_or(0.0, |each| each.mean);
+        Ok(DatasetInfo {
+            file: name_of(reader).unwrap_or_default(),
+            samples: reader.len() as u64,
+            bytes: if estimated { (mean * reader.len() as f64) as u64 } else { sizes.all },
+            sample_bytes: sizes.each,
+            estimated,
+            arrays: arrays.collect(),
+            fields: fields.into_iter().map(FieldInfo::of).collect(),
+            files: Vec::new(),
+            digests: false,
+            lookup: false,
+            checksums: false,
         })
     }
 }
 
-impl SampleBytes {
-    fn of(reader: &DatasetReader) -> Result<Option<SampleBytes>> {
-        let (mut min, mut max) = (u64::MAX, 0);
-        for index in 0..reader.len() {
-            let range = reader.byte_range(index)?;
-            let bytes = range.end - range.start;
-            (min, max) = (min.min(bytes), max.max(bytes));
+/// Bytes of samples.
+#[derive(Default)]
+struct Sizes {
+    all: u64,
+    each: Option<SampleBytes>,
+}
+
+impl Sizes {
+    /// Of this many samples; none if one is not known.
+    fn of(count: usize, len: impl Fn(usize) -> Result<Option<u64>>) -> Result<Option<Sizes>> {
+        let (mut min, mut max, mut all) = (u64::MAX, 0, 0u64);
+        for index in 0..count {
+            let Some(bytes) = len(index)? else { return Ok(None) };
+            (min, max, all) = (min.min(bytes), max.max(bytes), all.saturating_add(bytes));
         }
-        let mean = reader.data_len() as f64 / reader.len().max(1) as f64;
-        Ok((!reader.is_empty()).then_some(SampleBytes { min, mean, max }))
+        let mean = all as f64 / count.max(1) as f64;
+        let each = (count > 0).then_some(SampleBytes { min, mean, max });
+        Ok(Some(Sizes { all, each }))
     }
 }
 
@@ -242,4 +295,39 @@ fn as_object<S: Serializer>(fields: &[FieldInfo], serializer: S) -> Result<S::Ok
         map.serialize_entry(name, types)?;
     }
     map.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reader::{FieldNames, ListReader};
+
+    #[test]
+    fn views_have_no_files_and_may_not_know_their_sizes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("numbers.msgpack");
+        let mut writer = crate::Writer::options().durable(false).create(&path).unwrap();
+        for number in 0..500 {
+            writer.write(&BTreeMap::from([("key", format!("{number:03}"))])).unwrap();
+        }
+        writer.finish().unwrap();
+        let dataset = DatasetReader::open(&path).unwrap();
+        let whole = DatasetInfo::of_reader(&dataset).unwrap();
+        assert_eq!(whole, DatasetInfo::of(&dataset).unwrap());
+
+        let part = DatasetInfo::of_reader(&(&dataset).range(100..400)).unwrap();
+        assert_eq!((part.samples, part.bytes, part.estimated), (300, 300 * 9, false));
+        assert_eq!((part.file, part.files.len()), (path, 0));
+
+        let renamed = (&dataset).with_fields(FieldNames::all());
+        let renamed = DatasetInfo::of_reader(&renamed).unwrap();
+        assert_eq!((renamed.samples, renamed.bytes, renamed.estimated), (500, 500 * 9, true));
+        let few = (&dataset).with_fields(FieldNames::all()).range(..100);
+        assert!(!DatasetInfo::of_reader(&few).unwrap().estimated);
+
+        let none = ListReader::pack(Vec::<BTreeMap<&str, &str>>::new()).unwrap();
+        let none = DatasetInfo::of_reader(&none).unwrap();
+        assert_eq!((none.samples, none.bytes, none.sample_bytes), (0, 0, None));
+        assert_eq!(none.file, PathBuf::new());
+    }
 }

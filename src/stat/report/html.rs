@@ -12,10 +12,10 @@ use base64::engine::general_purpose::STANDARD;
 use super::escape::escape;
 use super::plot::{self, Column};
 use super::{LABEL, Row, StatReport, extremes, ranked, shape};
-use crate::dataset::DatasetReader;
 use crate::error::Result;
 use crate::format::jsonl;
 use crate::format::msgpack::Value;
+use crate::reader::Reader;
 use crate::stat::{FieldSummary, Histogram, Numbers};
 use crate::text::units;
 
@@ -44,11 +44,7 @@ pub(super) struct Sample {
 }
 
 /// This many samples, evenly spread over the dataset.
-pub(super) fn pick(
-    reader: &DatasetReader,
-    count: usize,
-    found: &StatReport,
-) -> Result<Vec<Sample>> {
+pub(super) fn pick(reader: &dyn Reader, count: usize, found: &StatReport) -> Result<Vec<Sample>> {
     let len = reader.len();
     let count = count.min(len);
     let mut room = MAX_PAGE;

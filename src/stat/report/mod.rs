@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::dataset::DatasetReader;
 use crate::error::Result;
+use crate::reader::{Reader, name_of};
 use crate::rearrange::Scalar;
 use crate::stat::{FieldSummary, Numbers, StatOptions, Summary};
 use crate::text::{escaped, units};
@@ -50,7 +50,7 @@ const LABEL: &str = "label";
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct StatReport {
-    /// The data file.
+    /// The data file, or the name of a reader of other kind; empty if it has none.
     #[serde(serialize_with = "crate::error::serialize_path")]
     pub file: PathBuf,
     /// The names of the numbers in the field `label`, if the dataset has such names.
@@ -80,13 +80,13 @@ impl StatReport {
     ///
     /// The errors of [`StatOptions::stat`], and of reading the labels.
     pub fn of(
-        reader: &DatasetReader,
+        reader: &dyn Reader,
         options: &StatOptions,
         progress: impl FnMut(u64),
     ) -> Result<StatReport> {
         let summary = options.stat(reader, progress)?;
         let labels = reader.labels()?;
-        let file = reader.path().to_path_buf();
+        let file = name_of(reader).unwrap_or_default();
         Ok(StatReport { file, labels, summary, asked: options.fields.is_some() })
     }
 
@@ -108,7 +108,7 @@ impl StatReport {
     /// # Errors
     ///
     /// The errors of the reader.
-    pub fn to_html(&self, reader: &DatasetReader, samples: usize) -> Result<String> {
+    pub fn to_html(&self, reader: &dyn Reader, samples: usize) -> Result<String> {
         Ok(html::page(self, &html::pick(reader, samples, self)?))
     }
 }

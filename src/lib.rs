@@ -94,6 +94,7 @@
 //! | [`convert`] | images, WebDataset, MDS, TFRecord, npz, CSV, Parquet and more, in both directions |
 //! | [`mod@array`] | arrays larger than a sample: packed in a file, or chunked in a directory with versions |
 //! | [`rearrange`] | shuffle, split, merge and compare datasets |
+//! | [`compose`] | datasets made of others without a copy: views, joins, mixtures, recipes |
 //! | `stat` | statistics of a dataset: sizes, types, classes, images (feature `stat`) |
 //! | `datasets` | a catalogue of well-known data sets (feature `datasets`) |
 //! | [`mod@format`] | the formats alone: bytes to values and back |
@@ -198,6 +199,8 @@ pub mod convert;
 #[cfg(feature = "datasets")]
 #[path = "../datasets/mod.rs"]
 pub mod datasets;
+#[cfg(feature = "arrays")]
+pub mod compose;
 mod open;
 
 pub use dataset::{DatasetReader, Stats, Writer, WriterOptions, index, repair, verify};

@@ -18,6 +18,7 @@ const FLOORS: &[&[&str]] = &[
     &["dataset"],
     &["loader", "rearrange"],
     &["stat"],
+    &["compose"],
     &["convert"],
     &["datasets"],
     &["open"],

@@ -184,6 +184,7 @@ impl Conversion {
             unit_bytes: self.unit_bytes(paths),
             kept,
             storage: self.storage(),
+            by_calls: !self.how.mapped,
             skipped_files: 0,
         }
     }

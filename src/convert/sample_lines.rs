@@ -6,16 +6,18 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl;
 use crate::format::msgpack::{self, Value, sample};
+use crate::reader::{Reader, at_reader};
 use crate::text::{escaped, escaped_json};
 
 /// Samples of the first batch, and at most.
 const SAMPLES: Range<usize> = 16..8192;
 /// Bytes of packed samples in a batch, if there are more than one.
 const BYTES: u64 = 4 << 20;
+/// A sample of an unknown length counts as this many.
+const UNKNOWN: u64 = 16 << 10;
 
 /// How a sample is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,20 +109,21 @@ impl SampleLines {
     /// values that have no form in JSON; and those of `to`.
     pub fn write<E: From<Error> + From<io::Error> + Send>(
         &mut self,
-        reader: &DatasetReader,
+        reader: &dyn Reader,
         indices: impl IntoIterator<Item = usize>,
         to: &mut (dyn Write + Send),
     ) -> Result<(), E> {
         let how = self.how.clone();
         let mut indices = indices.into_iter();
         let mut size = SAMPLES.start;
+        let unknown = reader.sample_bytes().unwrap_or(UNKNOWN);
         let mut ready = Vec::new();
         loop {
             let mut batch = Vec::new();
             let mut bytes = 0;
             while batch.len() < size && bytes < BYTES {
                 let Some(index) = indices.next() else { break };
-                bytes += reader.byte_range(index).map_or(0, |range| range.end - range.start);
+                bytes += reader.known_len(index).map_or(0, |len| len.unwrap_or(unknown));
                 batch.push(index);
             }
             if batch.is_empty() {
@@ -166,7 +169,7 @@ impl SampleLines {
 }
 
 impl How {
-    fn render(&self, reader: &DatasetReader, batch: &[usize]) -> Vec<Lines> {
+    fn render(&self, reader: &dyn Reader, batch: &[usize]) -> Vec<Lines> {
         let share = batch.len().div_ceil(4 * rayon::current_num_threads()).max(4);
         let lines = |indices: &[usize]| {
             let mut lines = Lines::default();
@@ -183,7 +186,7 @@ impl How {
 }
 
 impl Lines {
-    fn push(&mut self, how: &How, reader: &DatasetReader, index: usize) -> Result<()> {
+    fn push(&mut self, how: &How, reader: &dyn Reader, index: usize) -> Result<()> {
         let max = match how.form {
             LineForm::Raw => {
                 self.text.extend_from_slice(&reader.get_raw(index)?);
@@ -231,16 +234,19 @@ impl Lines {
     }
 }
 
-/// A sample of a dataset, or a part of one, as one line of JSON without its end.
+/// A sample of a reader, or a part of one, as one line of JSON without its end.
 ///
 /// # Errors
 ///
 /// [`Unsupported`](ErrorKind::Unsupported) for values that have no form in JSON.
-pub fn to_json(reader: &DatasetReader, index: usize, value: &Value) -> Result<Vec<u8>> {
+pub fn to_json(reader: &dyn Reader, index: usize, value: &Value) -> Result<Vec<u8>> {
     let mut line = Vec::new();
     jsonl::write(value, &mut line).map_err(|error| {
         let error = Error::new(ErrorKind::Unsupported, error.to_string());
-        error.at(reader.path()).with_index(index as u64)
+        match reader.name() {
+            Some(_) => at_reader(reader, error).with_index(index as u64),
+            None => reader.locate(index).describe(error),
+        }
     })?;
     Ok(line)
 }

@@ -89,7 +89,7 @@ impl Confined {
         }
     }
 
-    fn check_in(&self, storage: &dyn Storage, name: &str) -> Result<()> {
+    pub(crate) fn check_in(&self, storage: &dyn Storage, name: &str) -> Result<()> {
         let found = match self.outside || self.contains(storage, name)? {
             true => return Ok(()),
             false if has_scheme(name) => format!("the URL {name:?}"),

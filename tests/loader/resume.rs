@@ -242,6 +242,32 @@ fn a_sampler_that_does_not_say_what_it_is_is_compared_by_its_length() {
     );
 }
 
+/// The fingerprint in a state of a loader is of what came before, so the mixture can get a phase there.
+#[test]
+fn a_run_is_resumed_with_a_phase_that_begins_where_it_was_stopped() {
+    let mixture = |phases: &[u64]| {
+        let sources = vec![MixtureSource::new(700, 3), MixtureSource::new(300, 1)];
+        let start = Mixture::new(sources, 400, 1).unwrap();
+        phases.iter().fold(start, |mixture, &from| mixture.phase(from, &[1, 2]).unwrap())
+    };
+    let options = |phases: &[u64]| {
+        Loader::options(Bytes::count(1000), mixture(phases)).batch_size(100).epochs(3)
+    };
+    let mut loader = options(&[]).map(v).unwrap();
+    let sixth = loader.by_ref().nth(5).unwrap().unwrap();
+    assert_eq!((place(sixth.state), place(loader.state())), ((1, 200), (1, 200)));
+    for from in [600, 601, 999] {
+        let rest: Vec<_> = options(&[from]).resume(sixth.state).map(v).unwrap().collect();
+        let indices = rest.into_iter().flat_map(|batch| batch.unwrap().indices).take(600);
+        let all = mixture(&[from]);
+        let orders = [1, 2].map(|epoch| all.order(epoch).unwrap());
+        let expected = orders.iter().flat_map(|order| order.iter()).skip(200);
+        assert!(indices.eq(expected), "{from}");
+    }
+    let error = options(&[599]).resume(sixth.state).map(v).map(drop).unwrap_err();
+    assert!(error.message().contains("expected no phase from position 599 before"), "{error}");
+}
+
 #[test]
 fn checkpoints_of_two_integers_are_read_and_not_compared() {
     let old: State = serde_json::from_str(r#"{"epoch": 3, "position": 500}"#).unwrap();

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Format, all};
+use crate::compose::is_recipe;
 use crate::convert::file_names::{ending, is_ending};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::shards::is_manifest;
@@ -16,6 +17,7 @@ pub(in crate::convert) fn check_output_name(path: &Path) -> Result<()> {
     let ending = ending(path);
     let mut other = all().flat_map(|def| def.not_endings);
     let flaw = match &ending[..] {
+        _ if is_recipe(path) => "the name asks for a recipe, but samples are written",
         "7z" | "bz2" | "gz" | "lz4" | "tbz" | "tbz2" | "tgz" | "txz" | "tzst" | "xz" | "zip"
         | "zst" => "compressed outputs cannot be written",
         "npy" => "a single array cannot be written, but npz can",

@@ -189,6 +189,8 @@ pub(in crate::convert) struct Opening<'a> {
     pub(in crate::convert) split: Option<&'a str>,
     /// The names of the labels of all splits.
     pub(in crate::convert) labels: Option<&'a [String]>,
+    /// Whether files are read by calls, and not through memory maps.
+    pub(in crate::convert) by_calls: bool,
     /// Whether files that are of no split are counted here.
     pub(in crate::convert) counts_rest: bool,
     /// The fields that are part of the samples in the end, or of their keys.

@@ -4,6 +4,7 @@ mod read;
 
 pub use read::DatasetInput;
 
+use crate::compose::{View, is_recipe};
 use crate::convert::carried::{Carried, Handling as H, LeftOut as L};
 use crate::convert::formats::def::{FormatDef, Keys, Output, READ};
 use crate::convert::formats::jsonl::JsonLinesWriter;
@@ -16,10 +17,12 @@ pub(in crate::convert) static DATASET: FormatDef = FormatDef {
     name: "dataset",
     aliases: &["datadings", "msgpack"],
     title: "a dataset of kiste or datadings",
-    // A manifest, or a pattern of data files.
+    // A recipe, a manifest, or a pattern of data files.
     is_called: |path| {
         let is_of_data = || path.extension().is_some_and(|ending| ending == "msgpack");
-        path.to_str().is_some_and(is_manifest) || (names_shards(path) && is_of_data())
+        is_recipe(path)
+            || path.to_str().is_some_and(is_manifest)
+            || (names_shards(path) && is_of_data())
     },
     is_named: |file| file.name.ends_with(".msgpack"),
     in_folder: Some(|file| file.name.ends_with(".msgpack")),
@@ -31,6 +34,13 @@ pub(in crate::convert) static DATASET: FormatDef = FormatDef {
     ],
     open: |sources| {
         Samples::of_each(sources.paths, |path, names| {
+            if is_recipe(path) {
+                let outside = sources.storage.allows_outside();
+                let options = View::options().untrusted(sources.by_calls).allow_outside(outside);
+                let view = options.open(path, &mut |_| Ok(()))?;
+                let input = DatasetInput::of_reader(view.reader().clone())?;
+                return Ok(Samples::units(input.called(names)));
+            }
             check_finished(path)?;
             let reader = match storage::is_url(path) {
                 true => DatasetReader::open(path)?,

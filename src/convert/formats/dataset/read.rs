@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::convert::file_names::KeyNames;
 use crate::convert::input::{Emit, Input};
 use crate::dataset::DatasetReader;
 use crate::error::{Error, Result};
-use crate::reader::Reader;
+use crate::reader::{Reader, name_of};
 
 /// Samples in a unit.
 const SAMPLES: usize = 1024;
@@ -23,7 +24,9 @@ const AHEAD: usize = 64;
 #[doc(alias = "DatasetSource")]
 #[must_use]
 pub struct DatasetInput {
-    reader: DatasetReader,
+    reader: Arc<dyn Reader>,
+    /// The same, if it is a dataset.
+    dataset: Option<DatasetReader>,
     names: KeyNames,
     labels: Option<Vec<String>>,
 }
@@ -45,9 +48,20 @@ impl DatasetInput {
     ///
     /// Those of [`DatasetReader::labels`].
     pub fn new(reader: DatasetReader) -> Result<DatasetInput> {
+        DatasetInput::of_reader(Arc::new(reader))
+    }
+
+    /// Reads the samples of any reader, such as a view of datasets.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Reader::labels`].
+    pub fn of_reader(reader: Arc<dyn Reader>) -> Result<DatasetInput> {
         let labels = reader.labels()?;
-        let names = KeyNames::of(&[reader.path()]);
-        Ok(DatasetInput { reader, names, labels })
+        let name = name_of(&reader).unwrap_or_default();
+        let names = KeyNames::of(&[&name]);
+        let dataset = DatasetReader::of(&reader).cloned();
+        Ok(DatasetInput { reader, dataset, names, labels })
     }
 
     /// The name of the file in keys, if it is one of several.
@@ -61,7 +75,7 @@ impl DatasetInput {
             (None, Ok(key)) => error.with_key(key),
             _ => error,
         };
-        Reader::locate(&self.reader, index).describe(error)
+        self.reader.locate(index).describe(error)
     }
 
     /// The samples of a unit.
@@ -92,7 +106,10 @@ impl Input for DatasetInput {
     }
 
     fn path(&self, unit: usize) -> Option<&Path> {
-        Some(self.reader.file_of(self.run(unit).start))
+        match &self.dataset {
+            Some(dataset) => Some(dataset.file_of(self.run(unit).start)),
+            None => self.reader.name(),
+        }
     }
 
     fn shard(&self, _unit: usize) -> Option<&str> {
@@ -100,7 +117,11 @@ impl Input for DatasetInput {
     }
 
     fn bytes(&self, unit: usize) -> Option<u64> {
-        self.reader.bytes_of(self.run(unit))
+        let run = self.run(unit);
+        match &self.dataset {
+            Some(dataset) => dataset.bytes_of(run),
+            None => self.reader.sample_bytes()?.checked_mul(run.len() as u64),
+        }
     }
 
     fn locate(&self, unit: usize, item: u64, error: Error) -> Error {

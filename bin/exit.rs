@@ -69,6 +69,14 @@ impl Failure {
         self
     }
 
+    /// The same in other words.
+    pub(crate) fn telling(mut self, text: String) -> Failure {
+        if let Failure::Told { message, .. } = &mut self {
+            *message = text;
+        }
+        self
+    }
+
     /// Says what to do about it.
     pub(crate) fn hint(mut self, text: impl Into<String>) -> Failure {
         if let Failure::Told { hint, .. } = &mut self {

@@ -2,15 +2,21 @@
 
 use kiste::storage::Shown;
 use std::io::Write;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use kiste::DatasetReader;
+use kiste::compose::{View, is_recipe};
+use kiste::dataset::labels_path;
 use kiste::format::dataset::SideFile;
+use kiste::reader::Reader;
 use kiste::storage::{LocalStorage, ReplaceFile, Storage};
 
 use crate::exit::{Failure, Outcome, quoted};
 use crate::output::Output;
+use crate::view_progress::ViewProgress;
 
 /// Writes a file next to its place, syncs it and gives it its name. An existing file is replaced only
 /// with `force`.
@@ -97,9 +103,21 @@ pub(crate) fn shown(path: &Path) -> String {
     Shown::of(path).to_string()
 }
 
+/// Fails for a recipe, which has no files of its own to work on.
+pub(crate) fn check_is_no_recipe(path: &Path) -> Outcome<()> {
+    match is_recipe(path) {
+        true => {
+            let message = format!("{}: expected a dataset, found a recipe", shown(path));
+            Err(Failure::trouble(message).hint("the datasets that it is made of have files"))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Where the files of a dataset are, and its name there: for a URL the URL without what is secret in
 /// it. A local dataset must be finished.
 pub(crate) fn locate(path: &Path) -> Outcome<(Arc<dyn Storage>, PathBuf)> {
+    check_is_no_recipe(path)?;
     let (found, place) = kiste::storage::of(path)?;
     if kiste::storage::is_url(path) {
         return Ok((found, place));
@@ -111,15 +129,56 @@ pub(crate) fn locate(path: &Path) -> Outcome<(Arc<dyn Storage>, PathBuf)> {
     Ok((storage(), place))
 }
 
-/// Opens a dataset, by its name or its URL. Says why that took long where it did.
-pub(crate) fn open(path: &Path, output: &Output) -> Outcome<kiste::DatasetReader> {
-    let (storage, place) = locate(path)?;
-    let reader = kiste::DatasetReader::options().storage(storage).open(place)?;
-    if reader.is_walked() {
+/// What a command reads: a dataset, or others that a recipe makes one of.
+pub(crate) struct Input {
+    /// As it was named.
+    pub(crate) path: PathBuf,
+    pub(crate) view: View,
+    /// The same, if it is a dataset.
+    pub(crate) dataset: Option<DatasetReader>,
+}
+
+impl Input {
+    /// The file of the names of labels, or what has them.
+    pub(crate) fn labels_place(&self) -> PathBuf {
+        match &self.dataset {
+            Some(dataset) => labels_path(dataset.path()),
+            None => self.path.clone(),
+        }
+    }
+}
+
+impl Deref for Input {
+    type Target = dyn Reader;
+
+    fn deref(&self) -> &(dyn Reader + 'static) {
+        match &self.dataset {
+            // One step less for each sample.
+            Some(dataset) => dataset,
+            None => &**self.view.reader(),
+        }
+    }
+}
+
+/// Opens a dataset or a recipe, by its name or its URL.
+pub(crate) fn open_view(path: &Path, output: &Output) -> Outcome<View> {
+    let options = View::options().untrusted(reads_by_calls()).allow_outside(allows_outside());
+    let progress = ViewProgress::new(output);
+    Ok(options.open(path, &mut |doing| progress.hear(doing))?)
+}
+
+/// The same, to read samples. Says why that took long where it did.
+pub(crate) fn open(path: &Path, output: &Output) -> Outcome<Input> {
+    if !is_recipe(path) && !kiste::storage::is_url(path) && !kiste::dataset::names_shards(path) {
+        check_is_finished(path)?;
+    }
+    let view = open_view(path, output)?;
+    let dataset = view.dataset().cloned();
+    if dataset.as_ref().is_some_and(DatasetReader::is_walked) {
         let name = Shown::of(&path);
         let read = "there is no .offsets, so all of the data was read to open it";
         output.warn(format_args!("{name}: {read}"));
         output.hint(format_args!("\"kiste index {}\" makes it", quoted(path)));
     }
-    Ok(reader)
+    Ok(Input { path: path.to_path_buf(), view, dataset })
 }

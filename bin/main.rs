@@ -34,6 +34,7 @@ mod run;
 mod say;
 mod listing;
 mod usage;
+mod view_progress;
 
 fn main() -> ExitCode {
     run::run(std::env::args_os().collect()).into()

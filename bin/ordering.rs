@@ -29,6 +29,12 @@ pub(crate) struct Ordering {
 }
 
 impl Ordering {
+    /// Whether anything but the default was asked for.
+    pub(crate) fn is_chosen(&self) -> bool {
+        let is_default = self.sampler == SamplerName::Shuffle;
+        !is_default || self.seed.is_some() || self.buf_size.is_some() || self.chunk_size.is_some()
+    }
+
     pub(crate) fn options(&self) -> SamplerOptions {
         let options = SamplerOptions::new(self.sampler);
         let options = given(options, self.seed, SamplerOptions::seed);

@@ -5,15 +5,19 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use kiste::compose::{View, is_recipe};
 use kiste::convert::{Conversion, check_dataset_name};
-use kiste::rearrange::{self, MadeDataset, NewDataset, Scalar};
+use kiste::reader::Reader;
+use kiste::rearrange::{self, MadeDataset, MergePlan, NewDataset, Scalar};
+use kiste::sampler::Order;
 use kiste::text::units;
-use kiste::{DatasetReader, Writer, WriterOptions};
+use kiste::{Error, ErrorKind, Remedy, Writer, WriterOptions};
 use serde::Serialize;
 
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::file::{self, Input};
+use crate::interrupt;
 use crate::output::Output;
-use crate::{file, interrupt};
 
 /// Whether there is to be .lookup.
 #[derive(Debug, Clone, clap::Args)]
@@ -68,7 +72,7 @@ pub(crate) struct InOut {
     /// Data file to read
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
-    /// Data file to make, or its URL: s3://bucket/new.msgpack
+    /// Data file to make, or its URL: s3://bucket/new.msgpack; or a recipe, *.kiste.toml
     #[arg(value_name = "OUT")]
     pub(crate) out: PathBuf,
     #[command(flatten)]
@@ -76,21 +80,21 @@ pub(crate) struct InOut {
 }
 
 impl InOut {
-    /// The dataset that is read, after a check that the other one can be made.
-    pub(crate) fn open(&self, output: &Output) -> Outcome<DatasetReader> {
-        let reader = file::open(&self.input, output)?;
+    /// What is read, after a check that the dataset can be made.
+    pub(crate) fn open(&self, output: &Output) -> Outcome<Input> {
+        let input = file::open(&self.input, output)?;
         self.making.check(&[&self.input], &self.out)?;
-        Ok(reader)
+        Ok(input)
     }
 
-    /// Makes a dataset of some samples.
-    pub(crate) fn make(
+    /// Makes a dataset of these samples of the input.
+    pub(crate) fn write(
         &self,
-        reader: &DatasetReader,
-        indices: Vec<usize>,
+        input: &Input,
+        chosen: Chosen<'_>,
         output: &Output,
     ) -> Outcome<MadeDataset> {
-        self.making.make_of(reader, indices, &self.out, output)
+        Ok(self.making.write(&self.out, std::slice::from_ref(input), chosen, output)?.made)
     }
 }
 
@@ -108,6 +112,35 @@ pub(crate) struct Making {
     /// When the work for the next output began: its samples may be chosen before they are written.
     #[arg(skip)]
     begun: Cell<Option<Instant>>,
+}
+
+/// The samples of an output, decided but not read yet.
+pub(crate) enum Chosen<'a> {
+    /// These of the only input.
+    Indices(Vec<usize>),
+    /// The samples of the only input that meet a condition.
+    Met { condition: String, chosen: rearrange::Chosen },
+    /// All of the only input, in this order, with at most this many bytes of them in memory.
+    Order { order: &'a dyn Order, memory: Option<u64> },
+    /// All of several inputs, except duplicates.
+    Merged(MergePlan<'a>),
+}
+
+impl Chosen<'_> {
+    fn samples(&self, inputs: &[Input]) -> u64 {
+        match self {
+            Chosen::Indices(indices)
+            | Chosen::Met { chosen: rearrange::Chosen { indices, .. }, .. } => indices.len() as u64,
+            _ => inputs.iter().map(|input| input.len() as u64).sum(),
+        }
+    }
+}
+
+/// What was written.
+pub(crate) struct Written {
+    pub(crate) made: MadeDataset,
+    /// Samples that were skipped because their keys were there before.
+    pub(crate) skipped: u64,
 }
 
 /// A dataset that was made from some samples of a larger one.
@@ -133,6 +166,9 @@ impl Making {
 
     /// Fails if a dataset cannot be made here of these: before anything is read or written.
     pub(crate) fn check(&self, inputs: &[&Path], out: &Path) -> Outcome<()> {
+        if is_recipe(out) {
+            return self.check_recipe(inputs, out);
+        }
         if !kiste::storage::is_url(out) {
             file::check_is_data(out)?;
         }
@@ -143,8 +179,118 @@ impl Making {
         Ok(())
     }
 
+    /// The same for a recipe.
+    fn check_recipe(&self, inputs: &[&Path], out: &Path) -> Outcome<()> {
+        let invalid =
+            |message: String| Failure::trouble(format_args!("{}: {message}", file::shown(out)));
+        if let Some(input) = inputs.iter().find(|input| kiste::dataset::is_same(input, out)) {
+            let message =
+                format!("expected another recipe than {}, which it would name", file::shown(input));
+            return Err(invalid(message));
+        }
+        let (storage, place) = kiste::storage::of(out)?;
+        if !self.force && storage.stat(&place)?.is_some() {
+            let error = Error::new(ErrorKind::AlreadyExists, "the file exists already");
+            return Err(error.at(out).with_remedy(Remedy::Overwrite).into());
+        }
+        self.begun.set(Some(Instant::now()));
+        Ok(())
+    }
+
+    /// Writes a recipe of these samples.
+    fn write_recipe(
+        &self,
+        out: &Path,
+        inputs: &[Input],
+        chosen: Chosen<'_>,
+        output: &Output,
+    ) -> kiste::Result<Written> {
+        let mut skipped = 0;
+        let first = &inputs[0].view;
+        let view = match chosen {
+            Chosen::Indices(indices) => first.select(indices)?,
+            Chosen::Met { condition, chosen } => first.filter_chosen(&condition, &chosen)?,
+            Chosen::Order { order, .. } => {
+                first.select(order.iter().map(|index| index as usize))?
+            }
+            Chosen::Merged(plan) => {
+                if plan.labels().is_none()
+                    && inputs
+                        .iter()
+                        .any(|input| input.labels().is_ok_and(|labels| labels.is_some()))
+                {
+                    let message =
+                        "a recipe keeps the names of labels, so --no-labels is for datasets alone";
+                    return Err(Error::new(ErrorKind::Unsupported, message));
+                }
+                let all = View::concat(inputs.iter().map(|input| input.view.clone()))?;
+                let progress = output.progress("comparing keys", Some(all.reader().len() as u64));
+                let (places, duplicates) = plan.places(|seen| progress.reaches(seen))?;
+                skipped = duplicates;
+                let mut starts = vec![0];
+                for input in inputs {
+                    starts.push(starts[starts.len() - 1] + input.len());
+                }
+                let indices: Vec<usize> =
+                    places.into_iter().map(|(input, index)| starts[input] + index).collect();
+                let is_all = indices.iter().copied().eq(0..all.reader().len());
+                if is_all { all } else { all.select(indices)? }
+            }
+        };
+        let made = view.save(out, self.force)?;
+        let samples = units::counted(made.samples, "sample");
+        output.note(format_args!("{}: {samples}", Shown::of(&made.file)));
+        Ok(Written { made, skipped })
+    }
+
+    /// Makes what these samples of the inputs are: the one place that writes for all commands that rearrange.
+    pub(crate) fn write(
+        &self,
+        out: &Path,
+        inputs: &[Input],
+        chosen: Chosen<'_>,
+        output: &Output,
+    ) -> kiste::Result<Written> {
+        if is_recipe(out) {
+            return self.write_recipe(out, inputs, chosen, output);
+        }
+        let labels = match &chosen {
+            Chosen::Merged(plan) => plan.labels().map(<[String]>::to_vec),
+            _ => inputs[0].labels()?,
+        };
+        let mut skipped = 0;
+        let made = self.make(labels.as_deref(), out, output, |writer| {
+            let doing = match &chosen {
+                Chosen::Indices(_) | Chosen::Met { .. } => format!("writing {}", file::shown(out)),
+                Chosen::Order { .. } => "shuffling".to_owned(),
+                Chosen::Merged(_) => "merging".to_owned(),
+            };
+            let progress = output.progress(doing, Some(chosen.samples(inputs)));
+            let reached = |n| progress.reaches(n);
+            match chosen {
+                Chosen::Indices(indices)
+                | Chosen::Met { chosen: rearrange::Chosen { indices, .. }, .. } => {
+                    rearrange::copy(&*inputs[0], indices, writer, reached)?;
+                }
+                Chosen::Order { order, memory: Some(memory) } => {
+                    // Each sample is moved twice.
+                    let reached = |n| progress.reaches(n / 2);
+                    rearrange::external_shuffle(&*inputs[0], order, memory, writer, reached)?;
+                }
+                Chosen::Order { order, memory: None } => {
+                    let indices = order.iter().map(|index| index as usize);
+                    rearrange::copy(&*inputs[0], indices, writer, reached)?;
+                }
+                Chosen::Merged(plan) => skipped = plan.write(writer, reached)?,
+            }
+            progress.say("finishing");
+            Ok(())
+        })?;
+        Ok(Written { made, skipped })
+    }
+
     /// Makes a dataset of what `fill` writes, whose labels have these names.
-    pub(crate) fn make(
+    fn make(
         &self,
         labels: Option<&[String]>,
         out: &Path,
@@ -171,23 +317,6 @@ impl Making {
         Ok(made)
     }
 
-    /// Makes a dataset of some samples of another one.
-    pub(crate) fn make_of(
-        &self,
-        reader: &DatasetReader,
-        indices: Vec<usize>,
-        out: &Path,
-        output: &Output,
-    ) -> Outcome<MadeDataset> {
-        Ok(self.make(reader.labels()?.as_deref(), out, output, |writer| {
-            let samples = Some(indices.len() as u64);
-            let progress = output.progress(format!("writing {}", file::shown(out)), samples);
-            rearrange::copy(reader, indices, writer, |n| progress.reaches(n))?;
-            progress.say("finishing");
-            Ok(())
-        })?)
-    }
-
     /// Prints what was made as JSON, if that was asked for.
     pub(crate) fn print(&self, made: &impl Serialize, output: &Output) -> Outcome<Exit> {
         if self.json {
@@ -199,7 +328,7 @@ impl Making {
 
 /// A field of each sample, to sort or group by.
 pub(crate) fn scalars(
-    reader: &DatasetReader,
+    reader: &dyn Reader,
     field: &str,
     output: &Output,
 ) -> kiste::Result<Vec<Scalar>> {

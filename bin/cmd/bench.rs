@@ -136,7 +136,7 @@ impl Args {
 
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         self.check()?;
-        let reader = file::open(&self.file, output)?;
+        let input = file::open(&self.file, output)?;
         let shown = file::shown(&self.file);
         let (mode, doing) = match self.mode {
             Mode::Seq => (ReadMode::Seq, "reading"),
@@ -145,7 +145,7 @@ impl Args {
             Mode::Loader => (ReadMode::Loader, "loading"),
         };
         let bench = self.bench(mode);
-        let samples = reader.len() as u64;
+        let samples = input.len() as u64;
         let most = self.limit.map_or(samples, |limit| limit.min(samples));
         // Others only give a sign of life, as each sample would take longer with one.
         let len = (self.mode == Mode::Loader).then_some(most);
@@ -153,7 +153,11 @@ impl Args {
         let (mut samples, mut bytes) = (0, 0);
         for pass in 0..self.passes {
             let progress = output.progress(format!("{doing} {shown}"), len);
-            let read = bench.pass_watched(&reader, pass, |samples| progress.reaches(samples))?;
+            let loaded = |samples| progress.reaches(samples);
+            let read = match &input.dataset {
+                Some(dataset) => bench.pass_watched(dataset, pass, loaded)?,
+                None => bench.pass_watched(input.view.reader(), pass, loaded)?,
+            };
             drop(progress);
             (samples, bytes) = (read.samples, read.bytes);
             if !self.json {

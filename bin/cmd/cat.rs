@@ -1,7 +1,7 @@
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-use kiste::DatasetReader;
+use kiste::reader::{Reader, ReaderExt};
 use kiste::rearrange::SampleRange;
 use kiste::text::units;
 
@@ -58,14 +58,14 @@ impl Args {
                 None => {
                     let range = self.range.unwrap_or(SampleRange::ALL);
                     let count = self.count.unwrap_or(usize::MAX);
-                    printer.print(&reader, range.within(reader.len()).take(count))?;
+                    printer.print(&*reader, range.within(reader.len()).take(count))?;
                 }
                 Some(keys) => {
                     let found = reader.find_many(keys)?;
                     for (key, _) in keys.iter().zip(&found).filter(|(_, found)| found.is_none()) {
                         exit = output.fail(absent(path, key));
                     }
-                    printer.print(&reader, found.into_iter().flatten())?;
+                    printer.print(&*reader, found.into_iter().flatten())?;
                 }
             }
         }
@@ -80,7 +80,7 @@ pub(super) fn absent(path: &Path, key: &str) -> Failure {
 }
 
 /// The index, if there is such a sample.
-pub(super) fn check_index(path: &Path, reader: &DatasetReader, index: usize) -> Outcome<usize> {
+pub(super) fn check_index(path: &Path, reader: &dyn Reader, index: usize) -> Outcome<usize> {
     if index < reader.len() {
         return Ok(index);
     }

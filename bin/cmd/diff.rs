@@ -51,7 +51,7 @@ impl Args {
             (false, true) => Ok(()),
             (false, false) => self.print(&difference, output, &mut out),
         };
-        let counts = DiffCounts::of(&left, &right, found, |seen| progress.set(seen))?;
+        let counts = DiffCounts::of(&*left, &*right, found, |seen| progress.set(seen))?;
         out.flush()?;
         drop(progress);
         self.tell(&counts, output);

@@ -1,12 +1,13 @@
 use std::path::PathBuf;
 
+use kiste::Value;
 use kiste::convert::to_json;
+use kiste::reader::{Reader, ReaderExt};
 use kiste::text::escaped_lines;
-use kiste::{DatasetReader, Value};
 
 use super::cat::{absent, check_index};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::file;
+use crate::file::{self, Input};
 use crate::output::Output;
 
 /// Find samples by their keys and print them, or one field of them
@@ -54,8 +55,8 @@ impl Args {
         let (mut bytes, mut binary, mut exit) = (Vec::new(), false, Exit::Yes);
         for index in self.locate(&reader)? {
             let found = index.and_then(|index| match &self.field {
-                Some(name) => self.field(&reader, index, name),
-                None => Ok((line(&reader, index, &reader.get(index)?)?, false)),
+                Some(name) => self.field(&*reader, index, name),
+                None => Ok((line(&*reader, index, &reader.get(index)?)?, false)),
             });
             match found {
                 Ok((found, is_binary)) => {
@@ -88,7 +89,7 @@ impl Args {
     }
 
     /// The index of each sample that is asked for.
-    fn locate(&self, reader: &DatasetReader) -> Outcome<Vec<Outcome<usize>>> {
+    fn locate(&self, reader: &Input) -> Outcome<Vec<Outcome<usize>>> {
         let absent = |key: &str| {
             let failure = absent(&self.file, key);
             match key.parse::<usize>() {
@@ -101,10 +102,13 @@ impl Args {
         Ok(match &self.keys[..] {
             [] => {
                 let index = self.index.unwrap_or_default();
-                vec![Ok(check_index(&self.file, reader, index)?)]
+                vec![Ok(check_index(&self.file, &**reader, index)?)]
             }
             [key] => {
-                let found = reader.find_and_fetch(key)?;
+                let found = match &reader.dataset {
+                    Some(dataset) => dataset.find_and_fetch(key)?,
+                    None => reader.find(key)?,
+                };
                 vec![Ok(found.ok_or_else(|| absent(key))?)]
             }
             keys => {
@@ -116,7 +120,7 @@ impl Args {
     }
 
     /// The bytes to write for this field, and whether the field is binary.
-    fn field(&self, reader: &DatasetReader, index: usize, name: &str) -> Outcome<(Vec<u8>, bool)> {
+    fn field(&self, reader: &dyn Reader, index: usize, name: &str) -> Outcome<(Vec<u8>, bool)> {
         let is_raw = !self.json && self.keys.len() < 2;
         match reader.field(index, name)? {
             Some(Value::Binary(bytes)) if is_raw => Ok((bytes, true)),
@@ -132,7 +136,7 @@ impl Args {
     }
 }
 
-fn line(reader: &DatasetReader, index: usize, value: &Value) -> Outcome<Vec<u8>> {
+fn line(reader: &dyn Reader, index: usize, value: &Value) -> Outcome<Vec<u8>> {
     let mut line = to_json(reader, index, value)?;
     line.push(b'\n');
     Ok(line)

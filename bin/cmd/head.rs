@@ -29,7 +29,7 @@ impl Args {
         let mut printer = Printer::new(&self.form, output)?;
         for path in &self.files {
             let reader = file::open(path, output)?;
-            printer.print(&reader, 0..self.count.min(reader.len()))?;
+            printer.print(&*reader, 0..self.count.min(reader.len()))?;
         }
         printer.finish()?;
         Ok(Exit::Yes)

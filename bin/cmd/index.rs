@@ -74,6 +74,7 @@ impl Args {
     }
 
     fn index(&self, path: &Path, output: &Output) -> Outcome<Indexed> {
+        file::check_is_no_recipe(path)?;
         if !kiste::storage::is_url(path) {
             file::check_is_finished(path)?;
         }

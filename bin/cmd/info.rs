@@ -35,12 +35,23 @@ struct Info {
     #[serde(flatten)]
     info: DatasetInfo,
     unfinished: Option<&'static str>,
+    /// Files that a recipe reads and that lie outside its folder.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    outside: Vec<String>,
 }
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let info = DatasetInfo::of(&file::open(&self.file, output)?)?;
-        let info = Info { info, unfinished: unfinished(&self.file)? };
+        let input = file::open(&self.file, output)?;
+        let unfinished = match &input.dataset {
+            Some(_) => unfinished(&self.file)?,
+            None => None,
+        };
+        let mut info = DatasetInfo::of_reader(&*input)?;
+        if input.dataset.is_none() {
+            info.file = kiste::storage::shown(&self.file);
+        }
+        let info = Info { info, unfinished, outside: input.view.outside() };
         match self.json {
             true => output.json(&info)?,
             false => info.print(output)?,
@@ -51,7 +62,7 @@ impl Args {
 
 impl Info {
     fn print(&self, output: &Output) -> Outcome<()> {
-        let Info { info, unfinished } = self;
+        let Info { info, unfinished, outside } = self;
         let mut list = Listing::new(9, output);
         list.line("dataset", Shown::of(&info.file))?;
         list.line("samples", units::count(info.samples))?;
@@ -60,11 +71,20 @@ impl Info {
             let (min, max) = (units::count(*min), units::count(*max));
             format!(", a sample has {min} to {max}, on average {mean}")
         });
-        list.line("bytes", units::count(info.bytes) + &each.unwrap_or_default())?;
+        let (about, by) = match info.estimated {
+            true => ("about ", " (of the first samples)"),
+            false => ("", ""),
+        };
+        let (bytes, each) = (units::count(info.bytes), each.unwrap_or_default());
+        list.line("bytes", format!("{about}{bytes}{each}{by}"))?;
         let types = |field: &FieldInfo| (field.name.clone(), field.types.join(" or "));
         list.lines("fields", columns(info.fields.iter().map(types).collect()))?;
         let arrays = |(name, arrays): (&String, &FieldArrays)| (name.clone(), described(arrays));
         list.lines("arrays", columns(info.arrays.iter().map(arrays).collect()))?;
+        list.lines("outside", outside)?;
+        if info.files.is_empty() {
+            return list.finish();
+        }
         let size = |file: &FileInfo| {
             let size = file.bytes.map_or_else(|| output.red("missing"), units::bytes);
             (Shown::of(&file.file).to_string(), format!("{size:>8}"))

@@ -1,6 +1,8 @@
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use kiste::reader::ReaderExt;
 use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
@@ -56,11 +58,15 @@ impl Args {
     fn list(&self, path: &Path, output: &Output, out: &mut Stdout) -> Outcome<()> {
         let reader = file::open(path, output)?;
         let width = reader.len().saturating_sub(1).to_string().len();
-        for (index, key) in reader.keys().enumerate().take(self.count.unwrap_or(usize::MAX)) {
+        let keys: Box<dyn Iterator<Item = kiste::Result<Cow<'_, str>>>> = match &reader.dataset {
+            // Read together.
+            Some(dataset) => Box::new(dataset.keys()),
+            None => Box::new(reader.keys()),
+        };
+        for (index, key) in keys.enumerate().take(self.count.unwrap_or(usize::MAX)) {
             let key = key?;
             if self.long || self.jsonl {
-                let range = reader.byte_range(index)?;
-                let bytes = range.end - range.start;
+                let bytes = reader.raw_len(index)?;
                 if self.jsonl {
                     out.json_line(&serde_json::to_vec(&Entry { index, key: &key, bytes })?)?;
                     continue;

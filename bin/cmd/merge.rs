@@ -2,15 +2,16 @@ use kiste::storage::Shown;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use kiste::reader::Reader;
 use kiste::rearrange::{MadeDataset, Merge, MergeLabels, MergeOrder};
 use kiste::text::units;
-use kiste::{DatasetReader, Remedy};
+use kiste::{ErrorKind, Remedy};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::file;
+use crate::file::{self, Input};
 use crate::output::Output;
-use crate::rearrange::{Making, tell_seed};
+use crate::rearrange::{Chosen, Making, Written, tell_seed};
 
 /// Write the samples of several datasets to one
 ///
@@ -77,22 +78,15 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let files = self.files.split_last().filter(|(_, inputs)| !inputs.is_empty());
         let (out, inputs) = files.ok_or_else(|| Failure::trouble("expected IN and OUT"))?;
-        let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
-        let readers: Outcome<Vec<DatasetReader>> =
-            inputs.iter().map(|input| file::open(input, output)).collect();
-        let readers = readers?;
+        let paths: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+        let inputs: Outcome<Vec<Input>> =
+            paths.iter().map(|path| file::open(path, output)).collect();
+        let inputs = inputs?;
+        let readers: Vec<&dyn Reader> = inputs.iter().map(|input| &**input).collect();
         let plan = self.merge()?.plan(&readers)?;
-        self.making.check(&inputs, out)?;
-        let labels = plan.labels().map(<[String]>::to_vec);
-        let mut skipped = 0;
-        let made = self.making.make(labels.as_deref(), out, output, |writer| {
-            let samples: usize = readers.iter().map(DatasetReader::len).sum();
-            let progress = output.progress("merging", Some(samples as u64));
-            skipped = plan.write(writer, |seen| progress.reaches(seen))?;
-            progress.say("finishing");
-            Ok(())
-        });
-        let made = made.map_err(explain)?;
+        self.making.check(&paths, out)?;
+        let written = self.making.write(out, &inputs, Chosen::Merged(plan), output);
+        let Written { made, skipped } = written.map_err(explain)?;
         if skipped > 0 {
             let samples = units::counted(skipped, "sample");
             let file = Shown::of(&made.file);
@@ -137,7 +131,12 @@ impl Args {
 /// Says how to keep samples of two inputs that have the same key.
 fn explain(error: kiste::Error) -> Failure {
     let differ = error.remedy() == Some(&Remedy::ShardInKey);
+    let is_twice = error.kind() == ErrorKind::DuplicateKey;
+    // A sentence about the key.
+    let told = error.key().filter(|_| is_twice);
+    let told = told.map(|key| format!("key {key:?} {}", error.message()));
     let failure = Failure::from(error);
+    let failure = told.into_iter().fold(failure, Failure::telling);
     match differ {
         true => failure.hint(
             "kiste convert IN... OUT --key '{key.shard}/{key}' puts the name of its file in front of \

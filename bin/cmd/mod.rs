@@ -34,6 +34,7 @@ mod ls;
 mod man;
 mod merge;
 mod order;
+mod recipe;
 mod repair;
 mod sample;
 mod select;
@@ -119,6 +120,7 @@ commands! {
         Info(info::Args),
         Stat(stat::Args),
         Order(order::Args),
+        Recipe(recipe::Args),
         Shuffle(shuffle::Args),
         Split(split::Args),
         Merge(merge::Args),
@@ -158,7 +160,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "index",
         ],
     ),
-    ("Look", &["info", "cat", "ls", "get", "stat", "order", "diff", "bench"]),
+    ("Look", &["info", "cat", "ls", "get", "stat", "order", "recipe", "diff", "bench"]),
     ("Change", &["filter", "select", "sample", "sort", "shuffle", "split", "merge"]),
     ("Check", &["verify", "repair"]),
     ("Arrays", &["array", "blpk"]),

@@ -2,21 +2,24 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::ValueEnum;
-use kiste::DatasetReader;
+use kiste::compose::View;
 #[cfg(feature = "images")]
 use kiste::format::msgpack;
 #[cfg(feature = "images")]
 use kiste::image::{Pipeline, Plan};
 #[cfg(feature = "images")]
 use kiste::loader::{Record, image_header};
-use kiste::sampler::{BatchPlace, Order, Partition, Tail};
+use kiste::reader::Reader;
+use kiste::sampler::{BatchPlace, Order, Partition, Sampler, Tail};
+use kiste::storage::Shown;
 use serde::Serialize;
 
 use super::cat::absent;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::file;
+use crate::file::{self, Input};
 use crate::ordering::Ordering;
 use crate::output::Output;
 
@@ -28,6 +31,8 @@ use crate::output::Output;
 ///
 /// An epoch is cut into batches, which are dealt out to the ranks in turn: in step T, rank R of W has batch T ×
 /// W + R. Without --step all batches of a rank are printed, without --world everything.
+///
+/// A recipe of a mixture has an order of its own, so no sampler can be chosen for it.
 ///
 /// Keys are printed as "ls" prints them: as they are, except on a terminal.
 #[derive(Debug, clap::Args)]
@@ -51,10 +56,11 @@ pub(crate) struct Args {
     workers: u64,
     /// Samples in a batch
     #[arg(long, value_name = "B", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=LARGEST_BATCH))]
     batch_size: u64,
-    /// Only the batch of this step, counted from 0
-    #[arg(long, value_name = "T")]
-    step: Option<u64>,
+    /// Only the batch of this step, counted from 0, or of several steps: 7, 7.. or 7..10
+    #[arg(long, value_name = "T|A..B", value_parser = parse_steps)]
+    step: Option<(u64, Option<u64>)>,
     /// How to treat an incomplete last step: uneven (some batches are shorter), drop, pad (with
     /// samples from the start), or even (all batches are shorter by as much). [default: uneven for one
     /// rank, pad for several]
@@ -63,7 +69,10 @@ pub(crate) struct Args {
     /// Print indices instead of keys
     #[arg(long)]
     indices: bool,
-    /// Say when and where the sample with this key is seen in this epoch
+    /// Print where each sample comes from: source, file and key
+    #[arg(long, conflicts_with_all = ["find", "indices"])]
+    source: bool,
+    /// Say when and where the sample with this key is seen in this epoch: every place, if there are several
     #[arg(long, value_name = "KEY", conflicts_with_all = ["step", "rank", "indices"])]
     find: Option<String>,
     /// Print what this pipeline of image columns does to each sample, such as "seed(7) |
@@ -86,11 +95,15 @@ Examples:
   kiste order train.msgpack --seed 42 --epoch 3 --indices
   kiste order train.msgpack --world 4 --rank 1 --batch-size 32 --step 7
   kiste order train.msgpack --world 4 --batch-size 32 --find cat/0001.png
+  kiste order mix.kiste.toml --world 8 --rank 3 --batch-size 32 --step 48211 --source
   kiste order train.msgpack --epoch 3 --batch-size 32 --step 7 \
     --augment 'seed(7) | random_resized_crop(224) | hflip'
   kiste order train.msgpack --sampler datadings-quasi --buf-size 4096 --chunk-size 16
 
 Exit code 1 if --find finds no such key.";
+
+/// A batch is in memory as a whole.
+const LARGEST_BATCH: u64 = 1 << 26;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum End {
@@ -113,6 +126,40 @@ struct Seen<'a> {
     place: Option<u64>,
 }
 
+/// Where samples come from.
+#[derive(Serialize)]
+struct SampleSources {
+    epoch: u64,
+    samples: Vec<FromSource>,
+}
+
+#[derive(Serialize)]
+struct FromSource {
+    step: u64,
+    source: Option<String>,
+    file: Option<String>,
+    index: u64,
+    key: String,
+}
+
+/// Steps such as 7, 7..10 or 7..
+fn parse_steps(text: &str) -> Result<(u64, Option<u64>), String> {
+    let number = |text: &str| {
+        text.parse::<u64>().map_err(|_| format!("expected T, A..B or A.., found {text:?}"))
+    };
+    match text.split_once("..") {
+        None => Ok((number(text)?, None)),
+        Some((first, "")) => Ok((number(first)?, Some(u64::MAX))),
+        Some((first, end)) => {
+            let (first, end) = (number(first)?, number(end)?);
+            match first < end {
+                true => Ok((first, Some(end))),
+                false => Err(format!("expected A..B with A below B, found {text:?}")),
+            }
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Listed<'a> {
     epoch: u64,
@@ -125,7 +172,7 @@ struct Listed<'a> {
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let reader = file::open(&self.file, output)?;
-        let order = self.ordering.options().sampler(reader.len() as u64)?.order(self.epoch)?;
+        let order = self.order(&reader)?;
         let plan = Partition::new(order.len(), self.batch_size)?.world(self.world)?;
         let plan = plan.workers(self.workers)?;
         let plan = match self.tail {
@@ -140,64 +187,155 @@ impl Args {
             return Err(Failure::trouble(message));
         }
         match &self.find {
-            Some(key) => self.find(key, &reader, &*order, &plan, output)?,
+            Some(key) => self.find(key, &reader.view, &*order, &plan, output)?,
             #[cfg(feature = "images")]
-            None if self.augment.is_some() => self.augmented(&reader, &*order, &plan, output)?,
-            None => self.list(&reader, &*order, &plan, output)?,
+            None if self.augment.is_some() => self.augmented(&*reader, &*order, &plan, output)?,
+            None if self.source => self.sources(&reader, &*order, &plan, output)?,
+            None => self.list(&*reader, &*order, &plan, output)?,
         }
         Ok(Exit::Yes)
+    }
+
+    /// The order of the epoch: a mixture has its own.
+    fn order(&self, input: &Input) -> Outcome<Arc<dyn Order>> {
+        let Some(mixture) = input.view.sampler() else {
+            return Ok(self.ordering.options().sampler(input.len() as u64)?.order(self.epoch)?);
+        };
+        if self.ordering.is_chosen() {
+            let name = file::shown(&self.file);
+            let message = format!("{name}: expected no order, as a mixture has its own, found one");
+            return Err(Failure::trouble(message));
+        }
+        Ok(mixture.order(self.epoch)?)
     }
 
     fn find(
         &self,
         key: &str,
-        reader: &DatasetReader,
+        view: &View,
         order: &dyn Order,
         plan: &Partition,
         output: &Output,
     ) -> Outcome<()> {
-        let (epoch, index) = (self.epoch, reader.find(key)?);
-        let index = index.ok_or_else(|| absent(&self.file, key))?;
-        let position = order.position_of(index as u64).ok_or_else(|| {
-            Failure::no(format_args!("{key:?}: is not in the order of epoch {epoch}"))
-        })?;
-        let seen = plan.seen_at(position);
-        if self.json {
-            return output.json(&Seen {
+        let (epoch, reader) = (self.epoch, view.reader());
+        let indices = reader.find_all(key)?;
+        if indices.is_empty() {
+            return Err(absent(&self.file, key));
+        }
+        let mut positions = Vec::new();
+        for index in indices {
+            let of_index: Vec<u64> = match view.sampler() {
+                Some(mixture) => mixture.positions_in(epoch, index as u64)?.collect(),
+                None => order.position_of(index as u64).into_iter().collect(),
+            };
+            positions.extend(of_index.into_iter().map(|position| (position, index)));
+        }
+        positions.sort_unstable();
+        if positions.is_empty() {
+            return Err(Failure::no(format_args!("{key:?}: is not in the order of epoch {epoch}")));
+        }
+        let mut all = Vec::new();
+        for (position, index) in positions {
+            let places: Vec<BatchPlace> = plan.all_seen_at(position).collect();
+            let seen = |place: Option<&BatchPlace>| Seen {
                 key,
                 index,
                 epoch,
                 position,
-                step: seen.map(|seen| seen.step),
-                rank: seen.map(|seen| seen.rank),
-                worker: seen.map(|seen| seen.worker),
-                place: seen.map(|seen| seen.place),
-            });
-        }
-        let batch = match seen {
-            Some(BatchPlace { step, rank, worker, place, .. }) => {
-                format!("step {step} rank {rank} worker {worker} place {place}")
+                step: place.map(|seen| seen.step),
+                rank: place.map(|seen| seen.rank),
+                worker: place.map(|seen| seen.worker),
+                place: place.map(|seen| seen.place),
+            };
+            match places.is_empty() {
+                true => all.push(seen(None)),
+                false => all.extend(places.iter().map(|place| seen(Some(place)))),
             }
-            None => "dropped at the end".to_owned(),
-        };
+        }
+        if self.json {
+            return match &all[..] {
+                [only] => output.json(only),
+                all => output.json(&all),
+            };
+        }
         let mut out = output.stdout();
-        writeln!(out, "epoch {epoch} position {position} {batch}")?;
+        for Seen { position, step, rank, worker, place, .. } in &all {
+            let batch = match (step, rank, worker, place) {
+                (Some(step), Some(rank), Some(worker), Some(place)) => {
+                    format!("step {step} rank {rank} worker {worker} place {place}")
+                }
+                _ => "dropped at the end".to_owned(),
+            };
+            writeln!(out, "epoch {epoch} position {position} {batch}")?;
+        }
         Ok(out.flush()?)
     }
 
     /// The steps that are asked for.
     fn steps(&self, plan: &Partition) -> Outcome<Range<u64>> {
-        if let Some(step) = self.step.filter(|step| *step >= plan.steps()) {
-            let steps = plan.steps();
+        let Some((first, end)) = self.step else { return Ok(0..plan.steps_of(self.rank)) };
+        let steps = plan.steps();
+        let last = end.map_or(first, |end| end.saturating_sub(1).max(first));
+        if first >= steps || (end != Some(u64::MAX) && last >= steps) {
+            let step = if first >= steps { first } else { last };
             let message = format!("there is no step {step}: the epoch has {steps}, from 0");
             return Err(Failure::no(message));
         }
-        Ok(self.step.map_or(0..plan.steps_of(self.rank), |step| step..step + 1))
+        Ok(first..last.saturating_add(1).min(steps))
+    }
+
+    /// Source, file and key of each sample, with a line for each step if there are several.
+    fn sources(
+        &self,
+        input: &Input,
+        order: &dyn Order,
+        plan: &Partition,
+        output: &Output,
+    ) -> Outcome<()> {
+        let view = &input.view;
+        let ends: Vec<(u64, &str)> = view
+            .sources()
+            .into_iter()
+            .flatten()
+            .scan(0, |end, (name, view)| {
+                *end += view.reader().len() as u64;
+                Some((*end, name.as_str()))
+            })
+            .collect();
+        let source = |index: u64| {
+            ends.get(ends.partition_point(|(end, _)| *end <= index)).map(|(_, name)| *name)
+        };
+        let steps = self.steps(plan)?;
+        let mut listed = Vec::new();
+        let mut out = output.stdout();
+        let several = self.step.is_some_and(|(_, end)| end.is_some());
+        for step in steps {
+            if several && !self.json {
+                writeln!(out, "step {step}")?;
+            }
+            for index in plan.batch(step, self.rank).indices(order) {
+                let (key, place) = (input.key(index as usize)?, input.locate(index as usize));
+                let file = place
+                    .path
+                    .as_deref()
+                    .map(|path| Shown::of(&kiste::storage::shown(path)).to_string());
+                if self.json {
+                    let (source, key) = (source(index).map(str::to_owned), key.into_owned());
+                    listed.push(FromSource { step, source, file, index, key });
+                    continue;
+                }
+                out.row(&[source(index).unwrap_or("-"), file.as_deref().unwrap_or("-"), &*key])?;
+            }
+        }
+        if self.json {
+            return output.json(&SampleSources { epoch: self.epoch, samples: listed });
+        }
+        Ok(out.flush()?)
     }
 
     fn list(
         &self,
-        reader: &DatasetReader,
+        reader: &dyn Reader,
         order: &dyn Order,
         plan: &Partition,
         output: &Output,
@@ -250,7 +388,7 @@ enum Drawn {
 impl Args {
     fn augmented(
         &self,
-        reader: &DatasetReader,
+        reader: &dyn Reader,
         order: &dyn Order,
         plan: &Partition,
         output: &Output,

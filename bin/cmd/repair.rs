@@ -71,6 +71,7 @@ struct Done<'a> {
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        file::check_is_no_recipe(&self.file)?;
         if self.output.is_some() || !kiste::storage::is_url(&self.file) {
             file::check_is_data(&self.file)?;
         }

@@ -5,7 +5,7 @@ use kiste::text::units;
 use crate::exit::{Exit, Outcome};
 use crate::file;
 use crate::output::Output;
-use crate::rearrange::{InOut, MadeOf, scalars, tell_seed};
+use crate::rearrange::{Chosen, InOut, MadeOf, scalars, tell_seed};
 
 /// Write some samples of a dataset, drawn at random or the first
 ///
@@ -52,10 +52,10 @@ impl Args {
             output.warn(format_args!("{file}: has only {has}, all are taken"));
         }
         let field = self.stratify.as_ref();
-        let classes = field.map(|field| scalars(&reader, field, output)).transpose()?;
+        let classes = field.map(|field| scalars(&*reader, field, output)).transpose()?;
         let seed = (self.strategy == Strategy::Random).then_some(self.seed);
         let chosen = rearrange::draw(reader.len(), self.amount, classes.as_deref(), seed)?;
-        let made = self.files.make(&reader, chosen, output)?;
+        let made = self.files.write(&reader, Chosen::Indices(chosen), output)?;
         if let Some(seed) = seed {
             tell_seed(&made.file, seed, output);
         }

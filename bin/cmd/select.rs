@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use kiste::DatasetReader;
+use kiste::reader::{Reader, ReaderExt};
 use kiste::rearrange::{SampleRange, check_distinct};
 use kiste::text::units;
 
@@ -8,7 +8,7 @@ use super::cat::{absent, check_index, read_lines};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::output::Output;
-use crate::rearrange::InOut;
+use crate::rearrange::{Chosen, InOut};
 
 /// Write chosen samples: by key, by index, or a range
 ///
@@ -49,16 +49,16 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let reader = self.files.open(output)?;
         let chosen = match (&self.keys, &self.indices) {
-            (Some(list), _) => self.by_keys(&reader, list, output)?,
-            (_, Some(list)) => self.by_indices(&reader, list)?,
+            (Some(list), _) => self.by_keys(&*reader, list, output)?,
+            (_, Some(list)) => self.by_indices(&*reader, list)?,
             _ => self.range.unwrap_or(SampleRange::ALL).within(reader.len()).collect(),
         };
-        check_distinct(&reader, &chosen)?;
-        let made = self.files.make(&reader, chosen, output)?;
+        check_distinct(&*reader, &chosen)?;
+        let made = self.files.write(&reader, Chosen::Indices(chosen), output)?;
         self.files.making.print(&made, output)
     }
 
-    fn by_keys(&self, reader: &DatasetReader, list: &Path, output: &Output) -> Outcome<Vec<usize>> {
+    fn by_keys(&self, reader: &dyn Reader, list: &Path, output: &Output) -> Outcome<Vec<usize>> {
         let keys = read_lines(list)?;
         let found = reader.find_many(&keys)?;
         let absent_key = keys.iter().zip(&found).find(|(_, found)| found.is_none());
@@ -75,7 +75,7 @@ impl Args {
         Ok(chosen)
     }
 
-    fn by_indices(&self, reader: &DatasetReader, list: &str) -> Outcome<Vec<usize>> {
+    fn by_indices(&self, reader: &dyn Reader, list: &str) -> Outcome<Vec<usize>> {
         let inline = list.starts_with(|c: char| c.is_ascii_digit())
             && list.chars().all(|c| c.is_ascii_digit() || c == ',' || c == ' ');
         let words = match inline {

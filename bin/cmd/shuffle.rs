@@ -3,8 +3,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use kiste::convert::{Part, PartedShuffle};
-use kiste::rearrange::{self, MadeDataset};
-use kiste::sampler::{Order, SamplerName};
+use kiste::rearrange::MadeDataset;
+use kiste::sampler::SamplerName;
 use kiste::text::units;
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use crate::file;
 use crate::monitor::Monitor;
 use crate::ordering::Ordering;
 use crate::output::Output;
-use crate::rearrange::{InOut, tell_seed};
+use crate::rearrange::{Chosen, InOut, tell_seed};
 
 /// Write the samples of a dataset in another order
 ///
@@ -97,29 +97,13 @@ impl Args {
         if self.scatter_dir.is_some() {
             return Err(Failure::trouble("--scatter-dir needs --shards or --part"));
         }
-        let reader = file::open(&self.files.input, output)?;
+        let input = file::open(&self.files.input, output)?;
         let options = self.ordering.options();
-        let samples = reader.len() as u64;
-        let order = options.sampler(samples)?.order(0)?;
-        let InOut { input, out, making } = &self.files;
-        making.check(&[input], out)?;
-        let made = making.make(reader.labels()?.as_deref(), out, output, |writer| {
-            let progress = output.progress("shuffling", Some(samples));
-            let order: &dyn Order = &*order;
-            match self.memory {
-                Some(memory) => {
-                    // Each sample is moved twice.
-                    let reached = |n| progress.reaches(n / 2);
-                    rearrange::external_shuffle(&reader, order, memory, writer, reached)?;
-                }
-                None => {
-                    let indices = order.iter().map(|index| index as usize);
-                    rearrange::copy(&reader, indices, writer, |n| progress.reaches(n))?;
-                }
-            }
-            progress.say("finishing");
-            Ok(())
-        })?;
+        let order = options.sampler(input.len() as u64)?.order(0)?;
+        let making = &self.files.making;
+        making.check(&[&self.files.input], &self.files.out)?;
+        let chosen = Chosen::Order { order: &*order, memory: self.memory };
+        let made = self.files.write(&input, chosen, output)?;
         let seed = options.seed_in_use();
         if let Some(seed) = seed {
             tell_seed(&made.file, seed, output);
@@ -131,6 +115,7 @@ impl Args {
     /// Shuffles into shards, or does one part of that.
     fn run_parts(&self, parts: usize, output: &Output) -> Outcome<Exit> {
         let InOut { input, out, making } = &self.files;
+        file::check_is_no_recipe(input)?;
         if self.ordering.sampler != SamplerName::Shuffle {
             return Err(Failure::trouble("--shards and --part need --sampler shuffle"));
         }

@@ -2,7 +2,7 @@ use kiste::rearrange::sorted;
 
 use crate::exit::{Exit, Outcome};
 use crate::output::Output;
-use crate::rearrange::{InOut, scalars};
+use crate::rearrange::{Chosen, InOut, scalars};
 
 /// Write the samples of a dataset sorted by key or by a field
 ///
@@ -33,9 +33,9 @@ Examples:
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let reader = self.files.open(output)?;
-        let values = scalars(&reader, &self.by, output)?;
+        let values = scalars(&*reader, &self.by, output)?;
         let indices = sorted(&values, self.natural, self.reverse);
-        let made = self.files.make(&reader, indices, output)?;
+        let made = self.files.write(&reader, Chosen::Indices(indices), output)?;
         self.files.making.print(&made, output)
     }
 }

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use kiste::format::recipe::SUFFIX;
 use kiste::rearrange::{DatasetPart, PartsBy, check_part_paths, part_path};
 use kiste::text::units;
 
@@ -7,7 +8,7 @@ use super::convert::share;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
 use crate::output::Output;
-use crate::rearrange::{Making, tell_seed};
+use crate::rearrange::{Chosen, Making, tell_seed};
 
 /// Cut a dataset into several: at positions, by ratios, or by a field
 ///
@@ -70,14 +71,15 @@ Examples:
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
-        let reader = file::open(&self.input, output)?;
+        let input = [file::open(&self.input, output)?];
+        let [reader] = &input;
         let by = self.parts_by();
         let parts = {
             let reading = by.field().map(|field| {
                 output.progress(format!("reading {field}"), Some(reader.len() as u64))
             });
             let hear = |seen| reading.as_ref().map_or(Ok(()), |progress| progress.reaches(seen));
-            by.parts(&reader, hear)?
+            by.parts(&**reader, hear)?
         };
         let names = self.names(&parts)?;
         for name in &names {
@@ -85,7 +87,8 @@ impl Args {
         }
         let mut made = Vec::new();
         for (part, name) in parts.into_iter().zip(&names) {
-            made.push(self.making.make_of(&reader, part.indices, name, output)?);
+            let chosen = Chosen::Indices(part.indices);
+            made.push(self.making.write(name, &input, chosen, output)?.made);
         }
         if !self.ratio.is_empty() {
             tell_seed(&self.input, self.seed, output);
@@ -108,7 +111,13 @@ impl Args {
 
     fn names(&self, parts: &[DatasetPart]) -> Outcome<Vec<PathBuf>> {
         let names: Vec<PathBuf> = match &self.outputs[..] {
-            [] => parts.iter().map(|part| part_path(&self.input, &part.name)).collect(),
+            [] => {
+                // Parts of a recipe are datasets, unless other names are given.
+                let stem = self.input.to_str().and_then(|name| name.strip_suffix(SUFFIX));
+                let like = stem
+                    .map_or_else(|| self.input.clone(), |stem| format!("{stem}.msgpack").into());
+                parts.iter().map(|part| part_path(&like, &part.name)).collect()
+            }
             names if names.len() == parts.len() => names.to_vec(),
             names => {
                 let named = units::counted(names.len() as u64, "name");

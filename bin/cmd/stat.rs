@@ -55,11 +55,14 @@ impl Args {
             false => StatOptions::default().fields(&self.field),
         };
         let progress = output.progress("reading", Some(reader.len() as u64));
-        let report = StatReport::of(&reader, &options, |seen| progress.set(seen))?;
+        let mut report = StatReport::of(&*reader, &options, |seen| progress.set(seen))?;
+        if reader.dataset.is_none() {
+            report.file = kiste::storage::shown(&self.file);
+        }
         drop(progress);
         match self.html {
             Some(page) => {
-                file::write(&page, report.to_html(&reader, self.show)?.as_bytes(), self.force)?;
+                file::write(&page, report.to_html(&*reader, self.show)?.as_bytes(), self.force)?;
             }
             None if self.json => output.json(&report)?,
             None => print(&report, output)?,

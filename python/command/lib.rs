@@ -32,6 +32,8 @@ mod say;
 mod listing;
 #[path = "../../bin/usage.rs"]
 mod usage;
+#[path = "../../bin/view_progress.rs"]
+mod view_progress;
 
 /// Runs a command once in this process, with the name of the program and its arguments. Returns the exit code.
 pub fn run(arguments: Vec<std::ffi::OsString>) -> u8 {

@@ -42,6 +42,7 @@ mod stat;
 mod order_shuffle;
 mod split_merge_sample;
 mod select_filter_sort;
+mod recipes;
 mod diff_bench;
 mod verify_repair;
 mod evidence;

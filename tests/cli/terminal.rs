@@ -51,12 +51,14 @@ fn assert_printable(text: &str, what: &str) {
     assert!(!text.lines().any(begins), "{what}: a value became a line: {text:?}");
 }
 
-/// Without the tabs between the four columns of a dry run, which has no others.
+/// Without the tabs between the columns of a dry run and of sources, which have no others.
 fn without_columns(args: &[String], out: &str) -> String {
-    if !args.iter().any(|arg| arg == "--dry-run") {
-        return out.to_owned();
-    }
-    assert!(out.lines().all(|line| line.matches('\t').count() == 3), "{args:?}: {out:?}");
+    let tabs = match args {
+        args if args.iter().any(|arg| arg == "--dry-run") => 3,
+        args if args.iter().any(|arg| arg == "--source") => 2,
+        _ => return out.to_owned(),
+    };
+    assert!(out.lines().all(|line| line.matches('\t').count() == tabs), "{args:?}: {out:?}");
     out.replace('\t', " ")
 }
 
@@ -82,6 +84,9 @@ fn commands(file: &str, other: &str) -> Vec<Vec<String>> {
         "filter FILE s9.msgpack EVIL|sort FILE sa.msgpack --by EVIL|sort FILE sb.msgpack --by nope-EVIL",
         "shuffle FILE sc.msgpack|split FILE --by-class class|split FILE 1|merge FILE OTHER sd.msgpack",
         "merge FILE FILE se.msgpack|array info nope-EVIL|array verify FILE|blpk info nope-EVIL",
+        "select FILE EVIL.kiste.toml --range ..3|recipe check EVIL.kiste.toml|recipe lock EVIL.kiste.toml|info EVIL.kiste.toml",
+        "filter FILE f.kiste.toml label==0|recipe check f.kiste.toml|merge FILE f.kiste.toml m.kiste.toml --skip-duplicates|recipe check m.kiste.toml",
+        "recipe check nope-FILE|recipe check nope-EVIL.kiste.toml|recipe lock nope-EVIL|order f.kiste.toml --source",
         "blpk compress FILE|blpk info FILE.blp|catalogue nope-EVIL|catalogue nope-EVIL x|demo FILE",
         "ls nope-FILE|ls --nope-EVIL|nope-EVIL|cache nope-EVIL|completions nope-EVIL|man nope-EVIL|order FILE --seed EVIL",
     ];

@@ -23,7 +23,7 @@ from pykiste.columns import Ragged as Ragged
 from pykiste.columns import Window as Window
 from pykiste.errors import Error as Error
 from pykiste._views import Items, Keys, Values
-from pykiste.reports import Compared, Converted, Filtered, Info, Loading, Made, Merged, Progress, Removed, Selected, Verified, Version
+from pykiste.reports import Compared, Converted, Filtered, Info, LeftOut, Loading, Made, Merged, Progress, Removed, Seen, Selected, Verified, Version
 from pykiste.schema import Schema
 from pykiste.types import Extension as Extension
 from pykiste.types import Path, Sample, Selection
@@ -71,6 +71,7 @@ __all__ = [
     "Loader",
     "Map",
     "Mask",
+    "Mixture",
     "Order",
     "Packed",
     "PackedArray",
@@ -85,6 +86,7 @@ __all__ = [
     "Writer",
     "columns",
     "commit",
+    "concat",
     "convert",
     "diff",
     "errors",
@@ -108,15 +110,16 @@ __version__: str
 class Dataset(_TorchDataset[Sample]):
     def __new__(
         cls,
-        path: Path,
+        path: Path | Sequence[Dataset | Path],
         *,
         copy: bool = True,
         verify: bool = False,
         untrusted: bool = False,
         allow_outside: bool = False,
+        progress: Callable[[Progress], object] | None = None,
     ) -> Self: ...
     @property
-    def path(self) -> pathlib.Path: ...
+    def path(self) -> pathlib.Path | None: ...
     @property
     def copy(self) -> bool: ...
     @property
@@ -153,6 +156,51 @@ class Dataset(_TorchDataset[Sample]):
     def values(self) -> Values: ...
     def raw(self, item: SupportsIndex | str, *, copy: bool | None = None) -> bytes | memoryview: ...
     def prefetch(self, indices: _Items) -> None: ...
+    def range(self, start: int, stop: int) -> Dataset: ...
+    def select(
+        self,
+        *,
+        keys: Iterable[str] | None = None,
+        indices: Iterable[int] | NDArray[np.integer[Any]] | None = None,
+        mask: Iterable[bool] | NDArray[np.bool_] | _Array | None = None,
+    ) -> Dataset: ...
+    def without(self, keys: Iterable[str]) -> Dataset: ...
+    def where(
+        self, condition: str, *, progress: Callable[[Progress], object] | None = None
+    ) -> Dataset: ...
+    def with_fields(
+        self,
+        *,
+        keep: Iterable[str] | None = None,
+        drop: Iterable[str] | None = None,
+        rename: dict[str, str] | None = None,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> Dataset: ...
+    def join(
+        self,
+        other: Dataset | Path,
+        how: Literal["inner", "left"] = "inner",
+        *,
+        fields: Iterable[str] | None = None,
+        prefix: str | None = None,
+        missing: dict[str, Any] | None = None,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> Dataset: ...
+    def dedupe(
+        self, *, by: str | None = None, progress: Callable[[Progress], object] | None = None
+    ) -> Dataset: ...
+    def duplicates(
+        self, *, progress: Callable[[Progress], object] | None = None
+    ) -> list[tuple[int, int]]: ...
+    @property
+    def left_out(self) -> list[LeftOut]: ...
+    @property
+    def sources(self) -> dict[str, Dataset] | None: ...
+    def sampler(self) -> Sampler: ...
+    def where_is(
+        self, key: str, epochs: int | Iterable[int] | None = None
+    ) -> list[tuple[int, int]]: ...
+    def save(self, path: Path, *, overwrite: bool = False) -> None: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *args: object) -> None: ...
@@ -163,6 +211,17 @@ class Dataset(_TorchDataset[Sample]):
     def _ipython_key_completions_(self) -> list[str]: ...
 
 open = Dataset
+
+def concat(datasets: Iterable[Dataset | Path]) -> Dataset: ...
+def Mixture(
+    sources: Mapping[str, tuple[Dataset | Path, float]],
+    *,
+    samples: int | None = None,
+    seed: int = 0,
+    max_passes: Mapping[str, int] | None = None,
+    exhausted: Literal["error", "others"] = "error",
+    phases: Mapping[int, Mapping[str, float]] | Iterable[tuple[int, Mapping[str, float]]] | None = None,
+) -> Dataset: ...
 
 @final
 class Writer:
@@ -204,6 +263,7 @@ class Order:
     def __getitem__(self, item: slice, /) -> NDArray[np.uint64]: ...
     def fill(self, start: int, end: int) -> NDArray[np.uint64]: ...
     def position_of(self, index: int) -> int | None: ...
+    def positions_of(self, index: int) -> list[int]: ...
 
 @final
 class Sampler:
@@ -223,6 +283,17 @@ class Sampler:
     def repeat(cls, sampler: Sampler, times: int) -> Sampler: ...
     @classmethod
     def cycle(cls, sampler: Sampler) -> Sampler: ...
+    @classmethod
+    def mixture(
+        cls,
+        sizes: Sequence[int],
+        weights: Sequence[float],
+        samples: int | None = None,
+        seed: int = 0,
+        max_passes: Sequence[int | None] | None = None,
+        exhausted: Literal["error", "others"] = "error",
+        phases: Iterable[tuple[int, Sequence[float]]] | Mapping[int, Sequence[float]] | None = None,
+    ) -> Sampler: ...
     def __len__(self) -> int: ...
     def order(self, epoch: int = 0) -> Order: ...
 
@@ -312,6 +383,8 @@ class Loader:
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
     def report(self) -> Loading: ...
+    def keys_at(self, step: int, rank: int | None = None, *, epoch: int | None = None) -> list[Seen]: ...
+    def where_is(self, key: str, *, epoch: int | None = None) -> list[tuple[int, int]]: ...
     def close(self) -> None: ...
 
 @final

@@ -6,6 +6,7 @@ from pykiste import (
     ChunkedArray as ChunkedArray,
     Dataset as Dataset,
     Loader as Loader,
+    Mixture as Mixture,
     Order as Order,
     PackedArray as PackedArray,
     Pipeline as Pipeline,
@@ -15,6 +16,7 @@ from pykiste import (
     Writer as Writer,
     __version__ as __version__,
     commit as commit,
+    concat as concat,
     convert as convert,
     diff as diff,
     features as features,
@@ -31,7 +33,7 @@ from pykiste import (
     unpack as unpack,
     verify as verify,
 )
-from pykiste.types import Sample
+from pykiste.types import Path, Sample
 
 @final
 class Keys:
@@ -45,6 +47,17 @@ class Samples:
     def __next__(self) -> Sample: ...
     def __length_hint__(self) -> int: ...
 
+def _described(
+    recipe: str,
+    selections: dict[str, bytes],
+    sources: dict[str, int],
+    copy: bool,
+    path: Path | None,
+    *,
+    verify: bool,
+    untrusted: bool,
+    allow_outside: bool,
+) -> Dataset: ...
 def _picture(image: bytes) -> tuple[str, bytes] | None: ...
 def _escaped(text: str) -> str: ...
 def run_command(arguments: list[str]) -> int: ...

@@ -1,6 +1,6 @@
 """How objects are made again that were pickled. Names here are in pickles: they stay."""
 
-from pykiste._core import ArrayStore, ChunkedArray, Dataset, Sampler
+from pykiste._core import ArrayStore, ChunkedArray, Dataset, Sampler, _described
 from pykiste.errors import ReplacedError
 
 
@@ -17,6 +17,11 @@ def reopen(path, copy, samples, size, options=None, identity=None):
         message = f"{path}: expected the dataset that was pickled, found another one of the same size"
         raise ReplacedError(message, path=path)
     return dataset
+
+
+def compose(recipe, selections, sources, copy, path, options):
+    """The dataset that was made of others as this recipe says, of the same files as before."""
+    return _described(recipe, selections, sources, copy, path, **options)
 
 
 def sampler(parts):

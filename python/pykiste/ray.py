@@ -29,7 +29,8 @@ _BLOCK_BYTES = 64 << 20
 
 
 class KisteDatasource(Datasource):
-    """The samples of a dataset, or of several shards, for `ray.data.read_datasource`.
+    """The samples of a dataset, or of several shards, for `ray.data.read_datasource`: paths, or datasets that are open,
+    such as what was made of others.
 
     Each read task has a run of neighbours of one shard, and opens it where it runs: all nodes must see
     the same paths.
@@ -37,11 +38,16 @@ class KisteDatasource(Datasource):
 
     def __init__(self, paths):
         super().__init__()
-        paths = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+        paths = [paths] if isinstance(paths, (str, os.PathLike, ki.Dataset)) else paths
         self._shards = []
         for path in paths:
-            with ki.open(path) as dataset:
-                self._shards.append((os.path.abspath(path), len(dataset), dataset.data_size))
+            is_open = isinstance(path, ki.Dataset)
+            dataset = path if is_open else ki.open(path)
+            # Workers do not evaluate a recipe again: with the dataset they get what it chose.
+            place = dataset if is_open or dataset.sources is not None else os.path.abspath(path)
+            self._shards.append((place, len(dataset), dataset.data_size))
+            if place is not dataset:
+                dataset.close()
 
     def get_name(self):
         """What Ray calls it in its reports."""
@@ -63,7 +69,7 @@ class KisteDatasource(Datasource):
                 metadata = BlockMetadata(
                     num_rows=rows,
                     size_bytes=size * rows // count,
-                    input_files=[path],
+                    input_files=[str(path.path or path) if isinstance(path, ki.Dataset) else path],
                     exec_stats=None,
                 )
                 read = _Read(path, count, size, start, stop)
@@ -78,16 +84,22 @@ class _Read:
         self.path, self.samples, self.size, self.start, self.stop = path, samples, size, start, stop
 
     def __call__(self):
+        if isinstance(self.path, ki.Dataset):
+            yield from self._blocks(self.path)
+            return
         with ki.open(self.path) as dataset:
             if (len(dataset), dataset.data_size) != (self.samples, self.size):
                 message = f"{self.path}: expected the dataset of the datasource, found another one"
                 raise ki.errors.ReplacedError(message, path=self.path)
-            rows = max(1, _BLOCK_BYTES * self.samples // max(1, self.size))
-            for start in range(self.start, self.stop, rows):
-                block = DelegatingBlockBuilder()
-                for sample in dataset[start : min(start + rows, self.stop)]:
-                    block.add(sample)
-                yield block.build()
+            yield from self._blocks(dataset)
+
+    def _blocks(self, dataset):
+        rows = max(1, _BLOCK_BYTES * self.samples // max(1, self.size))
+        for start in range(self.start, self.stop, rows):
+            block = DelegatingBlockBuilder()
+            for sample in dataset[start : min(start + rows, self.stop)]:
+                block.add(sample)
+            yield block.build()
 
 
 class KisteDatasink(Datasink):

@@ -1,12 +1,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from pykiste import Dataset
 from pykiste.types import Path
 
 __all__ = ["KisteDatasink", "KisteDatasource"]
 
 class KisteDatasource:
-    def __init__(self, paths: Path | Sequence[Path]) -> None: ...
+    def __init__(self, paths: Dataset | Path | Sequence[Dataset | Path]) -> None: ...
     def get_name(self) -> str: ...
     def estimate_inmemory_data_size(self) -> int: ...
     def get_read_tasks(

@@ -19,6 +19,7 @@ __all__ = [
     "FileInfo",
     "Filtered",
     "Info",
+    "LeftOut",
     "Loading",
     "Made",
     "Merged",
@@ -28,6 +29,7 @@ __all__ = [
     "Queue",
     "Removed",
     "SampleBytes",
+    "Seen",
     "Selected",
     "Sides",
     "Verified",
@@ -169,6 +171,28 @@ class Merged(Made):
     """What `merge` wrote."""
 
     skipped_duplicates: int
+
+
+class LeftOut(TypedDict):
+    """Samples that a step on the way to a dataset left out, and why: an entry of `Dataset.left_out`."""
+
+    step: str
+    rule: str
+    samples: int
+    unknown_keys: int
+    remarks: list[str]
+
+
+class Seen(TypedDict):
+    """A sample of a step, from `Loader.keys_at`: which one it is, its source in a mixture, its file and its place."""
+
+    key: str
+    index: int
+    source: str | None
+    file: Path | None
+    rank: int
+    position: int
+    padding: bool
 
 
 class Selected(Made):

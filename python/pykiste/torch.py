@@ -38,6 +38,8 @@ class StatefulSampler:
     all ranks, so that another number of them can resume. `len` is that of a whole epoch, also in the middle of one, as
     trainers ask for it once and use it for all epochs; `remaining` is what is left.
 
+    A dataset stands for the order that it has by itself: a mixture for its own.
+
     A `DataLoader` takes indices ahead of its batches. `ResumableDataLoader` knows which of them were in batches.
 
     >>> import pykiste as ki
@@ -56,7 +58,7 @@ class StatefulSampler:
 
     def __init__(self, sampler, *, rank=None, world=None, mesh=None, drop_last=False):
         self._ranks = Ranks(rank, world, mesh)
-        self.sampler = sampler
+        self.sampler = sampler.sampler() if isinstance(sampler, ki.Dataset) else sampler
         self.drop_last = drop_last
         self.epoch = 0
         self.position = 0

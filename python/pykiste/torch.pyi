@@ -15,7 +15,7 @@ class StatefulSampler:
     position: int
     def __init__(
         self,
-        sampler: Sampler,
+        sampler: Sampler | Dataset,
         *,
         rank: int | None = None,
         world: int | None = None,

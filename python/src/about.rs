@@ -1,8 +1,9 @@
 //! What a dataset is, without a look at all of it: for [`Dataset`](crate::dataset::Dataset) and for notebooks.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
-use kiste::DatasetReader;
+use kiste::compose::View;
 use kiste::reader::{Reader, ReaderExt};
 use kiste::repair::{Repair, WriteState};
 use kiste::stat::DatasetInfo;
@@ -16,7 +17,7 @@ use crate::pool;
 /// The statistics of the first samples, as `kiste stat --json` prints them.
 pub(crate) fn first<'py>(
     py: Python<'py>,
-    reader: DatasetReader,
+    reader: Arc<dyn Reader>,
     samples: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     let found = pool::run(py, move || {
@@ -33,15 +34,22 @@ pub(crate) fn first<'py>(
 /// What `kiste info --json` prints, with paths for the names of files.
 pub(crate) fn info<'py>(
     py: Python<'py>,
-    reader: DatasetReader,
-    path: PathBuf,
+    view: View,
+    path: Option<&Path>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (info, unfinished) =
-        pool::run(py, move || kiste::Result::Ok((DatasetInfo::of(&reader)?, unfinished(&path)?)))?
-            .map_err(raise)?;
+    let (is_made, name) = (view.dataset().is_none(), path.map(Path::to_path_buf));
+    let look = move || {
+        let info = DatasetInfo::of_reader(&**view.reader())?;
+        let unfinished = match &name {
+            Some(path) if !is_made => unfinished(path)?,
+            _ => None,
+        };
+        kiste::Result::Ok((info, unfinished))
+    };
+    let (info, unfinished) = pool::run(py, look)?.map_err(raise)?;
     let dict = loads(py, serde_json::to_string(&info))?;
     let shown = |path: &Path| Shown::of(path).into_path();
-    dict.set_item("file", shown(&info.file))?;
+    dict.set_item("file", if is_made { path.map(shown) } else { Some(shown(&info.file)) })?;
     let files = dict.get_item("files")?.cast_into::<PyList>()?;
     for (file, found) in files.iter().zip(&info.files) {
         file.set_item("file", shown(&found.file))?;

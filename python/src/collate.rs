@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::batch::{Batch, With, keys_of};
 use crate::buffers::memory_of;
 use crate::columns::{Column, all_of, kinds_of, parsed};
-use crate::dataset::{Dataset, shared};
+use crate::dataset::Dataset;
 use crate::errors::{bug, raise};
 use crate::pool;
 use crate::run_state::Mark;
@@ -56,7 +56,7 @@ impl Sampler for Given {
 impl Collator {
     #[new]
     fn new(dataset: PyRef<'_, Dataset>, columns: &Bound<'_, PyAny>) -> PyResult<Collator> {
-        let reader = shared(&dataset)?;
+        let reader = dataset.reader()?;
         let parsed = parsed(columns)?;
         let mark = Arc::new(Mark::new(reader.clone()));
         Ok(Collator { reader, columns: all_of(&parsed)?, parsed, mark })

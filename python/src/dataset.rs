@@ -1,27 +1,34 @@
 //! [`Dataset`]: samples by index and by key.
 
 use std::borrow::Cow;
-use std::ffi::CString;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use kiste::DatasetReader;
+use kiste::compose::{Doing, View};
 use kiste::reader::Reader;
-use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PySlice, PyString, PyTuple};
 
 use crate::about;
+use crate::compose;
 use crate::decode::Decoder;
 use crate::errors::{bug, invalid, raise, wrong_type};
-use crate::indices::{Chosen, are_bytes, find, is_absent, resolve};
+use crate::forensics;
+use crate::indices::{Chosen, Position, are_bytes, find, is_absent, resolve};
+use crate::interrupt::watched;
 use crate::iterators::{Keys, Samples};
 use crate::objects;
 use crate::opening::Opening;
 use crate::pool;
-use crate::view::Map;
+use crate::sampler::Sampler;
+use crate::view::Maps;
 
-/// A dataset on disk: a sequence of samples that is also looked up by key.
+/// A dataset: a sequence of samples that is also looked up by key.
+///
+/// `path` is that of a data file, of a manifest or a recipe (`*.kiste.toml`), a pattern of shards, or a URL; or a list of
+/// these and of datasets, one after the other.
 ///
 /// Opening touches a few pages, at any size. `dataset[3]` and `dataset["cat/07.jpg"]` are samples,
 /// which are dicts; a slice, a list of indices or keys, or a mask is a list of samples. An index is an integer or
@@ -30,7 +37,11 @@ use crate::view::Map;
 ///
 /// `verify=True` compares each sample with its checksum. If another program truncates a file that is mapped, the
 /// process dies; `untrusted=True` reads by calls and not through a map, which is slower, and makes that an error.
-/// A manifest names files of its folder; `allow_outside=True` reads them also where they are links out of it.
+/// A manifest names files of its folder; `allow_outside=True` reads them also where they are links out of it. `progress`
+/// hears how far the conditions of a recipe are evaluated, which happens once.
+///
+/// Datasets are made of others without a copy: see `range`, `select`, `without`, `where`, `with_fields`, `join`, `dedupe`,
+/// `pykiste.concat` and `pykiste.Mixture`. What they make is a dataset as well, and `save` writes a recipe of it.
 ///
 /// >>> import numpy as np
 /// >>> import pykiste as ki
@@ -46,23 +57,101 @@ pub(crate) struct Dataset {
     /// `None` once it is closed.
     opened: Mutex<Option<Opened>>,
     decoder: Mutex<Decoder>,
-    path: PathBuf,
+    /// The name that it was opened by, if it was.
+    path: Option<PathBuf>,
     copy: bool,
     options: Opening,
 }
 
-/// An open dataset and its map.
+/// An open dataset and its maps.
 #[derive(Clone)]
 pub(crate) struct Opened {
-    pub(crate) reader: DatasetReader,
-    /// The map that samples are views of, with `copy=False`, if there is one.
-    map: Option<Arc<Map>>,
+    view: View,
+    /// The maps that samples are views of, with `copy=False`, if there are any.
+    maps: Arc<Maps>,
+    /// Whether all samples are in memory maps and not compared with checksums.
+    is_direct: bool,
+}
+
+impl Opened {
+    pub(crate) fn reader(&self) -> &Arc<dyn Reader> {
+        self.view.reader()
+    }
+
+    /// Whether reading a sample is no more than taking its address, unless it is put together.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.is_direct
+    }
 }
 
 impl Dataset {
+    /// Of a view that was opened with these options, or whose sources were.
+    pub(crate) fn of(
+        py: Python<'_>,
+        view: View,
+        copy: bool,
+        options: Opening,
+        verifies: bool,
+    ) -> PyResult<Dataset> {
+        let datasets = view.datasets();
+        let is_direct = !verifies && datasets.iter().all(|dataset| dataset.mapped().is_some());
+        let maps = if copy { Maps::default() } else { Maps::of(py, &datasets)? };
+        let path = view.name().map(Path::to_path_buf);
+        let opened = Opened { view, maps: Arc::new(maps), is_direct };
+        Ok(Dataset::with(opened, path, copy, options))
+    }
+
+    fn with(opened: Opened, path: Option<PathBuf>, copy: bool, options: Opening) -> Dataset {
+        let (opened, decoder) = (Mutex::new(Some(opened)), Mutex::new(Decoder::new()));
+        Dataset { opened, decoder, path, copy, options }
+    }
+
+    /// The same under the name that it had in another process.
+    pub(crate) fn named(self, path: Option<PathBuf>) -> Dataset {
+        Dataset { path: path.or(self.path), ..self }
+    }
+
+    /// Of the same samples in part or in another form, and of no others.
+    fn made(&self, make: impl FnOnce(&View) -> PyResult<View>) -> PyResult<Dataset> {
+        let opened = self.opened()?;
+        let view = make(&opened.view)?;
+        let path = view.name().map(Path::to_path_buf);
+        Ok(Dataset::with(Opened { view, ..opened }, path, self.copy, self.options))
+    }
+
+    /// The same after work that may take long, which the callback hears of.
+    fn made_slowly(
+        &self,
+        py: Python<'_>,
+        progress: Option<Bound<'_, PyAny>>,
+        make: impl FnOnce(&View, &mut Hears<'_>) -> kiste::Result<View> + Send + 'static,
+    ) -> PyResult<Dataset> {
+        self.made(|view| {
+            let view = view.clone();
+            watched(py, progress, move |messenger| make(&view, &mut |doing| messenger.doing(doing)))
+        })
+    }
+
     /// The reader. Clones share one memory map.
-    pub(crate) fn reader(&self) -> PyResult<DatasetReader> {
-        self.with_opened(|opened| opened.reader.clone())
+    pub(crate) fn reader(&self) -> PyResult<Arc<dyn Reader>> {
+        self.with_opened(|opened| opened.reader().clone())
+    }
+
+    pub(crate) fn view(&self) -> PyResult<View> {
+        self.with_opened(|opened| opened.view.clone())
+    }
+
+    pub(crate) fn options(&self) -> Opening {
+        self.options
+    }
+
+    /// Whether any of its sources compares samples with checksums, or may.
+    pub(crate) fn is_direct(&self) -> PyResult<bool> {
+        self.with_opened(|opened| opened.is_direct)
+    }
+
+    pub(crate) fn copies(&self) -> bool {
+        self.copy
     }
 
     fn opened(&self) -> PyResult<Opened> {
@@ -99,12 +188,12 @@ impl Dataset {
         opened: &Opened,
         indices: &[usize],
     ) -> PyResult<Bound<'py, PyList>> {
-        let reader = &opened.reader;
+        let reader = opened.reader();
         let samples = PyList::empty(py);
         let mut rest = indices;
         while !rest.is_empty() {
             let mut some = &rest[..rest.len().min(TOGETHER)];
-            let fetched = self.fetch(py, reader, some)?;
+            let fetched = self.fetch(py, opened, some)?;
             if !fetched.is_empty() {
                 some = &some[..fetched.len()];
             }
@@ -129,9 +218,10 @@ impl Dataset {
     fn fetch<'a>(
         &self,
         py: Python<'_>,
-        reader: &'a DatasetReader,
+        opened: &'a Opened,
         indices: &[usize],
     ) -> PyResult<Vec<Cow<'a, [u8]>>> {
+        let reader = opened.reader();
         if reader.is_remote() {
             let indices = indices.to_vec();
             return waiting(py, reader, move |reader| {
@@ -139,7 +229,7 @@ impl Dataset {
                 Ok(all.into_iter().map(|raw| Cow::Owned(raw.into_owned())).collect())
             });
         }
-        if reader.mapped().is_some() && !self.options.verify {
+        if opened.is_direct {
             return Ok(Vec::new());
         }
         let read = || {
@@ -159,9 +249,9 @@ impl Dataset {
         py.detach(read).map_err(raise)
     }
 
-    /// The path of the data file.
-    pub(crate) fn location(&self) -> &Path {
-        &self.path
+    /// The name that it was opened by.
+    pub(crate) fn location(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 }
 
@@ -174,20 +264,20 @@ const MOST: usize = 8 << 20;
 /// memory that is mapped, taking the lock again costs more than reading.
 pub(crate) fn waiting<T: Send + 'static>(
     py: Python<'_>,
-    reader: &DatasetReader,
-    read: impl FnOnce(&DatasetReader) -> kiste::Result<T> + Send + 'static,
+    reader: &Arc<dyn Reader>,
+    read: impl FnOnce(&dyn Reader) -> kiste::Result<T> + Send + 'static,
 ) -> PyResult<T> {
     if !reader.is_remote() {
-        return read(reader).map_err(raise);
+        return read(&**reader).map_err(raise);
     }
     let reader = reader.clone();
-    pool::apart(py, move || read(&reader))?.map_err(raise)
+    pool::apart(py, move || read(&*reader))?.map_err(raise)
 }
 
 /// The packed bytes of a sample.
 pub(crate) fn raw<'a>(
     py: Python<'_>,
-    reader: &'a DatasetReader,
+    reader: &'a Arc<dyn Reader>,
     index: usize,
 ) -> PyResult<Cow<'a, [u8]>> {
     match reader.is_remote() {
@@ -204,7 +294,7 @@ pub(crate) fn sample<'py>(
     index: usize,
     decoder: &mut Decoder,
 ) -> PyResult<Bound<'py, PyAny>> {
-    decoded(py, opened, index, &raw(py, &opened.reader, index)?, decoder)
+    decoded(py, opened, index, &raw(py, opened.reader(), index)?, decoder)
 }
 
 fn decoded<'py>(
@@ -215,44 +305,33 @@ fn decoded<'py>(
     decoder: &mut Decoder,
 ) -> PyResult<Bound<'py, PyAny>> {
     // The bytes are about to be copied.
-    if opened.map.is_none() {
+    if opened.maps.is_empty() {
         objects::prefetch_pages(raw);
     }
-    let decoded = decoder.sample(py, raw, opened.map.as_deref());
-    decoded.map_err(|flaw| flaw.raise(py, |error| opened.reader.locate(index).describe(error)))
+    let decoded = decoder.sample(py, raw, opened.maps.holding(raw));
+    decoded.map_err(|flaw| flaw.raise(py, |error| opened.reader().locate(index).describe(error)))
 }
 
 #[pymethods]
 impl Dataset {
     #[new]
-    #[pyo3(signature = (path, *, copy=true, verify=false, untrusted=false, allow_outside=false))]
+    #[pyo3(signature = (path, *, copy=true, verify=false, untrusted=false, allow_outside=false, progress=None))]
     fn new(
-        py: Python<'_>,
-        path: PathBuf,
+        path: &Bound<'_, PyAny>,
         copy: bool,
         verify: bool,
         untrusted: bool,
         allow_outside: bool,
+        progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Dataset> {
         let options = Opening { verify, untrusted, allow_outside };
-        let reader = options.open(py, &path)?;
-        if reader.is_walked() {
-            let path = kiste::storage::shown(&path);
-            let message = format!(
-                "{}.offsets not found, so all of the data was read to open it: pykiste.index makes it",
-                path.display()
-            );
-            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(message)?, 1)?;
-        }
-        let map = if copy { None } else { Map::of(py, &reader)?.map(Arc::new) };
-        let (opened, decoder) =
-            (Mutex::new(Some(Opened { reader, map })), Mutex::new(Decoder::new()));
-        Ok(Dataset { opened, decoder, path, copy, options })
+        compose::open(path, copy, options, progress)
     }
 
-    /// The path of the data file, or the URL that was given for it.
+    /// The path of the data file or of the recipe, or the URL that was given for it. `None` for a dataset that was made
+    /// of others.
     #[getter]
-    fn path(&self) -> PathBuf {
+    fn path(&self) -> Option<PathBuf> {
         self.path.clone()
     }
 
@@ -280,10 +359,14 @@ impl Dataset {
         self.options.allow_outside
     }
 
-    /// Bytes of the data file.
+    /// Bytes of the data file, or of all data files that the samples come from.
     #[getter]
     fn data_size(&self) -> PyResult<u64> {
-        Ok(self.reader()?.data_len())
+        let view = self.view()?;
+        let mut seen = HashSet::new();
+        let datasets = view.datasets();
+        let each = datasets.iter().filter(|dataset| seen.insert(dataset.path()));
+        Ok(each.map(DatasetReader::data_len).sum())
     }
 
     /// The names of numeric labels, from `.labels`: the first is the name of label 0. `None` if there is no such file.
@@ -334,7 +417,7 @@ impl Dataset {
     /// >>> info["samples"], info["fields"], info["digests"], info["files"][0]["file"] == path
     /// (1, {'key': ['str'], 'label': ['int']}, True, True)
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        about::info(py, self.reader()?, self.path.clone())
+        about::info(py, self.view()?, self.location())
     }
 
     /// The statistics of the first samples.
@@ -361,7 +444,7 @@ impl Dataset {
 
     fn __getitem__<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, opened) = (item.py(), self.opened()?);
-        let reader = &opened.reader;
+        let reader = opened.reader();
         if let Ok(slice) = item.cast::<PySlice>() {
             let range = slice.indices(reader.len() as isize)?;
             let at = |nth: usize| (range.start + nth as isize * range.step) as usize;
@@ -387,8 +470,8 @@ impl Dataset {
     /// for each sample. PyTorch's fetcher calls it.
     fn get_many<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let (py, opened) = (items.py(), self.opened()?);
-        let chosen = Chosen::parse(items, opened.reader.len())?;
-        self.samples(py, &opened, &chosen.resolve(py, &opened.reader)?)
+        let chosen = Chosen::parse(items, opened.reader().len())?;
+        self.samples(py, &opened, &chosen.resolve(py, opened.reader())?)
     }
 
     fn __getitems__<'py>(&self, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
@@ -406,7 +489,7 @@ impl Dataset {
     }
 
     fn __iter__(&self) -> PyResult<Samples> {
-        Ok(Samples::new(self.opened()?, self.options.verify))
+        Ok(Samples::new(self.opened()?))
     }
 
     /// The index of a key, or `None`.
@@ -474,7 +557,7 @@ impl Dataset {
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (py, opened) = (item.py(), self.opened()?);
-        match resolve(&opened.reader, item) {
+        match resolve(opened.reader(), item) {
             Ok(index) => self.sample(py, &opened, index).map(Some),
             Err(error) if is_absent(py, &error) => Ok(default),
             Err(error) => Err(error),
@@ -488,15 +571,16 @@ impl Dataset {
         item: &Bound<'py, PyAny>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (py, Opened { reader, mut map }) = (item.py(), self.opened()?);
-        let index = resolve(&reader, item)?;
-        let raw = raw(py, &reader, index)?;
+        let (py, Opened { view, mut maps, .. }) = (item.py(), self.opened()?);
+        let reader = view.reader();
+        let index = resolve(reader, item)?;
+        let raw = raw(py, reader, index)?;
         if copy.unwrap_or(self.copy) {
-            map = None;
-        } else if map.is_none() {
-            map = Map::of(py, &reader)?.map(Arc::new);
+            maps = Arc::default();
+        } else if maps.is_empty() {
+            maps = Arc::new(Maps::of(py, &view.datasets())?);
         }
-        let view = map.map_or(Ok(None), |map| map.slice(py, &raw))?;
+        let view = maps.holding(&raw).map_or(Ok(None), |map| map.slice(py, &raw))?;
         Ok(view.unwrap_or_else(|| PyBytes::new(py, &raw).into_any()))
     }
 
@@ -504,16 +588,298 @@ impl Dataset {
     fn prefetch(&self, indices: &Bound<'_, PyAny>) -> PyResult<()> {
         let (py, reader) = (indices.py(), self.reader()?);
         let indices = Chosen::parse(indices, reader.len())?.resolve(py, &reader)?;
-        pool::apart(py, move || Reader::prefetch(&reader, &indices))
+        pool::apart(py, move || reader.prefetch(&indices))
     }
 
     /// Whether it is the dataset that had this identity when it was pickled.
     fn _has_identity(&self, py: Python<'_>, identity: &str) -> PyResult<bool> {
         let identity = identity.to_owned();
-        waiting(py, &self.reader()?, move |reader| reader.has_identity(&identity))
+        waiting(py, &self.reader()?, move |reader| match DatasetReader::of(reader) {
+            Some(dataset) => dataset.has_identity(&identity),
+            None => Ok(reader.identity()? == identity),
+        })
     }
 
-    /// Closes it. Views of its memory stay valid: the last of them closes the map.
+    /// Some consecutive samples, from `start` up to `stop`: a dataset, as all that is made of others.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "letters.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for letter in "abcd":
+    /// ...         writer.write({"key": letter})
+    /// >>> list(ki.open(path).range(1, 3).keys())
+    /// ['b', 'c']
+    fn range(&self, start: Position<isize>, stop: Position<isize>) -> PyResult<Dataset> {
+        let (start, stop) = (start.0, stop.0);
+        self.made(|view| match (usize::try_from(start), usize::try_from(stop)) {
+            (Ok(start), Ok(stop)) => view.range(start..stop).map_err(raise),
+            _ => {
+                let len = view.reader().len();
+                Err(invalid(format!("expected a range within 0..{len}, found {start}..{stop}")))
+            }
+        })
+    }
+
+    /// The samples with these keys or indices, in this order, or of a mask: a boolean for each sample. A key or an index
+    /// may come more than once; one that is not there is a `KeyError` or an `IndexError`.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "letters.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for letter in "abcd":
+    /// ...         writer.write({"key": letter})
+    /// >>> letters = ki.open(path)
+    /// >>> list(letters.select(keys=["d", "a"]).keys()), list(letters.select(indices=[2, -1]).keys())
+    /// (['d', 'a'], ['c', 'd'])
+    /// >>> list(letters.select(mask=[True, False, False, True]).keys())
+    /// ['a', 'd']
+    #[pyo3(signature = (*, keys=None, indices=None, mask=None))]
+    fn select(
+        &self,
+        py: Python<'_>,
+        keys: Option<&Bound<'_, PyAny>>,
+        indices: Option<&Bound<'_, PyAny>>,
+        mask: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Dataset> {
+        self.made(|view| match (keys, indices, mask) {
+            (Some(keys), None, None) => compose::select_keys(py, view, keys),
+            (None, Some(indices), None) => compose::select_indices(py, view, indices),
+            (None, None, Some(mask)) => compose::select_mask(view, mask),
+            _ => Err(invalid("expected one of keys, indices and mask")),
+        })
+    }
+
+    /// All samples but those with these keys. Keys that no sample has are passed over, and counted in `left_out`.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "letters.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for letter in "abcd":
+    /// ...         writer.write({"key": letter})
+    /// >>> some = ki.open(path).without(["b", "x"])
+    /// >>> list(some.keys()), some.left_out[0]["samples"], some.left_out[0]["unknown_keys"]
+    /// (['a', 'c', 'd'], 1, 1)
+    fn without(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<Dataset> {
+        let keys = compose::texts(keys, "keys")?;
+        self.made(|view| {
+            let view = view.clone();
+            pool::apart(py, move || view.without_keys(keys))?.map_err(raise)
+        })
+    }
+
+    /// The samples that meet a condition, as `kiste filter` takes it. It is evaluated once, now, and decodes only the
+    /// fields that it names; `progress` is called with a dict about four times a second. `left_out` says how many samples do
+    /// not meet it, and where it compared values of different kinds.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "numbers.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for number in range(10):
+    /// ...         writer.write({"key": str(number), "number": number})
+    /// >>> some = ki.open(path).where("number >= 7 and key != '8'")
+    /// >>> len(some), some.left_out[0]["samples"]
+    /// (2, 8)
+    #[pyo3(signature = (condition, *, progress=None))]
+    fn r#where(
+        &self,
+        py: Python<'_>,
+        condition: String,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Dataset> {
+        self.made_slowly(py, progress, move |view, hears| view.filter(&condition, hears))
+    }
+
+    /// The samples with some of their fields, or with other names for them. `keep` or `drop` come first: `rename` names
+    /// what is left, by its old names. The key stays. A field that no sample has is an error.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "pets.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     writer.write({"key": "a", "class": 1, "seen": 3})
+    /// >>> ki.open(path).with_fields(drop=["seen"], rename={"class": "label"})[0]
+    /// {'key': 'a', 'label': 1}
+    #[pyo3(signature = (*, keep=None, drop=None, rename=None, progress=None))]
+    fn with_fields(
+        &self,
+        py: Python<'_>,
+        keep: Option<&Bound<'_, PyAny>>,
+        drop: Option<&Bound<'_, PyAny>>,
+        rename: Option<&Bound<'_, PyDict>>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Dataset> {
+        let names = compose::field_names(keep, drop, rename)?;
+        self.made_slowly(py, progress, move |view, hears| view.with_fields(names, hears))
+    }
+
+    /// The samples with the fields that another dataset has for their keys. Samples that it does not have are left out;
+    /// with `how="left"` they stay, with the values of `missing` or without these fields.
+    ///
+    /// `other` is a dataset or the name of one, `fields` are those to take from it: all, by default. A name that both have is
+    /// an error unless there is a `prefix`, which all names of the other side then get.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> folder = getfixture("tmp_path")
+    /// >>> with ki.Writer(folder / "images.msgpack") as writer:
+    /// ...     for name in "ab":
+    /// ...         writer.write({"key": name, "image": name.encode()})
+    /// >>> with ki.Writer(folder / "captions.msgpack") as writer:
+    /// ...     writer.write({"key": "b", "caption": "a bee"})
+    /// >>> images = ki.open(folder / "images.msgpack")
+    /// >>> images.join(folder / "captions.msgpack")[0]
+    /// {'key': 'b', 'image': b'b', 'caption': 'a bee'}
+    /// >>> images.join(folder / "captions.msgpack", how="left", missing={"caption": None})[0]
+    /// {'key': 'a', 'image': b'a', 'caption': None}
+    #[pyo3(signature = (other, how="inner", *, fields=None, prefix=None, missing=None, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn join(
+        &self,
+        py: Python<'_>,
+        other: &Bound<'_, PyAny>,
+        how: &str,
+        fields: Option<&Bound<'_, PyAny>>,
+        prefix: Option<String>,
+        missing: Option<&Bound<'_, PyDict>>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Dataset> {
+        let join = compose::join(how, fields, prefix, missing)?;
+        let (left, right) = (self.view()?, compose::Part::parse(other, self.options)?);
+        let is_direct = self.is_direct()? && right.is_direct;
+        let (view, options) = (right.view, self.options.and(right.options));
+        let joined = watched(py, progress, move |messenger| {
+            left.join(&view, join, &mut |doing| messenger.doing(doing))
+        })?;
+        Dataset::of(py, joined, self.copy, options, !is_direct)
+    }
+
+    /// The first of all samples with one key, or with one value of the field `by`. Values are compared as they are packed:
+    /// 1 and 1.0 differ. Samples without the field stay.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "numbers.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for number in range(10):
+    /// ...         writer.write({"key": str(number), "class": number % 3})
+    /// >>> numbers = ki.open(path)
+    /// >>> len(ki.concat([numbers, numbers]).dedupe()), list(numbers.dedupe(by="class").keys())
+    /// (10, ['0', '1', '2'])
+    #[pyo3(signature = (*, by=None, progress=None))]
+    fn dedupe(
+        &self,
+        py: Python<'_>,
+        by: Option<String>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Dataset> {
+        self.made_slowly(py, progress, move |view, hears| view.dedupe(by.as_deref(), hears))
+    }
+
+    /// Samples whose keys come before, as pairs: the index of the first sample with that key, and of the later one.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "letters.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for letter in "abc":
+    /// ...         writer.write({"key": letter})
+    /// >>> letters = ki.open(path)
+    /// >>> letters.duplicates(), ki.concat([letters, letters.range(1, 3)]).duplicates()
+    /// ([], [(1, 3), (2, 4)])
+    #[pyo3(signature = (*, progress=None))]
+    fn duplicates(
+        &self,
+        py: Python<'_>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<(usize, usize)>> {
+        let view = self.view()?;
+        watched(py, progress, move |messenger| view.duplicates(&mut |doing| messenger.doing(doing)))
+    }
+
+    /// What was left out on the way to these samples, in the order in which it was: dicts with the `step` ("where",
+    /// "without", "join", …), the `rule`, the number of `samples`, `unknown_keys` that were named and are not there, and
+    /// `remarks`. Of a left join `samples` have no fields of the other side. See `pykiste.reports.LeftOut`.
+    #[getter]
+    fn left_out<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        compose::left_out(py, &self.view()?)
+    }
+
+    /// The sources of a mixture or a recipe, by their names; `None` for other datasets.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "letters.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for letter in "abc":
+    /// ...         writer.write({"key": letter})
+    /// >>> letters = ki.open(path)
+    /// >>> mixture = ki.Mixture({"all": (letters, 3), "some": (letters.range(0, 2), 1)})
+    /// >>> {name: len(source) for name, source in mixture.sources.items()}
+    /// {'all': 3, 'some': 2}
+    #[getter]
+    fn sources<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let opened = self.opened()?;
+        let Some(sources) = opened.view.sources() else { return Ok(None) };
+        let dict = PyDict::new(py);
+        for (name, view) in sources {
+            let verifies = !opened.is_direct;
+            let source = Dataset::of(py, view.clone(), self.copy, self.options, verifies)?;
+            dict.set_item(name, source)?;
+        }
+        Ok(Some(dict))
+    }
+
+    /// The order in which a `Loader` has the samples unless it is given another one: a mixture's own, or else as they
+    /// are stored.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "letters.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for letter in "abc":
+    /// ...         writer.write({"key": letter})
+    /// >>> ki.open(path).sampler()
+    /// pykiste.Sampler.sequential(3)
+    fn sampler(&self) -> PyResult<Sampler> {
+        Sampler::of(&self.view()?)
+    }
+
+    /// Where a run sees the samples with this key: tuples of epoch and position, in this epoch or in all of these. The
+    /// order is that of `sampler()`. `Loader.where_is` knows steps and ranks as well.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "letters.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for letter in "abc":
+    /// ...         writer.write({"key": letter})
+    /// >>> letters = ki.open(path)
+    /// >>> mixture = ki.Mixture({"all": (letters, 3), "one": (letters.range(0, 1), 1)}, samples=8, seed=1)
+    /// >>> seen = mixture.where_is("b", epochs=range(2))
+    /// >>> all(mixture.key(mixture.sampler().order(epoch)[position]) == "b" for epoch, position in seen)
+    /// True
+    #[pyo3(signature = (key, epochs=None))]
+    fn where_is(
+        &self,
+        py: Python<'_>,
+        key: String,
+        epochs: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<(u64, u64)>> {
+        forensics::where_is(py, &self.view()?, key, epochs)
+    }
+
+    /// Writes a recipe of this dataset, `NAME.kiste.toml`, which `pykiste.open` opens as the same one. It names the datasets
+    /// that the samples come from, relative to the recipe where they are in its folder or were opened by a relative path.
+    /// What conditions and selections chose is kept in `NAME.kiste.kept` next to it.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> folder = getfixture("tmp_path")
+    /// >>> with ki.Writer(folder / "numbers.msgpack") as writer:
+    /// ...     for number in range(10):
+    /// ...         writer.write({"key": str(number), "number": number})
+    /// >>> ki.open(folder / "numbers.msgpack").where("number > 6").save(folder / "some.kiste.toml")
+    /// >>> list(ki.open(folder / "some.kiste.toml").keys())
+    /// ['7', '8', '9']
+    #[pyo3(signature = (path, *, overwrite=false))]
+    fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> PyResult<()> {
+        let view = self.view()?;
+        pool::apart(py, move || view.save(path, overwrite).map(drop))?.map_err(raise)
+    }
+
+    /// Closes it. Views of its memory stay valid: the last of them closes the map. So do datasets that were made of it.
     fn close(&self) -> PyResult<()> {
         let opened = self.opened.lock().map_err(|_| bug("a reader panicked"))?.take();
         // No longer locked: it may be the last that has the map.
@@ -531,22 +897,26 @@ impl Dataset {
     }
 
     /// A path, how large the data file was, how it was opened, and what tells it from another one of that size:
-    /// another process opens the same in the same way, or fails.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Pickled<'py>> {
-        let reader = self.reader()?;
-        let reopen = py.import("pykiste._pickle")?.getattr("reopen")?;
+    /// another process opens the same in the same way, or fails. What was made of others has a description.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let view = self.view()?;
+        let functions = py.import("pykiste._pickle")?;
         let options = PyDict::new(py);
         options.set_item("verify", self.options.verify)?;
         options.set_item("untrusted", self.options.untrusted)?;
         options.set_item("allow_outside", self.options.allow_outside)?;
-        let identity = waiting(py, &reader, |reader| reader.identity())?;
-        let (samples, size) = (reader.len(), reader.data_len());
-        Ok((reopen, (self.path.clone(), self.copy, samples, size, options, identity)))
+        let Some(dataset) = view.dataset() else {
+            let described = compose::described(py, view, self.copy, &self.path, options)?;
+            return (functions.getattr("compose")?, described).into_pyobject(py);
+        };
+        let identity = waiting(py, view.reader(), |reader| reader.identity())?;
+        let (samples, size) = (dataset.len(), dataset.data_len());
+        let path = self.path.clone();
+        let parts = (path, self.copy, samples, size, options, identity);
+        (functions.getattr("reopen")?, parts).into_pyobject(py)
     }
 
     fn __repr__(&self) -> String {
-        // A URL may have a password in it.
-        let path = kiste::storage::shown(&self.path);
         let given = [
             (!self.copy, ", copy=False"),
             (self.options.verify, ", verify=True"),
@@ -555,9 +925,19 @@ impl Dataset {
         ];
         let given: String =
             given.into_iter().filter(|(is_given, _)| *is_given).map(|(_, text)| text).collect();
-        match self.reader() {
-            Ok(reader) => format!("pykiste.Dataset({path:?}, {} samples{given})", reader.len()),
-            Err(_) => format!("pykiste.Dataset({path:?}, closed)"),
+        // A URL may have a password in it.
+        let path = self.path.as_deref().map(kiste::storage::shown);
+        let view = self.view().ok();
+        let what = match (path, &view) {
+            (Some(path), _) => format!("{path:?}, "),
+            (None, Some(view)) => format!("{view}, "),
+            (None, None) => String::new(),
+        };
+        match view {
+            Some(view) => {
+                format!("pykiste.Dataset({what}{} samples{given})", view.reader().len())
+            }
+            None => format!("pykiste.Dataset({what}closed)"),
         }
     }
 }
@@ -567,15 +947,10 @@ fn view<'py>(dataset: &Bound<'py, Dataset>, class: &str) -> PyResult<Bound<'py, 
     dataset.py().import("pykiste._views")?.call_method1(class, (dataset,))
 }
 
-/// The function that makes a pickled dataset again, and its arguments.
-type Pickled<'py> = (Bound<'py, PyAny>, (PathBuf, bool, usize, u64, Bound<'py, PyDict>, String));
+/// What hears how far a step is.
+pub(crate) type Hears<'a> = dyn FnMut(Doing<'_>) -> kiste::Result<()> + 'a;
 
 /// Whether this is a scalar of NumPy, or an array or a tensor without axes.
 fn is_scalar(item: &Bound<'_, PyAny>) -> PyResult<bool> {
     item.getattr_opt("ndim")?.map_or(Ok(false), |axes| axes.eq(0))
-}
-
-/// The reader as loaders take it.
-pub(crate) fn shared(dataset: &Dataset) -> PyResult<Arc<dyn Reader>> {
-    Ok(Arc::new(dataset.reader()?))
 }

@@ -3,8 +3,10 @@
 //! A boolean is an integer to Python, so `[True, False]` would be the indices 1 and 0. Here a list or an array of
 //! booleans is a mask, with one for each sample, as with NumPy; a single one, and one among indices, is an error.
 
+use std::sync::Arc;
+
 use kiste::reader::Reader;
-use kiste::{DatasetReader, Error, ErrorKind};
+use kiste::{Error, ErrorKind};
 use pyo3::exceptions::{PyLookupError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyInt, PyMemoryView, PyString};
@@ -42,15 +44,15 @@ impl<'py> Chosen<'py> {
             all if all < items.len() => Err(wrong_type(
                 "expected indices and keys, or a mask, found both booleans and others",
             )),
-            all if all != len => Err(no_index(format!(
-                "expected a mask with a boolean for each of {len} samples, found {all}"
-            ))),
-            _ => Ok(Chosen::Mask(mask(&items)?)),
+            all => {
+                check_mask(all, len)?;
+                Ok(Chosen::Mask(mask(&items)?))
+            }
         }
     }
 
     /// The indices of all. Keys are looked up together.
-    pub(crate) fn resolve(self, py: Python<'_>, reader: &DatasetReader) -> PyResult<Vec<usize>> {
+    pub(crate) fn resolve(self, py: Python<'_>, reader: &Arc<dyn Reader>) -> PyResult<Vec<usize>> {
         let items = match self {
             Chosen::Mask(indices) => return Ok(indices),
             Chosen::Items(items) => items,
@@ -63,11 +65,22 @@ impl<'py> Chosen<'py> {
             return items.iter().map(|item| resolve(reader, item)).collect();
         };
         let (keys, found) = waiting(py, reader, move |reader| {
-            let found = reader.find_many(&keys)?;
+            let asked: Vec<&str> = keys.iter().map(String::as_str).collect();
+            let found = reader.find_keys(&asked)?;
             Ok((keys, found))
         })?;
         let found = keys.iter().zip(found);
         found.map(|(key, found)| found.ok_or_else(|| no_such(reader, key))).collect()
+    }
+}
+
+/// Fails for a mask with another number of booleans than there are samples.
+pub(crate) fn check_mask(booleans: usize, len: usize) -> PyResult<()> {
+    match booleans == len {
+        true => Ok(()),
+        false => Err(no_index(format!(
+            "expected a mask with a boolean for each of {len} samples, found {booleans}"
+        ))),
     }
 }
 
@@ -128,7 +141,7 @@ where
 }
 
 /// The index that an index or a key stands for.
-pub(crate) fn resolve(reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResult<usize> {
+pub(crate) fn resolve(reader: &Arc<dyn Reader>, item: &Bound<'_, PyAny>) -> PyResult<usize> {
     if let Ok(key) = item.cast::<PyString>() {
         let text = key.to_str()?;
         return find(item.py(), reader, text)?.ok_or_else(|| no_such(reader, text));
@@ -143,7 +156,7 @@ pub(crate) fn resolve(reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResu
 }
 
 /// Why this is no index: it has no integer, or one that no machine has.
-fn no_index_of(reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResult<PyErr> {
+fn no_index_of(reader: &Arc<dyn Reader>, item: &Bound<'_, PyAny>) -> PyResult<PyErr> {
     let py = item.py();
     if !is_truth(item)? && item.hasattr("__index__")? {
         match py.import("operator")?.call_method1("index", (item,)) {
@@ -161,7 +174,7 @@ fn no_index_of(reader: &DatasetReader, item: &Bound<'_, PyAny>) -> PyResult<PyEr
 }
 
 /// The index of a key.
-pub(crate) fn find(py: Python<'_>, reader: &DatasetReader, key: &str) -> PyResult<Option<usize>> {
+pub(crate) fn find(py: Python<'_>, reader: &Arc<dyn Reader>, key: &str) -> PyResult<Option<usize>> {
     match reader.is_remote() {
         true => {
             let key = key.to_owned();
@@ -177,9 +190,9 @@ pub(crate) fn is_absent(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyLookupError>(py)
 }
 
-fn no_such(reader: &DatasetReader, key: &str) -> PyErr {
-    let error =
-        Error::new(ErrorKind::NotFound, "there is no such sample").at(reader.path()).with_key(key);
+pub(crate) fn no_such(reader: &Arc<dyn Reader>, key: &str) -> PyErr {
+    let error = Error::new(ErrorKind::NotFound, "there is no such sample").with_key(key);
+    let error = reader.name().into_iter().fold(error, Error::at);
     raise_as(error, Some("KeyNotFoundError"))
 }
 

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use kiste::ErrorKind;
+use kiste::compose::Doing;
 use kiste::convert::{Monitor, Notice, Phase, Progress, Total};
 use kiste::reader::{Location, Reader};
-use kiste::{DatasetReader, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -24,7 +25,7 @@ const GRACE: Duration = Duration::from_millis(300);
 
 /// A report from the work, on its way to the thread that called it.
 enum News {
-    Phase(&'static str, Total),
+    Phase(Cow<'static, str>, Total),
     Progress(Progress),
     Notice(String),
 }
@@ -35,6 +36,8 @@ pub(crate) struct Messenger {
     cancelled: Arc<AtomicBool>,
     /// When progress was sent last.
     sent: Option<Instant>,
+    /// The step that was reported last, and how many samples it has.
+    step: Option<(String, u64)>,
 }
 
 impl Messenger {
@@ -43,7 +46,20 @@ impl Messenger {
         self.sent = None;
         let mut total = Total::default();
         total.samples = Some(samples as u64);
-        let _ = self.news.send(News::Phase(phase, total));
+        let _ = self.news.send(News::Phase(phase.into(), total));
+    }
+
+    /// How far a step is that begins with its first report. Fails if the work is to stop.
+    pub(crate) fn doing(&mut self, doing: Doing<'_>) -> kiste::Result<()> {
+        let is_same = |(what, total): &(String, u64)| what == doing.what && *total == doing.total;
+        if !self.step.as_ref().is_some_and(is_same) {
+            self.step = Some((doing.what.to_owned(), doing.total));
+            self.sent = None;
+            let mut total = Total::default();
+            total.samples = Some(doing.total);
+            let _ = self.news.send(News::Phase(doing.what.to_owned().into(), total));
+        }
+        self.reached(doing.done)
     }
 
     /// Hears, on any thread, how many bytes are read.
@@ -76,7 +92,7 @@ impl Monitor for Messenger {
             _ => "working",
         };
         // A receiver that is gone has stopped listening, not the conversion.
-        let _ = self.news.send(News::Phase(name, total));
+        let _ = self.news.send(News::Phase(name.into(), total));
     }
 
     fn progress(&mut self, progress: Progress) {
@@ -120,7 +136,7 @@ impl Bytes {
         if sent.is_none_or(|(_, total)| total != of) {
             let mut total = Total::default();
             total.input_bytes = Some(of);
-            let _ = self.news.send(News::Phase(self.phase, total));
+            let _ = self.news.send(News::Phase(self.phase.into(), total));
         }
         *sent = Some((Instant::now(), of));
         let mut progress = Progress::default();
@@ -132,19 +148,19 @@ impl Bytes {
 
 /// A reader that fails as soon as the work is to stop: for functions that hear it in no other way.
 pub(crate) struct Stoppable<'a> {
-    reader: &'a DatasetReader,
+    reader: &'a dyn Reader,
     cancelled: Arc<AtomicBool>,
 }
 
 impl Messenger {
-    pub(crate) fn stoppable<'a>(&self, reader: &'a DatasetReader) -> Stoppable<'a> {
+    pub(crate) fn stoppable<'a>(&self, reader: &'a dyn Reader) -> Stoppable<'a> {
         Stoppable { reader, cancelled: self.cancelled.clone() }
     }
 }
 
 impl Reader for Stoppable<'_> {
     fn len(&self) -> usize {
-        Reader::len(self.reader)
+        self.reader.len()
     }
 
     fn key(&self, index: usize) -> kiste::Result<Cow<'_, str>> {
@@ -175,7 +191,7 @@ pub(crate) fn watched<T: Send + 'static>(
 ) -> PyResult<T> {
     let cancelled = Arc::new(AtomicBool::new(false));
     let (news, heard) = channel();
-    let mut messenger = Messenger { news, cancelled: cancelled.clone(), sent: None };
+    let mut messenger = Messenger { news, cancelled: cancelled.clone(), sent: None, step: None };
     let thread = std::thread::Builder::new().name("pykiste".to_owned());
     let worker =
         thread.spawn(move || pool::shared().map(|pool| pool.install(|| run(&mut messenger))));
@@ -268,7 +284,7 @@ impl<'py> Told<'py> {
         let mut told = Told { callback, state: State::default(), is_new: false, last: None };
         let mut total = Total::default();
         total.samples = Some(samples as u64);
-        told.take(News::Phase(phase, total));
+        told.take(News::Phase(phase.into(), total));
         told
     }
 
@@ -299,7 +315,7 @@ impl<'py> Told<'py> {
 /// The progress that the callback gets.
 #[derive(Default)]
 struct State {
-    phase: &'static str,
+    phase: Cow<'static, str>,
     total: Total,
     progress: Progress,
     notices: Vec<String>,
@@ -318,7 +334,7 @@ impl State {
 
     fn tell(&mut self, py: Python<'_>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
         let dict = PyDict::new(py);
-        dict.set_item("phase", self.phase)?;
+        dict.set_item("phase", &*self.phase)?;
         dict.set_item("samples", self.progress.samples)?;
         dict.set_item("bytes", self.progress.bytes)?;
         dict.set_item("input_bytes", self.progress.input_bytes)?;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use kiste::DatasetReader;
 use kiste::reader::Reader;
@@ -24,17 +25,17 @@ pub(crate) struct Samples {
 }
 
 /// From this mean size of samples on, in bytes, the next ones are not in the processor's caches.
-const FAR: usize = 1024;
+const FAR: u64 = 1024;
 
 /// How many samples ahead their memory is asked for: decoding takes less time than one access.
 const AHEAD: usize = 4;
 
 impl Samples {
-    pub(crate) fn new(opened: Opened, verify: bool) -> Samples {
-        let range = 0..opened.reader.len();
+    pub(crate) fn new(opened: Opened) -> Samples {
+        let range = 0..opened.reader().len();
         // Otherwise reading a sample is more than an address, and smaller samples the processor foresees.
-        let ahead = !verify
-            && opened.reader.mapped().is_some_and(|map| map.len() / range.len().max(1) >= FAR);
+        let ahead =
+            opened.is_direct() && opened.reader().sample_bytes().is_some_and(|bytes| bytes >= FAR);
         Samples { opened, range, ahead, decoder: Decoder::new() }
     }
 }
@@ -48,8 +49,10 @@ impl Samples {
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(index) = self.range.next() else { return Ok(None) };
         if self.ahead && self.range.len() > AHEAD {
-            if let Ok(raw) = self.opened.reader.get_raw(self.range.start + AHEAD) {
-                objects::prefetch(&raw);
+            match self.opened.reader().get_raw(self.range.start + AHEAD) {
+                Ok(Cow::Borrowed(raw)) => objects::prefetch(raw),
+                // It is made of others when it is read.
+                _ => self.ahead = false,
             }
         }
         sample(py, &self.opened, index, &mut self.decoder).map(Some)
@@ -63,19 +66,20 @@ impl Samples {
 /// All keys in the order of their samples.
 #[pyclass(module = "pykiste")]
 pub(crate) struct Keys {
-    reader: DatasetReader,
+    reader: Arc<dyn Reader>,
     range: Range<usize>,
     /// All keys of a remote dataset.
     listed: Option<Vec<String>>,
 }
 
 impl Keys {
-    pub(crate) fn new(py: Python<'_>, reader: DatasetReader) -> PyResult<Keys> {
+    pub(crate) fn new(py: Python<'_>, reader: Arc<dyn Reader>) -> PyResult<Keys> {
         let range = 0..reader.len();
         // One by one they would be read from the samples.
         let listed = match reader.is_remote() {
-            true => Some(waiting(py, &reader, |reader| {
-                reader.keys().map(|key| key.map(Cow::into_owned)).collect()
+            true => Some(waiting(py, &reader, |reader| match DatasetReader::of(reader) {
+                Some(dataset) => dataset.keys().map(|key| key.map(Cow::into_owned)).collect(),
+                None => (0..reader.len()).map(|at| reader.key(at).map(Cow::into_owned)).collect(),
             })?),
             false => None,
         };

@@ -10,12 +10,14 @@ mod buffers;
 mod collate;
 mod columns;
 mod command;
+mod compose;
 mod convert;
 mod dataset;
 mod decode;
 mod diff;
 mod encode;
 mod errors;
+mod forensics;
 mod image;
 mod indices;
 mod iterators;
@@ -54,6 +56,8 @@ mod _core {
     use super::columns::arrays_of;
     #[pymodule_export]
     use super::command::run_command;
+    #[pymodule_export]
+    use super::compose::{_described, Mixture, concat};
     #[pymodule_export]
     use super::convert::{commit, convert};
     #[pymodule_export]

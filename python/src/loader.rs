@@ -7,24 +7,26 @@ use std::time::Duration;
 
 use kiste::loader::{ColumnBatch, LoaderReport, OnError, Reporter};
 use kiste::reader::Reader;
-use kiste::sampler::{Partition, Sequential, State, Tail};
+use kiste::sampler::{Partition, State, Tail};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 
 use crate::batch::{Batch, With, keys_of};
 use crate::buffers::Buffers;
 use crate::columns::{Column, all_of, kinds_of, parsed};
-use crate::dataset::{Dataset, shared};
+use crate::dataset::Dataset;
 use crate::errors::{bug, invalid, misused, raise, wrong_type};
+use crate::forensics::{Dealt, SourceNames};
 use crate::lock;
 use crate::pool::{self, TICK};
 use crate::run_state::Mark;
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, default_order};
 
 /// Everything a loader is started with.
 struct Settings {
     reader: Arc<dyn Reader>,
     sampler: Arc<dyn kiste::sampler::Sampler>,
+    sources: Arc<SourceNames>,
     columns: Option<Arc<[Column]>>,
     buffers: Option<Buffers>,
     batch_size: u64,
@@ -56,10 +58,17 @@ impl Settings {
 
     /// How many batches a rank has of an epoch from a position on.
     fn batches(&self, (rank, world): (u64, u64), position: u64) -> kiste::Result<u64> {
+        Ok(self.plan(world, position)?.steps_of(rank))
+    }
+
+    /// How an epoch is dealt out from a position on.
+    fn plan(&self, world: u64, position: u64) -> kiste::Result<Partition> {
         let plan = Partition::new(self.sampler.len(), self.batch_size)?.world(world)?;
         let plan = plan.start(position)?;
-        let plan = self.tail.map_or(plan.clone(), |tail| plan.tail(tail));
-        Ok(plan.steps_of(rank))
+        Ok(match self.tail {
+            Some(tail) => plan.tail(tail),
+            None => plan,
+        })
     }
 
     /// Whether a rank has no more batches of an epoch that others are not done with.
@@ -127,6 +136,9 @@ enum Turn {
 ///
 /// `len(loader)` is the number of batches that this rank has in a whole epoch, `remaining` in the rest of this one.
 ///
+/// Without a `sampler` samples come in the order that the dataset has by itself: as they are stored, or of a `Mixture` in
+/// its own.
+///
 /// `rank` and `world` count data-parallel processes. If they are not given, they are taken from the `DeviceMesh` `mesh`, or
 /// from `torch.distributed` or `jax.distributed` once that is initialised; otherwise there is one. `tail` says how an epoch ends whose
 /// samples do not fill the last step of all ranks: "pad" fills it with samples that come twice, "even" makes it shorter in all
@@ -179,6 +191,8 @@ struct Run {
     epoch: Option<u64>,
     /// Where the current loop began, or the next one begins.
     begin: State,
+    /// Where the threads began: steps are counted from there.
+    started: State,
     /// How many loops there were.
     loops: u64,
     /// The rank that the threads work for, and the number of ranks.
@@ -390,8 +404,20 @@ impl Loader {
         self.process.store(std::process::id(), Relaxed);
         let running = self.start(state, ranks)?;
         locked(&self.reports).start(&running);
-        run.running = Some(running);
+        (run.running, run.started) = (Some(running), state);
         Ok(())
+    }
+
+    /// How an epoch is dealt out: this one, as it was begun or resumed, or another one as a whole.
+    fn dealt(&self, py: Python<'_>, epoch: Option<u64>) -> PyResult<Dealt> {
+        let set = &self.settings;
+        let (_, world) = set.ranks.call_method0(py, "known")?.extract::<(u64, u64)>(py)?;
+        let started = self.run(py)?.started;
+        let epoch = epoch.unwrap_or_else(|| self.state().epoch);
+        let position = if epoch == started.epoch { started.position } else { 0 };
+        let plan = set.plan(world, position).map_err(raise)?;
+        let (reader, sampler) = (set.reader.clone(), set.sampler.clone());
+        Ok(Dealt { reader, sampler, sources: set.sources.clone(), plan, world, epoch })
     }
 
     /// Waits for the next batch of a loop, for a tick.
@@ -408,8 +434,10 @@ impl Loader {
         let mut running = match run.running.take() {
             Some(running) => running,
             None => {
-                let started = self.start(self.state(), run.ranks)?;
+                let state = self.state();
+                let started = self.start(state, run.ranks)?;
                 locked(&self.reports).start(&started);
+                run.started = state;
                 started
             }
         };
@@ -484,10 +512,11 @@ impl Loader {
         buffers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Loader> {
         let py = dataset.py();
-        let reader = shared(&dataset)?;
+        let view = dataset.view()?;
+        let reader = view.reader().clone();
         let sampler = match sampler {
             Some(sampler) => sampler.shared(),
-            None => Arc::new(Sequential::new(reader.len() as u64)),
+            None => default_order(&view),
         };
         let columns = columns.map(parsed).transpose()?;
         let tail = match tail {
@@ -523,6 +552,7 @@ impl Loader {
         let settings = Settings {
             reader,
             sampler,
+            sources: Arc::new(SourceNames::of(&view)),
             columns,
             buffers,
             batch_size,
@@ -535,7 +565,14 @@ impl Loader {
             keeps_position,
         };
         let begin = State::default();
-        let run = Mutex::new(Run { running: None, epoch: None, begin, loops: 0, ranks: known });
+        let run = Mutex::new(Run {
+            running: None,
+            epoch: None,
+            begin,
+            started: begin,
+            loops: 0,
+            ranks: known,
+        });
         let mark = Arc::new(Mark::new(settings.reader.clone()));
         let (state, reports, listener) = (Mutex::default(), Mutex::default(), Mutex::default());
         let process = AtomicU32::new(std::process::id());
@@ -655,6 +692,42 @@ impl Loader {
     fn load_state_dict(&self, py: Python<'_>, state: &Bound<'_, PyAny>) -> PyResult<()> {
         let state = self.mark.state(py, state, &*self.settings.sampler)?;
         self.go_to(py, state)
+    }
+
+    /// The samples of a step, of all ranks or of one: dicts with the `key`, the `index`, the name of the `source` in a
+    /// mixture, the data `file`, the `rank`, the `position` in the epoch, and whether it is `padding`. Steps are counted as
+    /// in batches: from where the epoch was begun or resumed. Nothing is loaded for it. See `pykiste.reports.Seen`.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "numbers.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     for number in range(100):
+    /// ...         writer.write({"key": str(number), "n": number})
+    /// >>> loader = ki.Loader(ki.open(path), batch_size=2, rank=1, world=3, tail="drop")
+    /// >>> [(seen["key"], seen["rank"]) for seen in loader.keys_at(5)]
+    /// [('30', 0), ('31', 0), ('32', 1), ('33', 1), ('34', 2), ('35', 2)]
+    /// >>> loader.where_is("33")
+    /// [(5, 1)]
+    #[pyo3(signature = (step, rank=None, *, epoch=None))]
+    fn keys_at<'py>(
+        &self,
+        py: Python<'py>,
+        step: u64,
+        rank: Option<u64>,
+        epoch: Option<u64>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        self.dealt(py, epoch)?.keys_at(py, step, rank)
+    }
+
+    /// The steps of this epoch, or of another one, that have the samples with this key, each with the rank.
+    #[pyo3(signature = (key, *, epoch=None))]
+    fn where_is(
+        &self,
+        py: Python<'_>,
+        key: String,
+        epoch: Option<u64>,
+    ) -> PyResult<Vec<(u64, u64)>> {
+        self.dealt(py, epoch)?.where_is(py, key)
     }
 
     /// Whether its batches are in buffers of the caller.

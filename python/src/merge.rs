@@ -2,9 +2,11 @@
 
 use kiste::storage::Shown;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use kiste::dataset::{labels_path, read_labels};
-use kiste::rearrange::{self, MergedLabels};
+use kiste::dataset::labels_path;
+use kiste::reader::Reader;
+use kiste::rearrange::{Merge, MergeLabels, MergeOrder};
 use kiste::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -12,14 +14,6 @@ use pyo3::types::{PyDict, PyString};
 use crate::errors::{invalid, wrong_type};
 use crate::interrupt::watched;
 use crate::new_dataset::{Making, Source};
-
-/// How the labels of merged datasets are combined.
-#[derive(Clone, Copy, PartialEq)]
-enum Labels {
-    Same,
-    Renumber,
-    Drop,
-}
 
 /// Writes the samples of several datasets to one: one after the other, or interleaved at random with
 /// `interleave=True`, or drawn by `weights`.
@@ -57,9 +51,9 @@ pub(crate) fn merge<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let making = Making::parse("merge", options)?;
     let wanted = match labels {
-        "same" => Labels::Same,
-        "renumber" => Labels::Renumber,
-        "drop" => Labels::Drop,
+        "same" => MergeLabels::Same,
+        "renumber" => MergeLabels::Remap,
+        "drop" => MergeLabels::Drop,
         other => {
             let message = format!("labels: expected 'same', 'renumber' or 'drop', found {other:?}");
             return Err(invalid(message));
@@ -71,42 +65,25 @@ pub(crate) fn merge<'py>(
     let sources: Vec<Source> =
         sources.try_iter()?.map(|one| Source::parse(&one?)).collect::<PyResult<_>>()?;
     let (made, skipped) = watched(py, progress, move |messenger| {
-        let paths: Vec<&Path> = sources.iter().map(|source| source.path.as_path()).collect();
+        let paths: Vec<&Path> = sources.iter().flat_map(Source::inputs).collect();
         making.check(&paths, &output)?;
-        let lens: Vec<usize> = sources.iter().map(Source::samples).collect();
-        let order: Box<dyn Iterator<Item = usize>> = match (interleave, &weights) {
-            (_, Some(weights)) => Box::new(rearrange::interleave(&lens, Some(weights), seed)?),
-            (true, None) => Box::new(rearrange::interleave(&lens, None, seed)?),
-            (false, None) => {
-                let inputs = lens.iter().copied().enumerate().collect::<Vec<_>>().into_iter();
-                Box::new(inputs.flat_map(|(input, len)| std::iter::repeat_n(input, len)))
-            }
+        let order = match (interleave, weights) {
+            (_, Some(weights)) => MergeOrder::Weighted { weights, seed },
+            (true, None) => MergeOrder::Random { seed },
+            (false, None) => MergeOrder::Concat,
         };
-        let (names, renumbered) = merged_labels(&sources, wanted)?;
-        let mut skipped = 0u64;
+        if wanted == MergeLabels::Same {
+            expect_same_labels(&sources)?;
+        }
+        let readers: Vec<Arc<dyn Reader>> =
+            sources.iter().map(|source| source.reader.clone()).collect();
+        let merge = Merge::default().order(order).labels(wanted).skip_duplicates(skip_duplicates);
+        let plan = merge.plan(&readers)?;
+        let names = plan.labels().map(<[String]>::to_vec);
+        let mut skipped = 0;
         let made = making.make(&output, names.as_deref(), |writer| {
-            messenger.begin_samples("merging", lens.iter().sum());
-            let mut next = vec![0; sources.len()];
-            for (seen, input) in order.enumerate() {
-                let (index, reader) = (next[input], &sources[input].reader);
-                next[input] += 1;
-                let copied = match &renumbered {
-                    Some(labels) => labels.copy_one(input, reader, index, writer),
-                    None => rearrange::copy_one(reader, index, writer),
-                };
-                match copied {
-                    Err(error) if error.kind() == ErrorKind::DuplicateKey => {
-                        if !skip_duplicates {
-                            return Err(twice(&sources, input, index, &next)?);
-                        }
-                        skipped += 1;
-                    }
-                    copied => copied?,
-                }
-                if seen % 64 == 0 {
-                    messenger.reached(seen as u64)?;
-                }
-            }
+            messenger.begin_samples("merging", sources.iter().map(Source::samples).sum());
+            skipped = plan.write(writer, |seen| messenger.reached(seen))?;
             messenger.begin_samples("finishing", 0);
             Ok(())
         })?;
@@ -117,49 +94,18 @@ pub(crate) fn merge<'py>(
     Ok(dict)
 }
 
-/// The names of the labels of all sources together, and their new numbers.
-fn merged_labels(
-    sources: &[Source],
-    wanted: Labels,
-) -> kiste::Result<(Option<Vec<String>>, Option<MergedLabels>)> {
-    if wanted == Labels::Drop {
-        return Ok((None, None));
-    }
-    let mut merged = MergedLabels::new();
-    let mut first: Option<Option<Vec<String>>> = None;
-    for source in sources {
-        let names = read_labels(&source.path)?;
-        if wanted == Labels::Renumber {
-            let path = labels_path(&source.path);
-            let added = merged.add(names.as_deref().unwrap_or_default());
-            added.map_err(|error| error.at(path))?;
-        } else if *first.get_or_insert_with(|| names.clone()) != names {
+/// Fails where the names of the labels differ, with the words of Python.
+fn expect_same_labels(sources: &[Source]) -> kiste::Result<()> {
+    let Some((first, others)) = sources.split_first() else { return Ok(()) };
+    let labels = first.reader.labels()?;
+    for source in others {
+        if source.reader.labels()? != labels {
             let message = format!(
                 "expected the labels of {}, found others, so a number does not mean the same",
-                Shown::of(&sources[0].path)
+                Shown::of(&first.path)
             );
             return Err(Error::new(ErrorKind::Invalid, message).at(labels_path(&source.path)));
         }
     }
-    match wanted {
-        Labels::Renumber => Ok((Some(merged.names().to_vec()), Some(merged))),
-        _ => Ok((first.flatten(), None)),
-    }
-}
-
-/// A sample whose key was written before.
-fn twice(sources: &[Source], input: usize, index: usize, next: &[usize]) -> kiste::Result<Error> {
-    let key = sources[input].reader.key(index)?.into_owned();
-    let place =
-        |source: &Source, index: usize| format!("{}: sample {index}", Shown::of(&source.path));
-    // Where it was written from: another source, or the same one under another name.
-    let mut others = sources.iter().enumerate().filter(|(other, _)| *other != input);
-    let first = others.find_map(|(other, source)| {
-        let index = source.reader.find(&key).ok().flatten()?;
-        (index < next[other]).then(|| place(source, index))
-    });
-    let this = place(&sources[input], index);
-    let first = first.unwrap_or_else(|| this.clone());
-    let message = format!("expected each key once, found {key:?} twice: {first} and {this}");
-    Ok(Error::new(ErrorKind::DuplicateKey, message).with_key(key))
+    Ok(())
 }

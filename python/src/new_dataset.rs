@@ -1,13 +1,14 @@
 //! Shared by the functions that make datasets from other datasets.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use kiste::Writer;
+use kiste::compose::View;
 use kiste::convert::check_dataset_name;
-use kiste::dataset::read_labels;
+use kiste::reader::Reader;
 use kiste::rearrange::{self, MadeDataset, NewDataset, Scalar};
-use kiste::{DatasetReader, Writer};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -19,19 +20,35 @@ use crate::opening::Opening;
 /// A dataset that is read: one that is open, or its path.
 #[derive(Clone)]
 pub(crate) struct Source {
-    pub(crate) reader: DatasetReader,
+    pub(crate) reader: Arc<dyn Reader>,
+    /// The name that it was opened by; what it is made of, if it has none.
     pub(crate) path: PathBuf,
+    /// All data files that it reads.
+    inputs: Vec<PathBuf>,
 }
 
 impl Source {
     pub(crate) fn parse(given: &Bound<'_, PyAny>) -> PyResult<Source> {
         if let Ok(dataset) = given.cast::<Dataset>() {
-            let dataset = dataset.get();
-            return Ok(Source { reader: dataset.reader()?, path: dataset.location().to_owned() });
+            return Ok(Source::of(&dataset.get().view()?, dataset.get().location()));
         }
         let path: PathBuf = given.extract()?;
-        let reader = Opening::default().open(given.py(), &path)?;
-        Ok(Source { reader, path })
+        let view = Opening::default().open(given.py(), &path, None)?;
+        Ok(Source::of(&view, Some(&path)))
+    }
+
+    fn of(view: &View, name: Option<&Path>) -> Source {
+        let path = name.map_or_else(|| view.to_string().into(), Path::to_path_buf);
+        let mut inputs: Vec<PathBuf> = name.map(Path::to_path_buf).into_iter().collect();
+        if view.dataset().is_none() {
+            inputs.extend(view.datasets().iter().map(|dataset| dataset.path().to_owned()));
+        }
+        Source { reader: view.reader().clone(), path, inputs }
+    }
+
+    /// What must not be written over.
+    pub(crate) fn inputs(&self) -> Vec<&Path> {
+        self.inputs.iter().map(PathBuf::as_path).collect()
     }
 
     pub(crate) fn samples(&self) -> usize {
@@ -107,7 +124,7 @@ impl Making {
         out: &Path,
         messenger: &mut Messenger,
     ) -> kiste::Result<Made> {
-        let labels = read_labels(&source.path)?;
+        let labels = source.reader.labels()?;
         self.make(out, labels.as_deref(), |writer| {
             messenger.begin_samples("writing", indices.len());
             rearrange::copy(&source.reader, indices, writer, |n| messenger.reached(n))?;

@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kiste::convert::is_same;
-use kiste::dataset::read_labels;
-use kiste::reader::Reader;
 use kiste::rearrange::{self, Expression, ExpressionError, Mismatch, Scalar, part_path};
 use kiste::sampler::{Order, Shuffle};
 use kiste::{Error, ErrorKind};
@@ -68,10 +66,10 @@ pub(crate) fn shuffle<'py>(
         return Err(invalid(message));
     }
     let made = watched(py, progress, move |messenger| {
-        making.check(&[&source.path], &output)?;
+        making.check(&source.inputs(), &output)?;
         let order = sampler.order(epoch)?;
         let order: &dyn Order = &*order;
-        let labels = read_labels(&source.path)?;
+        let labels = source.reader.labels()?;
         making.make(&output, labels.as_deref(), |writer| {
             messenger.begin_samples("shuffling", source.samples());
             match memory {
@@ -222,7 +220,7 @@ pub(crate) fn split<'py>(
                 let message = "expected a name for each part, found one for two parts";
                 return Err(Error::new(ErrorKind::Invalid, message).at(name));
             }
-            making.check(&[&source.path], name)?;
+            making.check(&source.inputs(), name)?;
         }
         let parts = parts.into_iter().zip(&names);
         parts
@@ -268,7 +266,7 @@ pub(crate) fn sort<'py>(
     let source = Source::parse(source)?;
     let by = by.to_owned();
     let made = watched(py, progress, move |messenger| {
-        making.check(&[&source.path], &output)?;
+        making.check(&source.inputs(), &output)?;
         let fields = scalars(&source, &by, messenger)?;
         let mut indices: Vec<usize> = (0..source.samples()).collect();
         indices.sort_by(|&a, &b| {
@@ -311,7 +309,7 @@ pub(crate) fn select<'py>(
     let (indices, skipped) = chosen(&source, items, skip_missing)?;
     refuse_twice(py, &source, &indices)?;
     let made = watched(py, progress, move |messenger| {
-        making.check(&[&source.path], &output)?;
+        making.check(&source.inputs(), &output)?;
         making.make_of(&source, indices, &output, messenger)
     })?;
     let dict = made.to_dict(py)?;
@@ -361,7 +359,8 @@ fn refuse_twice(py: Python<'_>, source: &Source, indices: &[usize]) -> PyResult<
 
 /// Writes the samples for which a condition is true: an expression, as `kiste filter` takes it, or a
 /// function that gets each sample as a dict. An expression is faster, as it decodes only the fields that
-/// it names. `mismatches` says where it compared values of different kinds.
+/// it names: `"label in (cat, dog) and len(caption) > 9 and meta.taken >= 2024-05-01"`. `mismatches` says where
+/// it compared values of different kinds.
 ///
 /// `Writer` explains the options of the output; `progress` is called with a dict about four times a second. An output that is
 /// there is an `AlreadyExistsError`, damage in the source a `DamagedError`; nothing is written then.
@@ -403,8 +402,8 @@ pub(crate) fn filter<'py>(
     let labels = {
         let (making, source, output) = (making.clone(), source.clone(), output.clone());
         pool::apart(py, move || {
-            making.check(&[&source.path], &output)?;
-            read_labels(&source.path)
+            making.check(&source.inputs(), &output)?;
+            source.reader.labels()
         })?
     };
     let expression = match (expression, labels.map_err(raise)?) {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use kiste::DatasetReader;
 use kiste::reader::Reader;
 use kiste::sampler::{Fingerprint, Sampler, State};
 use pyo3::prelude::*;
@@ -15,8 +16,8 @@ use crate::errors::{bug, invalid, no_key, raise};
 pub(crate) struct Mark {
     reader: Arc<dyn Reader>,
     known: OnceLock<Known>,
-    /// The third entry of states in the order of a loader.
-    entry: OnceLock<Py<PyDict>>,
+    /// The third entry of states in an order, of the first that was asked for.
+    entry: OnceLock<(Fingerprint, Py<PyDict>)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +59,8 @@ impl Mark {
 
     /// Where the last of the first samples ends.
     fn end(&self, samples: usize) -> Option<u64> {
+        // What was made of others does not grow by samples at its end alone.
+        DatasetReader::of(&*self.reader)?;
         let place = self.reader.locate(samples.checked_sub(1)?);
         place.range.map(|range| range.end)
     }
@@ -69,14 +72,15 @@ impl Mark {
         dict.set_item("position", state.position)?;
         if let Some(order) = state.order {
             // Whoever has it may change it.
-            dict.set_item("order", self.entry(py, order)?.bind(py).copy()?)?;
+            dict.set_item("order", self.entry(py, order)?.copy()?)?;
         }
         Ok(dict)
     }
 
-    fn entry(&self, py: Python<'_>, order: Fingerprint) -> PyResult<&Py<PyDict>> {
-        if let Some(entry) = self.entry.get() {
-            return Ok(entry);
+    fn entry<'py>(&self, py: Python<'py>, order: Fingerprint) -> PyResult<Bound<'py, PyDict>> {
+        // The fingerprint of some orders depends on how far the run is.
+        if let Some((_, entry)) = self.entry.get().filter(|(known, _)| *known == order) {
+            return Ok(entry.bind(py).clone());
         }
         let dataset = py.detach(|| self.known().clone());
         let entry = serde_json::to_value(Entry { order, dataset }).map_err(bug)?;
@@ -88,7 +92,8 @@ impl Mark {
                 _ => dict.set_item(name, py.None())?,
             }
         }
-        Ok(self.entry.get_or_init(|| dict.unbind()))
+        self.entry.get_or_init(|| (order, dict.clone().unbind()));
+        Ok(dict)
     }
 
     /// The state that a dict is, if it is of these samples in the order of this sampler.
@@ -111,11 +116,19 @@ impl Mark {
         }
         let Entry { order, dataset } = entry_of(&dict.get_item("order")?)
             .map_err(|found| invalid(format!("expected a state's order, found {found}")))?;
-        py.detach(|| self.check(&order, &dataset, sampler))?;
+        let mut saved = state;
+        saved.order = Some(order);
+        py.detach(|| self.check(&saved, &order, &dataset, sampler))?;
         Ok(state)
     }
 
-    fn check(&self, order: &Fingerprint, dataset: &Known, sampler: &dyn Sampler) -> PyResult<()> {
+    fn check(
+        &self,
+        state: &State,
+        order: &Fingerprint,
+        dataset: &Known,
+        sampler: &dyn Sampler,
+    ) -> PyResult<()> {
         let own = self.known();
         let differs = own.samples != dataset.samples
             || differ(own.end.as_ref(), dataset.end.as_ref())
@@ -138,7 +151,7 @@ impl Mark {
         if differs && is_sequential(sampler, dataset.samples, order) {
             return Ok(());
         }
-        sampler.fingerprint().check(order).map_err(raise)
+        state.check(sampler).map_err(raise)
     }
 }
 

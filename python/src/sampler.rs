@@ -3,15 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
+use kiste::compose::View;
+use kiste::format::recipe;
 use kiste::sampler::{
-    BlockShuffle, Cycle, DatadingsQuasiShuffle, DatadingsShuffle, Repeat, Sequential, Shuffle,
+    BlockShuffle, Cycle, DatadingsQuasiShuffle, DatadingsShuffle, Mixture, MixtureSource, Repeat,
+    Sequential, Shuffle, exact_quotas,
 };
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::{PySlice, PyTuple, PyType};
+use pyo3::types::{PyList, PySlice, PyTuple, PyType};
 
-use crate::errors::{invalid, no_index, raise};
+use crate::compose::{exhausted_of, pairs_of};
+use crate::errors::{invalid, no_index, raise, wrong_type};
 use crate::indices::Position;
 use crate::pool;
 
@@ -42,6 +46,8 @@ enum Argument {
     Integer(i128),
     Float(f64),
     None,
+    Text(&'static str),
+    List(Vec<Argument>),
     Sampler(Recipe),
 }
 
@@ -69,17 +75,51 @@ impl From<&Sampler> for Argument {
     }
 }
 
+impl<T: Into<Argument>> From<Vec<T>> for Argument {
+    fn from(list: Vec<T>) -> Argument {
+        Argument::List(list.into_iter().map(Into::into).collect())
+    }
+}
+
+impl Argument {
+    fn to_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(match self {
+            Argument::Integer(number) => number.into_bound_py_any(py)?,
+            Argument::Float(number) => number.into_bound_py_any(py)?,
+            Argument::None => py.None().into_bound(py),
+            Argument::Text(text) => text.into_bound_py_any(py)?,
+            Argument::List(list) => {
+                let list: Vec<_> =
+                    list.iter().map(|one| one.to_object(py)).collect::<PyResult<_>>()?;
+                PyList::new(py, list)?.into_any()
+            }
+            Argument::Sampler(recipe) => recipe.to_tuple(py)?.into_any(),
+        })
+    }
+}
+
+impl fmt::Display for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Argument::Integer(number) => write!(f, "{number}"),
+            Argument::Float(number) => write!(f, "{number:?}"),
+            Argument::None => f.write_str("None"),
+            Argument::Text(text) => write!(f, "{text:?}"),
+            Argument::List(list) => {
+                let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", list.join(", "))
+            }
+            Argument::Sampler(recipe) => write!(f, "{recipe}"),
+        }
+    }
+}
+
 impl Recipe {
     /// The name of the constructor, and its arguments.
     fn to_tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let mut parts = vec![self.name.into_bound_py_any(py)?];
         for argument in &self.arguments {
-            parts.push(match argument {
-                Argument::Integer(number) => number.into_bound_py_any(py)?,
-                Argument::Float(number) => number.into_bound_py_any(py)?,
-                Argument::None => py.None().into_bound(py),
-                Argument::Sampler(recipe) => recipe.to_tuple(py)?.into_any(),
-            });
+            parts.push(argument.to_object(py)?);
         }
         PyTuple::new(py, parts)
     }
@@ -90,12 +130,7 @@ impl fmt::Display for Recipe {
         write!(f, "pykiste.Sampler.{}(", self.name)?;
         for (at, argument) in self.arguments.iter().enumerate() {
             f.write_str(if at > 0 { ", " } else { "" })?;
-            match argument {
-                Argument::Integer(number) => write!(f, "{number}")?,
-                Argument::Float(number) => write!(f, "{number:?}")?,
-                Argument::None => f.write_str("None")?,
-                Argument::Sampler(recipe) => write!(f, "{recipe}")?,
-            }
+            write!(f, "{argument}")?;
         }
         f.write_str(")")
     }
@@ -110,9 +145,108 @@ impl Sampler {
         Sampler { inner: Arc::new(inner), recipe: Recipe { name, arguments } }
     }
 
+    /// The order that a dataset has by itself.
+    pub(crate) fn of(view: &View) -> PyResult<Sampler> {
+        let Some(rule) = view.mixture_rule() else {
+            let samples = view.reader().len() as u64;
+            return Ok(Sampler::new(Sequential::new(samples), "sequential", vec![samples.into()]));
+        };
+        let sources = view.sources().unwrap_or_default();
+        let weights = |named: &[(String, f64)]| -> Vec<f64> {
+            let weight = |name: &String| named.iter().find(|(own, _)| own == name);
+            rule.sources
+                .iter()
+                .map(|name| weight(name).map_or(0.0, |(_, weight)| *weight))
+                .collect()
+        };
+        let cap = |name| rule.max_passes.iter().find(|(own, _)| own == name).map(|(_, cap)| *cap);
+        let mut phases = rule.phases.iter().map(|phase| (phase.from, weights(&phase.weights)));
+        let Some((_, first)) = phases.next() else { return Err(invalid("a mixture of nothing")) };
+        Mixed {
+            sizes: sources.iter().map(|(_, source)| source.reader().len() as u64).collect(),
+            weights: first,
+            samples: rule.samples,
+            seed: rule.seed,
+            max_passes: rule.sources.iter().map(cap).collect(),
+            exhausted: match rule.exhausted {
+                recipe::Exhausted::Error => "error",
+                recipe::Exhausted::Others => "others",
+            },
+            phases: phases.collect(),
+        }
+        .sampler()
+    }
+
     /// One for the library.
     pub(crate) fn shared(&self) -> Arc<dyn kiste::sampler::Sampler> {
         self.inner.clone()
+    }
+}
+
+/// The order that a dataset has by itself: of a mixture, or of its samples as they are.
+pub(crate) fn default_order(view: &View) -> Arc<dyn kiste::sampler::Sampler> {
+    match view.sampler() {
+        Some(mixture) => Arc::new(mixture.clone()),
+        None => Arc::new(Sequential::new(view.reader().len() as u64)),
+    }
+}
+
+/// A mixture in numbers.
+struct Mixed {
+    sizes: Vec<u64>,
+    weights: Vec<f64>,
+    samples: Option<u64>,
+    seed: u64,
+    max_passes: Vec<Option<u64>>,
+    exhausted: &'static str,
+    phases: Vec<(u64, Vec<f64>)>,
+}
+
+impl Mixed {
+    fn sampler(self) -> PyResult<Sampler> {
+        let exhausted = exhausted_of(self.exhausted)?;
+        let expected = self.sizes.len();
+        let quotas = |weights: &[f64]| match weights.len() == expected {
+            true => exact_quotas(weights).map_err(raise),
+            false => {
+                let found = weights.len();
+                Err(invalid(format!(
+                    "expected {expected} weights, one for each source, found {found}"
+                )))
+            }
+        };
+        let mut sources = Vec::new();
+        let caps = self.max_passes.iter().copied().chain(std::iter::repeat(None));
+        for ((&size, quota), cap) in self.sizes.iter().zip(quotas(&self.weights)?).zip(caps) {
+            let source = MixtureSource::new(size, quota);
+            sources.push(match cap {
+                Some(passes) => source.max_passes(passes).exhausted(exhausted),
+                None => source,
+            });
+        }
+        let all = || self.sizes.iter().copied().fold(0, u64::saturating_add);
+        let len = self.samples.unwrap_or_else(all);
+        let mut mixture = Mixture::new(sources, len, self.seed).map_err(raise)?;
+        for (from, weights) in &self.phases {
+            mixture = mixture.phase(*from, &quotas(weights)?).map_err(raise)?;
+        }
+        let caps: Vec<Argument> =
+            self.max_passes.iter().map(|cap| cap.map_or(Argument::None, Argument::from)).collect();
+        let phases: Vec<Argument> = self
+            .phases
+            .into_iter()
+            .map(|(from, weights)| Argument::List(vec![from.into(), weights.into()]))
+            .collect();
+        let arguments = vec![
+            self.sizes.into(),
+            self.weights.into(),
+            self.samples.map_or(Argument::None, Argument::from),
+            self.seed.into(),
+            Argument::List(caps),
+            Argument::Text(self.exhausted),
+            Argument::List(phases),
+        ];
+        Ok(Sampler::new(mixture, "mixture", arguments))
     }
 }
 
@@ -186,6 +320,37 @@ impl Sampler {
     fn cycle(_class: &Bound<'_, PyType>, sampler: PyRef<'_, Sampler>) -> PyResult<Sampler> {
         let inner = Cycle::new(sampler.shared());
         Ok(Sampler::new(inner, "cycle", vec![Argument::from(&*sampler)]))
+    }
+
+    /// The order of a `Mixture` of sources with so many samples, in numbers alone: with these weights, or others from
+    /// positions of the run on, which are the `phases`. The indices of a source follow those of the one before. `max_passes`
+    /// has a number or `None` for each source.
+    #[classmethod]
+    #[pyo3(signature = (sizes, weights, samples=None, seed=0, max_passes=None, exhausted="error", phases=None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn mixture(
+        _class: &Bound<'_, PyType>,
+        sizes: Vec<u64>,
+        weights: Vec<f64>,
+        samples: Option<u64>,
+        seed: u64,
+        max_passes: Option<Vec<Option<u64>>>,
+        exhausted: &str,
+        phases: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Sampler> {
+        let pairs = phases.map_or(Ok(Vec::new()), pairs_of::<u64>)?;
+        let phases = pairs.into_iter().map(|(from, weights)| Ok((from, weights.extract()?)));
+        let phases = phases.collect::<PyResult<_>>()?;
+        let max_passes = max_passes.unwrap_or_default();
+        if max_passes.len() > sizes.len() {
+            let (expected, found) = (sizes.len(), max_passes.len());
+            return Err(invalid(format!(
+                "max_passes: expected {expected}, one for each source, found {found}"
+            )));
+        }
+        exhausted_of(exhausted)?;
+        let exhausted = if exhausted == "others" { "others" } else { "error" };
+        Mixed { sizes, weights, samples, seed, max_passes, exhausted, phases }.sampler()
     }
 
     /// How many samples an epoch has.
@@ -300,6 +465,21 @@ impl Order {
     /// The position at which an index comes, or `None` where that is not known without a search.
     fn position_of(&self, index: Position<u64>) -> Option<u64> {
         self.inner.position_of(index.0)
+    }
+
+    /// All positions at which an index comes, ascending. Orders without a fast inverse are searched.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> order = ki.Sampler.mixture([100, 2], [1, 1], samples=200).order()
+    /// >>> seen = order.positions_of(101)
+    /// >>> len(seen), {order[position] for position in seen}
+    /// (50, {101})
+    fn positions_of(&self, py: Python<'_>, index: Position<u64>) -> PyResult<Vec<u64>> {
+        let order = self.inner.clone();
+        if order.len() == u64::MAX {
+            return Err(wrong_type("expected an order that ends, found one that does not"));
+        }
+        pool::apart(py, move || order.positions_of(index.0, 0..order.len()).collect())
     }
 
     fn __repr__(&self) -> String {

@@ -1,6 +1,5 @@
 //! [`stat`]: what is in a dataset.
 
-use kiste::dataset::read_labels;
 use kiste::stat::StatOptions;
 use pyo3::prelude::*;
 
@@ -35,14 +34,15 @@ pub(crate) fn stat<'py>(
         Some(fields) => StatOptions::default().fields(fields),
         None => StatOptions::default(),
     };
-    let (reader, path) = (source.reader.clone(), source.path.clone());
+    let reader = source.reader.clone();
     let (summary, labels) = watched(py, progress, move |messenger| {
         messenger.begin_samples("reading", reader.len());
+        let labels = reader.labels()?;
         let reader = messenger.stoppable(&reader);
         let mut stopped = Ok(());
         let summary = options.stat(&reader, |seen| stopped = messenger.reached(seen))?;
         stopped?;
-        Ok((summary, read_labels(&path)?))
+        Ok((summary, labels))
     })?;
     let text = serde_json::to_string(&summary).map_err(bug)?;
     let dict = py.import("json")?.call_method1("loads", (text,))?;

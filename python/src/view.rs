@@ -1,6 +1,7 @@
 //! [`View`] and [`Map`]: bytes of a dataset without a copy.
 #![allow(unsafe_code, reason = "the buffer protocol is made of raw pointers")]
 
+use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
@@ -94,6 +95,10 @@ impl Map {
         objects::slice(self.sliced.bind(py), range).map(Some)
     }
 
+    fn start(&self) -> usize {
+        self.view.get().bytes().as_ptr().addr()
+    }
+
     /// The whole map as a buffer, and where in it these bytes begin, if they lie there.
     pub(crate) fn buffer<'py>(
         &self,
@@ -101,6 +106,37 @@ impl Map {
         bytes: &[u8],
     ) -> Option<(&Bound<'py, View>, usize)> {
         self.range(bytes).map(|range| (self.view.bind(py), range.start))
+    }
+}
+
+/// The maps of all datasets that samples come from, by their addresses.
+#[derive(Default)]
+pub(crate) struct Maps(Vec<Map>);
+
+impl Maps {
+    pub(crate) fn of(py: Python<'_>, datasets: &[DatasetReader]) -> PyResult<Maps> {
+        let (mut maps, mut seen) = (Vec::new(), HashSet::new());
+        for dataset in datasets {
+            let start = dataset.mapped().map(|bytes| bytes.as_ptr().addr());
+            if start.is_some_and(|start| seen.insert(start)) {
+                maps.extend(Map::of(py, dataset)?);
+            }
+        }
+        maps.sort_unstable_by_key(Map::start);
+        Ok(Maps(maps))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The map that these bytes lie in. `None` for bytes elsewhere, such as those of a sample that was put together.
+    #[inline]
+    pub(crate) fn holding(&self, bytes: &[u8]) -> Option<&Map> {
+        let start = bytes.as_ptr().addr();
+        let after = self.0.partition_point(|map| map.start() <= start);
+        let map = self.0.get(after.checked_sub(1)?)?;
+        map.range(bytes).map(|_| map)
     }
 }
 

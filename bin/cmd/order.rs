@@ -56,7 +56,7 @@ pub(crate) struct Args {
     workers: u64,
     /// Samples in a batch
     #[arg(long, value_name = "B", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=LARGEST_BATCH))]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=LARGEST_BATCH))]
     batch_size: u64,
     /// Only the batch of this step, counted from 0, or of several steps: 7, 7.. or 7..10
     #[arg(long, value_name = "T|A..B", value_parser = parse_steps)]
@@ -124,6 +124,15 @@ struct Seen<'a> {
     rank: Option<u64>,
     worker: Option<u64>,
     place: Option<u64>,
+}
+
+/// All places where a key is seen.
+#[derive(Serialize)]
+struct Places<'a> {
+    #[serde(flatten)]
+    first: Option<Seen<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    others: Vec<Seen<'a>>,
 }
 
 /// Where samples come from.
@@ -253,10 +262,9 @@ impl Args {
             }
         }
         if self.json {
-            return match &all[..] {
-                [only] => output.json(only),
-                all => output.json(&all),
-            };
+            let mut all = all.into_iter();
+            let first = all.next();
+            return output.json(&Places { first, others: all.collect() });
         }
         let mut out = output.stdout();
         for Seen { position, step, rank, worker, place, .. } in &all {

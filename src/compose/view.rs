@@ -34,7 +34,7 @@ use crate::sampler::Mixture;
 /// # }
 /// let a = View::open(dir.path().join("a.msgpack"))?;
 /// let b = View::open(dir.path().join("b.msgpack"))?;
-/// let some = View::concat([a, b.filter("n != 1", &mut |_| Ok(()))?])?;
+/// let some = View::concat([a, b.filter("n != '1'", &mut |_| Ok(()))?])?;
 /// assert_eq!(some.reader().len(), 5);
 /// assert_eq!(some.reader().find("b2")?, Some(4));
 ///

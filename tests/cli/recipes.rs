@@ -191,6 +191,10 @@ fn a_mixture_has_its_order_and_tells_where_samples_come_from() {
         "{}",
         found.out
     );
+    let found = run(&dir, ["order", "mix.kiste.toml", "--find", key, "--json"]).exits(0);
+    let found: Json = serde_json::from_str(&found.out).unwrap();
+    let others = found["others"].as_array().map_or(0, Vec::len);
+    assert_eq!(1 + others, all.iter().filter(|other| **other == key).count(), "{found}");
     run(&dir, ["order", "mix.kiste.toml", "--seed=3"]).fails(2, "a mixture has its own");
     run(&dir, ["order", "mix.kiste.toml", "--step=5..3"]).exits(2);
     let checked = run(&dir, ["recipe", "check", "mix.kiste.toml"]).out;

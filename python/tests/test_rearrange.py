@@ -191,7 +191,7 @@ def test_filter_with_an_expression_or_a_function(mixed, tmp_path):
         assert keys(one) == keys(ki.filter(mixed, out, function, overwrite=True))
         assert one["mismatches"] == []
     assert ki.filter(mixed, by_text, "label == 1 or patient > 3", overwrite=True)["mismatches"]
-    for wrong, message in [("label = 3", "condition: "), ("label == cow", "cow")]:
+    for wrong, message in [("label => 3", "condition: "), ("label == cow", "cow")]:
         with pytest.raises(ValueError, match=message):
             ki.filter(mixed, by_text, wrong, overwrite=True)
     with pytest.raises(ki.errors.InvalidError, match="caption"):

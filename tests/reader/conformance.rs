@@ -261,11 +261,17 @@ impl Reader for Counted {
     fn is_remote(&self) -> bool {
         self.note("is_remote", false).unwrap()
     }
+    fn known_len(&self, _: usize) -> kiste::Result<Option<u64>> {
+        self.note("known_len", None)
+    }
     fn sample_bytes(&self) -> Option<u64> {
         self.note("sample_bytes", None).unwrap()
     }
     fn prefetch(&self, _: &[usize]) {
         self.note("prefetch", ()).unwrap();
+    }
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        self.note("as_any", None).unwrap()
     }
 }
 
@@ -286,8 +292,10 @@ fn seen_through(reader: &impl Reader, counted: &Counted) -> BTreeSet<&'static st
     reader.identity().unwrap();
     reader.locate(0);
     reader.is_remote();
+    reader.known_len(0).unwrap();
     reader.sample_bytes();
     reader.prefetch(&[0]);
+    reader.as_any();
     std::mem::take(&mut *counted.0.lock().unwrap())
 }
 
@@ -295,7 +303,7 @@ fn seen_through(reader: &impl Reader, counted: &Counted) -> BTreeSet<&'static st
 fn faster_ways_of_a_reader_are_taken_through_pointers_and_parts() {
     let counted = Arc::new(Counted::default());
     let all = seen_through(&*counted, &counted);
-    assert_eq!(all.len(), 16);
+    assert_eq!(all.len(), 18);
     assert_eq!(seen_through(&counted, &counted), all);
     assert_eq!(seen_through(&&*counted, &counted), all);
     let shared: Arc<dyn Reader> = counted.clone();
@@ -308,6 +316,7 @@ fn faster_ways_of_a_reader_are_taken_through_pointers_and_parts() {
         "get",
         "identity",
         "is_remote",
+        "known_len",
         "labels",
         "locate",
         "prefetch",

@@ -119,13 +119,21 @@ impl<'a> Writing<'a> {
         let (uses, taken) = (HashMap::new(), HashSet::new());
         let mut writing = Writing { names, recipe, kept, options, uses, known, taken };
         writing.count(view);
-        let view = writing.written_out(view).clone();
+        let mut view = view;
+        while let (Names::Absolute, Made::Recipe { of, .. }) = (names, view.made()) {
+            view = of;
+        }
+        if writing.loses_order(view) {
+            let message = "expected a mixture whose sources have these fields, found a mixture whose own fields were changed, \
+                           whose order a recipe cannot hold: change the fields of its sources, or save the mixture and open it first";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         writing.recipe.output = match view.made() {
             Made::Concat(views) if views.len() > 1 => Output::Concat(
                 views.iter().map(|view| writing.source(view, None)).collect::<Result<_>>()?,
             ),
-            Made::Mixture { .. } => Output::Mixture(writing.mixture(&view)?),
-            _ => Output::Source(writing.source(&view, None)?),
+            Made::Mixture { .. } => Output::Mixture(writing.mixture(view)?),
+            _ => Output::Source(writing.source(view, None)?),
         };
         Ok(writing)
     }
@@ -138,12 +146,26 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// The view that a recipe is, where recipes are not named.
+    /// The view that a recipe is, where recipes are not named. A mixture keeps its order by its name alone.
     fn written_out<'v>(&self, view: &'v View) -> &'v View {
         match (self.names, view.made()) {
-            (Names::Absolute, Made::Recipe { of, .. }) => self.written_out(of),
+            (Names::Absolute, Made::Recipe { of, .. }) if of.sampler().is_none() => {
+                self.written_out(of)
+            }
             _ => view,
         }
+    }
+
+    /// Whether the order is that of a mixture below, which has no name.
+    fn loses_order(&self, view: &View) -> bool {
+        let below = |of: &View| match of.made() {
+            Made::Mixture { .. } => true,
+            Made::Recipe { .. } => false,
+            _ => self.loses_order(of),
+        };
+        let made = view.made();
+        let is_named = matches!(made, Made::Recipe { .. });
+        !is_named && made.keeps_order() && made.parts().first().is_some_and(|of| below(of))
     }
 
     fn mixture(&mut self, view: &View) -> Result<MixtureRule> {
@@ -169,23 +191,19 @@ impl<'a> Writing<'a> {
         if let Some(name) = self.known.get(&address(view)) {
             return Ok(name.clone());
         }
-        let (mut source, options) = self.chain(view)?;
-        if let (Base::Sources(names), [], Some(_)) = (&source.base, &source.steps[..], wanted) {
-            // Nothing is done to another source but to give it a name.
-            if names.len() == 1 {
-                source = Source::new(Base::Sources(names.clone()));
-            }
-        }
-        let name = match wanted {
-            Some(name) => name.to_owned(),
-            None => self.free_name(view),
-        };
-        if let Some(bits) = options.filter(|bits| *bits != 0) {
+        let made = self.chain(view)?;
+        Ok(self.add(view, wanted, made))
+    }
+
+    /// Adds a source for a view, and returns its name.
+    fn add(&mut self, view: &View, wanted: Option<&str>, made: (Source, Option<u8>)) -> String {
+        let name = wanted.map_or_else(|| self.free_name(view), str::to_owned);
+        if let Some(bits) = made.1.filter(|bits| *bits != 0) {
             self.options.insert(name.clone(), bits);
         }
         self.known.insert(address(view), name.clone());
-        self.recipe.sources.push((name.clone(), source));
-        Ok(name)
+        self.recipe.sources.push((name.clone(), made.0));
+        name
     }
 
     /// A name that tells what the view was opened by, if it was.
@@ -225,12 +243,7 @@ impl<'a> Writing<'a> {
                 if steps.first().is_none_or(|first| source.accepts(first)) {
                     return Ok((source, options));
                 }
-                let name = writing.free_name(of);
-                if let Some(bits) = options.filter(|bits| *bits != 0) {
-                    writing.options.insert(name.clone(), bits);
-                }
-                writing.known.insert(address(of), name.clone());
-                writing.recipe.sources.push((name.clone(), source));
+                let name = writing.add(of, None, (source, options));
                 return Ok((Source::new(Base::Sources(vec![name])), None));
             }
             let name = writing.source(of, None)?;
@@ -245,19 +258,11 @@ impl<'a> Writing<'a> {
                 let message = "expected a view of named datasets, found samples of a program, which have no name";
                 Err(Error::new(ErrorKind::Unsupported, message))
             }
-            Made::Opened { name, options, .. } => {
+            Made::Opened { name, options, .. } | Made::Recipe { name, options, .. } => {
                 let source = Source::new(Base::Paths(vec![named(self.names, name)?]));
                 let identity = Some(view.lineage()?.to_owned());
                 Ok((Source { identity, ..source }, Some(options.to_bits())))
             }
-            Made::Recipe { name, options, of, .. } => match self.names {
-                Names::Absolute => self.chain(of),
-                Names::Next(_) => {
-                    let source = Source::new(Base::Paths(vec![named(self.names, name)?]));
-                    let identity = Some(view.lineage()?.to_owned());
-                    Ok((Source { identity, ..source }, Some(options.to_bits())))
-                }
-            },
             Made::Concat(views) => {
                 let names =
                     views.iter().map(|view| self.source(view, None)).collect::<Result<_>>()?;

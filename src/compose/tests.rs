@@ -429,9 +429,27 @@ fn the_order_of_a_mixture_is_kept_or_its_loss_is_told() {
     let mixture = View::mixture(named, MixtureOptions::new([("one", 3.0), ("two", 1.0)])).unwrap();
     let path = dir.path().join("mix.kiste.toml");
     mixture.save(&path, false).unwrap();
+    let unnamed = mixture;
     let mixture = View::open(&path).unwrap();
     let fields = mixture.with_fields(FieldNames::without(["b"]).unwrap(), &mut quiet).unwrap();
     let joined = fields.join(&sources[2].0, Join::left().fields(["b"]), &mut quiet).unwrap();
+    let order =
+        |view: &View| -> Vec<u64> { view.sampler().unwrap().order(0).unwrap().iter().collect() };
+    joined.save(dir.path().join("joined.kiste.toml"), false).unwrap();
+    for again in [
+        View::open(dir.path().join("joined.kiste.toml")).unwrap(),
+        joined.describe().unwrap().open(&mut quiet).unwrap(),
+    ] {
+        assert_eq!(order(&again), order(&mixture));
+        assert_eq!(again.reader().get(1).unwrap(), joined.reader().get(1).unwrap());
+    }
+    let unnamed = unnamed.with_fields(FieldNames::without(["b"]).unwrap(), &mut quiet).unwrap();
+    for refused in [
+        unnamed.describe().map(drop),
+        unnamed.save(dir.path().join("u.kiste.toml"), false).map(drop),
+    ] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+    }
     assert!(
         joined.sampler().is_some() && joined.left_out().iter().all(|step| step.step != "mixture")
     );

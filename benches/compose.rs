@@ -26,7 +26,7 @@ struct Sample<'a> {
     payload: &'a [u8],
 }
 
-/// Rounds, of which the best counts.
+/// Rounds; the best counts.
 const ROUNDS: usize = 5;
 
 fn main() -> Res<()> {

@@ -14,7 +14,7 @@ use crate::view_progress::ViewProgress;
 
 /// Check and lock recipes: datasets that are made of others, in a file *.kiste.toml
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -46,7 +46,7 @@ pub(crate) struct Check {
     json: bool,
 }
 
-/// Write into a recipe what its sources are told by: their identities, and the MD5 of each of their files
+/// Pin the sources of a recipe: write the identity of each and the MD5 of its files into it
 ///
 /// Whenever a locked recipe is opened, its files are compared with these digests: those in .md5, or of all bytes where there
 /// is none. All else that is in the recipe stays as it is.

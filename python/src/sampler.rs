@@ -322,7 +322,7 @@ impl Sampler {
         Ok(Sampler::new(inner, "cycle", vec![Argument::from(&*sampler)]))
     }
 
-    /// The order of a `Mixture` of sources with so many samples, in numbers alone: with these weights, or others from
+    /// The order of a `Mixture` of sources of these sizes, in numbers alone: with these weights, or others from
     /// positions of the run on, which are the `phases`. The indices of a source follow those of the one before. `max_passes`
     /// has a number or `None` for each source.
     #[classmethod]

@@ -77,8 +77,7 @@ pub(super) fn first_of_each(
         return Ok(Selection::of_range(0..len));
     }
     let later: Vec<usize> = pairs(reader, by, progress)?.into_iter().map(|pair| pair.1).collect();
-    let mut left = later.into_iter().peekable();
-    Selection::new(len, (0..len).filter(move |index| left.next_if_eq(index).is_none()))
+    Ok(Selection::all_but(len, &later))
 }
 
 pub(super) fn duplicates(

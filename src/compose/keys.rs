@@ -53,13 +53,18 @@ impl Keys {
     }
 }
 
-/// The samples whose keys are among these, or all others.
-pub(super) fn choose(view: &View, keys: &[String], keep: bool) -> Result<(Selection, LeftOut)> {
+/// The samples whose keys are among these, or all others. `step` is what it is called.
+pub(super) fn choose<K: AsRef<str>>(
+    view: &View,
+    keys: &[K],
+    keep: bool,
+    step: &str,
+) -> Result<(Selection, LeftOut)> {
     let reader = view.reader();
     let (mut named, mut unknown) = (Vec::new(), 0);
     for some in keys.chunks(TOGETHER) {
-        let asked: Vec<&str> = some.iter().map(String::as_str).collect();
-        for (key, found) in some.iter().zip(reader.find_keys(&asked)?) {
+        let asked: Vec<&str> = some.iter().map(AsRef::as_ref).collect();
+        for (key, found) in asked.iter().zip(reader.find_keys(&asked)?) {
             match found {
                 None => unknown += 1,
                 Some(_) if reader.may_repeat_keys() => named.extend(reader.find_all(key)?),
@@ -72,12 +77,8 @@ pub(super) fn choose(view: &View, keys: &[String], keep: bool) -> Result<(Select
     let len = reader.len();
     let selection = match keep {
         true => Selection::new(len, named)?,
-        false => {
-            let mut out = named.into_iter().peekable();
-            Selection::new(len, (0..len).filter(move |index| out.next_if_eq(index).is_none()))?
-        }
+        false => Selection::all_but(len, &named),
     };
-    let step = if keep { "keep_keys" } else { "drop_keys" };
     let left_out =
         LeftOut { unknown_keys: unknown, ..LeftOut::samples(step, len - selection.len()) };
     Ok((selection, left_out))

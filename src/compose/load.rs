@@ -17,12 +17,10 @@ use crate::format::recipe::{
     self, Base, Indices, JoinRule, KeptSelection, MixtureRule, Output, Recipe, SUFFIX, Source, Step,
 };
 use crate::reader::{FieldNames, Join, Reader, SelectReader, Selection, Shared};
-use crate::storage::{Confined, Expected, Storage, is_url};
+use crate::storage::{self, Confined, Expected, Storage, is_url};
 
 /// Recipes in recipes.
 const MAX_DEPTH: usize = 16;
-/// Larger files are no recipes.
-const MAX_BYTES: u64 = 16 << 20;
 
 /// Opens names, each recipe once.
 pub(super) struct Loading<'a> {
@@ -62,14 +60,7 @@ impl<'a> Loading<'a> {
             let message = format!("expected recipes that end at datasets, found {problem}");
             return Err(Error::new(ErrorKind::Invalid, message).at(&place));
         }
-        let file = storage.open(&place)?;
-        if file.len() > MAX_BYTES {
-            let message =
-                format!("expected a recipe of at most {MAX_BYTES} bytes, found {}", file.len());
-            return Err(Error::new(ErrorKind::Limit, message).at(&place));
-        }
-        let bytes = file.read(0..file.len())?;
-        let recipe = parse(&bytes).map_err(|error| error.at(&place))?;
+        let (recipe, _) = read(&*storage, &place)?;
         self.stack.push(real);
         let kept = Kept::Files { storage, writes: !options.is_untrusted() && !is_url(name) };
         let mut sources = Sources::of(&recipe, &place, options, kept);
@@ -82,6 +73,18 @@ impl<'a> Loading<'a> {
         self.opened.insert(known, view.clone());
         Ok(view)
     }
+}
+
+/// Reads a recipe. Its file is the other value.
+pub(super) fn read(storage: &dyn Storage, place: &Path) -> Result<(Recipe, storage::Source)> {
+    let file = storage.open(place)?;
+    let most = recipe::MAX_BYTES as u64;
+    if file.len() > most {
+        let message = format!("expected a recipe of at most {most} bytes, found {}", file.len());
+        return Err(Error::new(ErrorKind::Limit, message).at(place));
+    }
+    let recipe = parse(&file.read(0..file.len())?).map_err(|error| error.at(place))?;
+    Ok((recipe, file))
 }
 
 /// The recipe that a file has.
@@ -371,6 +374,7 @@ impl<'a> Sources<'a> {
     ) -> Result<View> {
         let mut places = Vec::new();
         let (mut all, mut rule) = (Vec::new(), String::from(if keep { "keep" } else { "drop" }));
+        let step = if keep { "keep_keys" } else { "drop_keys" };
         for file in files {
             let place = self.place(file)?;
             let Keys { keys, told_by } = match keys::is_dataset(&place) {
@@ -381,7 +385,7 @@ impl<'a> Sources<'a> {
             rule = format!("{rule} {told_by}");
             places.push(place);
         }
-        let (selection, left_out) = keys::choose(view, &all, keep)?;
+        let (selection, left_out) = keys::choose(view, &all, keep, step)?;
         let reader = Arc::new(SelectReader::of(view.reader().clone(), selection)?);
         let of = view.clone();
         let made = Made::Keys { of, keep, files: places, rule, left_out };

@@ -1,8 +1,8 @@
-//! A recipe whose sources are told by digests of all their bytes.
+//! Pins the sources of a recipe: their identities, and digests of all their bytes.
 
 use std::path::Path;
 
-use super::load::{Kept, Loading, Sources, parse};
+use super::load::{Kept, Loading, Sources, read};
 use super::made::is_told_by;
 use super::open::{Doing, ViewOptions};
 use super::save::{Names, named};
@@ -12,10 +12,9 @@ use crate::format::hex;
 use crate::format::recipe::{Base, Recipe, Source};
 use crate::storage::{self, Expected};
 
-/// Writes into a recipe what tells its sources from others: the identity of each, and the MD5 of each of its data files,
-/// by which it is compared whenever the recipe is opened. Digests come from `.md5` where there is one. What joins and
-/// lists of keys read is not pinned. All else that is
-/// in the file stays as it is. What conditions choose is kept next to it.
+/// Pins the sources of a recipe: writes the identity of each and the MD5 of its data files into it, with which they are
+/// compared whenever the recipe is opened. Digests come from `.md5` where there is one. What joins and lists of keys read
+/// is not pinned. All else that is in the file stays as it is. What conditions choose is kept next to it.
 ///
 /// # Errors
 ///
@@ -26,12 +25,9 @@ pub fn lock(
 ) -> Result<View> {
     let name = name.as_ref();
     let (storage, place) = storage::of(name)?;
-    let file = storage.open(&place)?;
+    let (mut wanted, file) = read(&*storage, &place)?;
     let version = Expected::Version(file.id());
-    let bytes = file.read(0..file.len())?;
-    let recipe = parse(&bytes).map_err(|error| error.at(name))?;
-    let mut text = String::from_utf8_lossy(&bytes).into_owned();
-    let mut wanted = recipe.clone();
+    let mut text = String::from_utf8_lossy(&file.read(0..file.len())?).into_owned();
     for (source, given) in &mut wanted.sources {
         let Base::Paths(paths) = &given.base else { continue };
         let (identity, digest) = pins(&place, paths, given.identity.as_deref(), progress)?;
@@ -45,10 +41,10 @@ pub fn lock(
     }
     // What can be opened is written.
     let kept = Kept::Files { storage: storage.clone(), writes: true };
-    Sources::of(&wanted, &place, ViewOptions::default(), kept)
-        .output(&mut Loading::new(progress))?;
+    let sources = &mut Sources::of(&wanted, &place, ViewOptions::default(), kept);
+    let view = sources.output(&mut Loading::new(progress))?;
     storage.put_if(&place, text.as_bytes(), version)?;
-    ViewOptions::default().open(name, progress)
+    Ok(view)
 }
 
 type Digests = Vec<(String, String)>;

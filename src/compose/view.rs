@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::concat::concat;
 use super::dedupe::first_of_each;
+use super::keys;
 use super::made::{Leaf, LeftOut, Made, lineage};
 use super::mixture::{MixtureOptions, mixture};
 use super::open::{Doing, ViewOptions};
@@ -200,18 +201,8 @@ impl View {
     /// [`left_out`](Self::left_out).
     pub fn without_keys<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> Result<View> {
         let keys: Vec<K> = keys.into_iter().collect();
-        let mut out = std::collections::HashSet::new();
-        let mut unknown = 0;
-        for key in &keys {
-            let all = self.0.reader.find_all(key.as_ref())?;
-            unknown += u64::from(all.is_empty());
-            out.extend(all);
-        }
-        let len = self.0.reader.len();
-        let left = (0..len).filter(|index| !out.contains(index));
-        let selection = Selection::new(len, left)?;
+        let (selection, left_out) = keys::choose(self, &keys, false, "without")?;
         let how = format!("without({} keys)", keys.len());
-        let left_out = LeftOut { unknown_keys: unknown, ..LeftOut::samples("without", out.len()) };
         self.chosen(selection, how, Some(left_out))
     }
 
@@ -232,7 +223,7 @@ impl View {
         let chosen = meaning.choose(&*self.0.reader, |done| {
             progress(Doing { what: "evaluating a condition", done, total })
         })?;
-        self.filter_chosen(condition, &chosen)
+        self.met(condition, &chosen)
     }
 
     /// The samples that meet a condition, where they were chosen before.
@@ -242,6 +233,10 @@ impl View {
     /// [`Invalid`](ErrorKind::Invalid) for a condition that makes no sense, and if there is no such sample.
     pub fn filter_chosen(&self, condition: &str, chosen: &Chosen) -> Result<View> {
         self.meaning(condition)?;
+        self.met(condition, chosen)
+    }
+
+    fn met(&self, condition: &str, chosen: &Chosen) -> Result<View> {
         let len = self.0.reader.len();
         let selection = Selection::new(len, chosen.indices.iter().copied())?;
         let mut left_out = LeftOut::samples("where", len - selection.len());

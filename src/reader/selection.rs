@@ -59,6 +59,23 @@ impl Selection {
         Ok(Selection(Kind::List { indices, order }))
     }
 
+    /// All indices below `len` but these, which must be sorted.
+    pub(crate) fn all_but(len: usize, sorted: &[usize]) -> Selection {
+        let mut runs = Vec::with_capacity(sorted.len() + 1);
+        let mut start = 0;
+        for &index in sorted.iter().take_while(|&&index| index < len) {
+            runs.push(start..index.max(start));
+            start = index + 1;
+        }
+        runs.push(start..len.max(start));
+        let left = Selection::of_runs(runs);
+        // As bits, if that takes less.
+        match left.runs().map_or(0, <[_]>::len) * 3 <= len.div_ceil(64) {
+            true => left,
+            false => Selection::of_ascending(&left.iter().collect::<Vec<usize>>()),
+        }
+    }
+
     /// These consecutive indices.
     pub fn of_range(range: Range<usize>) -> Selection {
         Selection::of_runs(vec![range])
@@ -323,6 +340,10 @@ mod tests {
                 assert_eq!(chosen.position_of(index), places.first().copied());
                 assert_eq!(chosen.positions_of(index).collect::<Vec<_>>(), places);
             }
+            let mut sorted = indices.clone();
+            sorted.sort_unstable();
+            let others = (0..len).filter(|index| sorted.binary_search(index).is_err());
+            assert!(Selection::all_but(len, &sorted).iter().eq(others));
             assert_eq!(chosen.is_ascending(), indices.windows(2).all(|pair| pair[0] < pair[1]));
             let as_bits = chosen.is_ascending().then(|| {
                 let mut words = vec![0u64; len.div_ceil(64)];

@@ -4,7 +4,7 @@ use super::problem::{Place, Problem};
 use crate::error::ErrorKind;
 
 /// The bytes of a recipe.
-pub(super) const MAX_BYTES: usize = 16 << 20;
+pub(crate) const MAX_BYTES: usize = 16 << 20;
 /// The names, values and signs of a recipe: the parser needs some 100 bytes for each.
 pub(super) const MAX_TOKENS: usize = 1 << 20;
 /// The brackets around a value.

@@ -19,6 +19,7 @@ mod selection_file;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use limits::MAX_BYTES;
 pub use model::{Base, Exhausted, How, JoinRule, MixtureRule, Output, Phase, Recipe, Source, Step};
 pub use selection_file::{Indices, KeptSelection};
 

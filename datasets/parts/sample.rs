@@ -1,8 +1,8 @@
 //! [`Sample`]: fields in their order.
 
 use crate::Value;
-use crate::convert::sample_fields::{Field, Fields, pack};
 use crate::error::Result;
+use crate::format::sample_fields::{Field, Fields, pack};
 use crate::value::NdArray;
 
 /// A sample while it gets its fields, which stay in the order in which they come.

@@ -35,7 +35,6 @@
 use crate::array::ArrayTally;
 use crate::error::{Error, Result};
 
-pub(crate) mod sample_fields;
 mod file_names;
 mod encoding;
 mod decoded;

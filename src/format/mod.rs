@@ -44,6 +44,8 @@ pub mod recipe;
 #[cfg(feature = "arrays")]
 pub(crate) mod bcolz;
 #[cfg(feature = "convert")]
+pub(crate) mod sample_fields;
+#[cfg(feature = "convert")]
 pub(crate) mod mat;
 #[cfg(feature = "convert")]
 pub(crate) mod idx;

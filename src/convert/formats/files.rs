@@ -7,8 +7,8 @@ use super::ranges::Ranges;
 use crate::convert::carried::RemarkLog;
 use crate::convert::file_names::{self, KeyNames};
 use crate::convert::kept_fields::KeptFields;
-use crate::convert::sample_fields::stored_name;
 use crate::error::Result;
+use crate::format::sample_fields::stored_name;
 
 /// Default for the bytes of what is read at a time: somewhat less than the `bin` of msgpack can hold.
 pub(super) const MAX_BYTES: u64 = 1 << 30;

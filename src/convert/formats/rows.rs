@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::Value;
 use crate::convert::compressed;
-use crate::convert::sample_fields::Field;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::sample_fields::Field;
 use crate::value::{ByteOrder, DTypeKind as Kind, NdArray};
 
 /// Rows in a unit.

@@ -10,9 +10,9 @@ use crate::convert::carried::{RemarkLog, Remarks};
 use crate::convert::input::{Emit, Input};
 use crate::convert::kept_fields::KeptFields;
 use crate::convert::reshape::pack;
-use crate::convert::sample_fields::{key_text, stored_name};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::msgpack::{self, Cursor, sample};
+use crate::format::sample_fields::{key_text, stored_name};
 
 /// The field of the split.
 const SPLIT: &str = "split";

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use super::form::{ARRAY_TYPE, Column, EXTENSION, EXTENSION_DETAIL, Form, array_shape};
 use super::form::{FEATURES, NOTE};
 use crate::convert::carried::{LeftOut, RemarkLog};
-use crate::convert::sample_fields::stored_name;
+use crate::format::sample_fields::stored_name;
 
 /// Metadata that only describes columns, rows or writers, and is made again by programs that need it.
 const DESCRIPTIONS: [&str; 9] = [

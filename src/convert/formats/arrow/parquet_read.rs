@@ -22,9 +22,9 @@ use crate::convert::file_names;
 use crate::convert::formats::files::{InputFiles, options_of_files};
 use crate::convert::input::{Emit, Input};
 use crate::convert::ranged_file::Partial;
-use crate::convert::sample_fields::stored_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::parquet::TAIL;
+use crate::format::sample_fields::stored_name;
 
 /// Rows that are decoded at a time.
 const ROWS: usize = 256;

@@ -23,11 +23,11 @@ use crate::Value;
 use crate::convert::carried::RemarkLog;
 use crate::convert::file_names::is_image;
 use crate::convert::formats::image_bytes;
-use crate::convert::sample_fields::{Field, Fields, key_from, pack, stored_name};
 use crate::convert::source_file;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::msgpack::MAX_DEPTH;
 use crate::format::msgpack::numpy::{Special, recognise};
+use crate::format::sample_fields::{Field, Fields, key_from, pack, stored_name};
 use crate::storage::{self, Confined};
 use crate::value::{ByteOrder, DType, DTypeKind as Kind, NdArray, Unit};
 

@@ -10,10 +10,10 @@ use crate::convert::file_names;
 use crate::convert::formats::files::{InputFiles, options_of_files};
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input, file_size};
-use crate::convert::sample_fields::{Field, Fields, pack};
 use crate::convert::source_file::{forget_versions, size_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::pickle::{Object, Pickle};
+use crate::format::sample_fields::{Field, Fields, pack};
 use crate::storage::{self, Confined};
 use crate::value::{DType, NdArray};
 

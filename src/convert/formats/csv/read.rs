@@ -14,9 +14,9 @@ use crate::convert::formats::files::{InputFiles, options_of_files, units_are_ran
 use crate::convert::formats::ranges::{Begin, Range, end_of_walk};
 use crate::convert::formats::streamed::Steps;
 use crate::convert::input::{Emit, Input};
-use crate::convert::sample_fields::{Field, Fields, key_from, pack};
 use crate::convert::source_file::{open_regular, size_of};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::sample_fields::{Field, Fields, key_from, pack};
 
 /// Bytes of a row that is looked at for another delimiter.
 const SUSPECTED_ROW: u64 = 1 << 16;

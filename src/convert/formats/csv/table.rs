@@ -6,9 +6,9 @@ use super::bounded::{self, Bounded};
 use super::quotes::Quotes;
 use crate::convert::carried::{LeftOut, RemarkLog};
 use crate::convert::decoded::TextEncoding;
-use crate::convert::sample_fields::stored_name;
 use crate::convert::{compressed, encoding};
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::format::sample_fields::stored_name;
 use crate::storage;
 
 /// A table that is being read. It keeps the bytes of a row until the next one.

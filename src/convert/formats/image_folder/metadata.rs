@@ -13,10 +13,11 @@ use crate::convert::carried::RemarkLog;
 use crate::convert::decoded::{TextEncoding, decoded};
 use crate::convert::file_names::Media;
 use crate::convert::formats::jsonl;
-use crate::convert::{compressed, encoding, natural_order, sample_fields::stored_name};
+use crate::convert::{compressed, encoding, natural_order};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl::parse_members;
 use crate::format::msgpack::{self, sample::KEY};
+use crate::format::sample_fields::stored_name;
 use crate::storage::{self, Confined};
 
 /// The column with the path of the image. For an image `x` it is `x_file_name`.

@@ -13,10 +13,10 @@ use crate::convert::encoding;
 use crate::convert::file_names::{Media, is_image};
 use crate::convert::formats::image_bytes::flaw;
 use crate::convert::input::{Emit, Input};
-use crate::convert::sample_fields::stored_name;
 use crate::convert::source_file::{self, FileStamp, stamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, sample::KEY};
+use crate::format::sample_fields::stored_name;
 use crate::storage;
 
 /// Files in a unit: few enough that this many photographs fit into what

@@ -4,10 +4,10 @@ use crate::Value;
 use crate::convert::decoded::TextEncoding;
 use crate::convert::encoding;
 use crate::convert::kept_fields::KeptFields;
-use crate::convert::sample_fields::{key_text, stored_name};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::jsonl;
 use crate::format::msgpack::{self, sample::KEY};
+use crate::format::sample_fields::{key_text, stored_name};
 
 /// The keys of samples. Samples without a key of their own are numbered by line, not by
 /// sample: then a line that is bad or empty changes no other key, and where a file is cut into units

@@ -13,11 +13,11 @@ use crate::convert::compressed::{self, Zstd};
 use crate::convert::file_names::KeyNames;
 use crate::convert::formats::image_bytes::flaw;
 use crate::convert::input::{Emit, Input};
-use crate::convert::sample_fields::{Field, Fields, key_from, pack, stored_name};
 use crate::convert::source_file::{self, open_once};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
 use crate::format::mds::{Column, Decoded, Encoding, FileInfo, Index, RawImage, Shard, ShardInfo};
+use crate::format::sample_fields::{Field, Fields, key_from, pack, stored_name};
 use crate::storage::{self, Confined, Source};
 
 /// The supported compressions, for errors.

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::convert::file_names::KeyNames;
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input};
-use crate::convert::sample_fields::pack;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::idx;
+use crate::format::sample_fields::pack;
 use crate::value::NdArray;
 
 /// Default for the bytes of a file.

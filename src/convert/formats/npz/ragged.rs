@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::convert::formats::rows;
-use crate::convert::sample_fields::Field;
 use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::format::sample_fields::Field;
 use crate::value::NdArray;
 
 type Arrays = Vec<(String, NdArray<'static>)>;

@@ -11,11 +11,11 @@ use crate::convert::compressed;
 use crate::convert::file_names::KeyNames;
 use crate::convert::formats::rows;
 use crate::convert::input::{Emit, Input};
-use crate::convert::sample_fields::{Field, Fields, key_from, pack, stored_name};
 use crate::convert::source_file::storage_of;
 use crate::convert::{natural_order, split_names};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::numpy::npy;
+use crate::format::sample_fields::{Field, Fields, key_from, pack, stored_name};
 use crate::reader::{Reader, ZipReader};
 use crate::value::NdArray;
 

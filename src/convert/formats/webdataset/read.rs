@@ -16,10 +16,10 @@ use crate::convert::formats::image_bytes::flaw;
 use crate::convert::formats::ranges::{Begin, Range, STEP, end_of_walk};
 use crate::convert::formats::streamed::Steps;
 use crate::convert::input::{Emit, Input};
-use crate::convert::sample_fields::{Field, pack, stored_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::jsonl;
 use crate::format::numpy::npy;
+use crate::format::sample_fields::{Field, pack, stored_name};
 use crate::format::tar::BLOCK;
 
 /// Bytes read from the disk at a time.

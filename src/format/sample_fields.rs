@@ -1,4 +1,4 @@
-//! Packed samples from the fields that an [`Input`](super::Input) found.
+//! Packed samples from the fields of a record.
 
 use std::borrow::Cow;
 

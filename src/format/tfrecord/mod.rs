@@ -11,9 +11,10 @@
 //! | 4 | masked CRC-32C of the data |
 //!
 //! A file has no head and no end of its own. [`example`] reads and writes what the data usually
-//! are. Feature `formats`.
+//! are, and [`sample`] makes fields of them. Feature `formats`.
 
 pub mod example;
+pub(crate) mod sample;
 
 use crate::format::FormatError;
 

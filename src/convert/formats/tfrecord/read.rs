@@ -3,20 +3,17 @@
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use crate::Value;
 use crate::convert::carried::LeftOut;
 use crate::convert::compressed;
 use crate::convert::formats::files::{InputFiles, options_of_files, units_are_ranges};
 use crate::convert::formats::ranges::{Begin, STEP, end_of_walk};
 use crate::convert::input::{Emit, Input};
 use crate::convert::source_file::open_regular;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::FormatError;
-use crate::format::msgpack::numpy::Special;
-use crate::format::sample_fields::{Field, Fields, key_from, pack};
-use crate::format::tfrecord::example::{Feature, Record};
+use crate::format::sample_fields::{key_from, pack};
+use crate::format::tfrecord::sample::{Rules, numbered_key};
 use crate::format::tfrecord::{FOOTER, HEADER, check_data, is_zlib, parse_header};
-use crate::value::{Element, NdArray};
 
 /// How much of a record its sample lacks, by kind.
 type Lacks = [(LeftOut, u64); 2];
@@ -48,8 +45,7 @@ type Lacks = [(LeftOut, u64); 2];
 #[must_use]
 #[derive(Debug, Clone)]
 pub struct TfRecordReader {
-    texts: Vec<String>,
-    lists: Vec<String>,
+    rules: Rules,
     files: InputFiles,
 }
 
@@ -75,169 +71,39 @@ impl TfRecordReader {
     ///
     /// Those of [`open`](Self::open), and [`Invalid`](ErrorKind::Invalid) for none at all.
     pub fn open_all<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<TfRecordReader> {
-        let (texts, lists) = (Vec::new(), Vec::new());
-        Ok(TfRecordReader { texts, lists, files: InputFiles::open(files)? })
+        Ok(TfRecordReader { rules: Rules::default(), files: InputFiles::open(files)? })
     }
 
     /// Features whose byte strings are UTF-8 and become strings.
     pub fn texts<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
-        self.texts = names.into_iter().map(Into::into).collect();
+        self.rules.texts = names.into_iter().map(Into::into).collect();
         self
     }
 
     /// Features that stay lists and arrays even if they have one value, as features of varying length
     /// should.
     pub fn lists<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
-        self.lists = names.into_iter().map(Into::into).collect();
+        self.rules.lists = names.into_iter().map(Into::into).collect();
         self
     }
 
     /// The packed sample of a record, and how much of the record it lacks.
     fn pack(&self, key: &Key<'_>, record: &[u8]) -> Result<(Vec<u8>, Lacks)> {
-        let record = decode(record)?;
-        let lacks =
-            [(LeftOut::UnknownField, record.unknown), (LeftOut::ReplacedValue, record.replaced)];
-        let mut fields: Fields<'_> = Vec::with_capacity(record.features.len());
-        for (name, feature) in record.features {
-            let value = match self.files.needs(name) {
-                true => self.field(name, feature)?,
-                false => DROPPED,
-            };
-            fields.push((name.into(), value));
-        }
-        for (name, steps) in record.lists {
-            let value = match self.files.needs(name) {
-                true => self.steps(name, steps)?,
-                false => DROPPED,
-            };
-            fields.push((name.into(), value));
-        }
-        fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let needs = |name: &str| self.files.needs(name);
+        let (fields, unknown, replaced) = self.rules.fields(record, &needs)?;
+        let lacks = [(LeftOut::UnknownField, unknown), (LeftOut::ReplacedValue, replaced)];
         let key = match &self.files.key {
             Some(name) => key_from(&fields, name)?,
-            None => format!("{}/{:012}", key.stem, key.number),
+            None => numbered_key(key.stem, key.number),
         };
         Ok((pack(&key, &fields)?, lacks))
     }
-
-    /// The steps of a feature list.
-    fn steps<'a>(&self, name: &str, steps: Vec<Feature<'a>>) -> Result<Field<'a>> {
-        let stays = self.lists.iter().any(|known| known == name);
-        if let Some(numbers) = numbers(&steps).filter(|_| !stays) {
-            return Ok(Field::Array(numbers));
-        }
-        let single = !stays && steps.iter().all(|step| len(step) == Some(1));
-        let value = |step| Ok(value_of(self.value(name, step, single)?));
-        steps.into_iter().map(value).collect::<Result<_>>().map(Value::Array).map(Field::Value)
-    }
-
-    fn field<'a>(&self, name: &str, feature: Feature<'a>) -> Result<Field<'a>> {
-        let single = !self.lists.iter().any(|known| known == name);
-        self.value(name, feature, single)
-    }
-
-    /// A feature: if it has one value and `single` says so, that value.
-    fn value<'a>(&self, name: &str, feature: Feature<'a>, single: bool) -> Result<Field<'a>> {
-        let is_text = self.texts.iter().any(|known| known == name);
-        let value = |bytes: &[u8]| match is_text {
-            true => std::str::from_utf8(bytes).map(Value::from).map_err(|_| {
-                let message = format!("feature {name:?}: expected UTF-8, found other bytes");
-                Error::new(ErrorKind::Damaged, message)
-            }),
-            false => Ok(Value::from(bytes)),
-        };
-        Ok(match feature {
-            Feature::Empty => Field::Value(Value::Nil),
-            Feature::Bytes(strings) => match &strings[..] {
-                [one] if single && !is_text => Field::Bytes(one),
-                [one] if single => Field::Value(value(one)?),
-                all => {
-                    let values: Result<_> = all.iter().map(|bytes| value(bytes)).collect();
-                    Field::Value(Value::Array(values?))
-                }
-            },
-            Feature::Floats(floats) => match floats[..] {
-                // As a NumPy scalar, which keeps the 32 bits.
-                [one] if single => Field::Scalar(NdArray::scalar(one)),
-                _ => Field::Array(array(&floats)),
-            },
-            Feature::Ints(ints) => match ints[..] {
-                [one] if single => Field::Value(Value::from(one)),
-                _ => Field::Array(array(&ints)),
-            },
-        })
-    }
 }
-
-/// A field that the conversion drops.
-const DROPPED: Field<'static> = Field::Value(Value::Nil);
 
 /// How the record is numbered.
 struct Key<'a> {
     stem: &'a str,
     number: u64,
-}
-
-/// The content of a record, or an error if it is something else.
-fn decode(record: &[u8]) -> Result<Record<'_>> {
-    let other = |found: &dyn std::fmt::Display| {
-        let expected = "expected a tf.train.Example or SequenceExample";
-        // Leaving such records out, which is the usual hint, would lose all of them.
-        Error::new(ErrorKind::Unsupported, format!("{expected}, found {found}"))
-            .advise("records of other messages are not read: write them as one of these first")
-    };
-    let found =
-        Record::decode(record).map_err(|flaw| other(&format_args!("other data: {flaw}")))?;
-    let is_empty = found.features.is_empty() && found.lists.is_empty();
-    match is_empty && found.unknown > 0 {
-        true => Err(other(&"a message of other fields")),
-        false => Ok(found),
-    }
-}
-
-/// How many values a feature has.
-fn len(feature: &Feature<'_>) -> Option<usize> {
-    match feature {
-        Feature::Empty => None,
-        Feature::Bytes(strings) => Some(strings.len()),
-        Feature::Floats(floats) => Some(floats.len()),
-        Feature::Ints(ints) => Some(ints.len()),
-    }
-}
-
-/// The numbers of steps that have one each, all of one type.
-fn numbers(steps: &[Feature<'_>]) -> Option<NdArray<'static>> {
-    let floats = || {
-        steps.iter().map(|step| match step {
-            Feature::Floats(floats) if floats.len() == 1 => Some(floats[0]),
-            _ => None,
-        })
-    };
-    let ints = || {
-        steps.iter().map(|step| match step {
-            Feature::Ints(ints) if ints.len() == 1 => Some(ints[0]),
-            _ => None,
-        })
-    };
-    match steps.first()? {
-        Feature::Floats(_) => Some(array(&floats().collect::<Option<Vec<f32>>>()?)),
-        Feature::Ints(_) => Some(array(&ints().collect::<Option<Vec<i64>>>()?)),
-        _ => None,
-    }
-}
-
-/// A field within a list.
-fn value_of(field: Field<'_>) -> Value {
-    match field {
-        Field::Value(value) => value,
-        Field::Bytes(bytes) => bytes.into(),
-        Field::Array(array) => Special::Array(array).to_value(),
-        Field::Scalar(number) | Field::Numpy(number) => Special::Scalar(number).to_value(),
-    }
-}
-
-fn array<T: Element>(numbers: &[T]) -> NdArray<'static> {
-    NdArray::from_ndarray(&ndarray::aview1(numbers)).into_owned()
 }
 
 impl Input for TfRecordReader {

@@ -29,7 +29,9 @@
 //! [`write_short`] is for display and cannot be read back.
 
 pub(crate) mod array;
+pub(crate) mod lines;
 mod read;
+pub(crate) mod keys;
 mod short;
 mod write;
 

@@ -29,6 +29,8 @@ use crate::error::{Error, ErrorKind};
 pub mod numpy;
 pub mod msgpack;
 #[cfg(feature = "arrays")]
+pub(crate) mod sample_fields;
+#[cfg(feature = "arrays")]
 pub mod jsonl;
 pub(crate) mod claimed;
 pub mod dataset;
@@ -43,8 +45,6 @@ pub mod chunked;
 pub mod recipe;
 #[cfg(feature = "arrays")]
 pub(crate) mod bcolz;
-#[cfg(feature = "convert")]
-pub(crate) mod sample_fields;
 #[cfg(feature = "convert")]
 pub(crate) mod mat;
 #[cfg(feature = "convert")]

@@ -1,7 +1,7 @@
 //! JSON lines: one sample a line, in the notation that `kiste cat --jsonl` prints.
 
 mod array;
-mod keys;
+mod notation;
 mod read;
 mod write;
 
@@ -12,7 +12,6 @@ pub(super) use read::read_line;
 pub use read::{JsonLinesReader, JsonLinesStream};
 pub use write::JsonLinesWriter;
 
-use self::keys::KeyRule;
 use crate::Value;
 use crate::convert::carried::{Carried, Handling as H, LeftOut as L, ValueKind as V, ValuePlace};
 use crate::convert::decoded::Decoded;
@@ -20,7 +19,7 @@ use crate::convert::formats::def::{FormatDef, Glance, Keys, Opening, Output, REA
 use crate::convert::samples::Samples;
 use crate::convert::{compressed, encoding};
 use crate::error::{Remedy, Result};
-use crate::format::jsonl;
+use crate::format::jsonl::{self, keys::KeyRule};
 
 /// Bytes of a first line that is looked at.
 const FIRST_LINE: usize = 1 << 20;

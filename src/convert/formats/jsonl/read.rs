@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rayon::prelude::*;
 
 use super::array::AsLines;
-use super::keys::{KeyRule, Notation, has_key};
+use super::notation::Lines;
 use crate::convert::decoded::{TextEncoding, decoded};
 use crate::convert::encoding;
 use crate::convert::file_names::KeyNames;
@@ -18,6 +18,8 @@ use crate::convert::source_file::{open_regular, size_of};
 use crate::convert::{Source, compressed};
 use crate::error::{Error, Result};
 use crate::format::jsonl::array;
+use crate::format::jsonl::keys::{KeyRule, has_key};
+use crate::format::jsonl::lines::{is_empty, numbered_key, trimmed};
 
 /// The most bytes of lines that are parsed at a time.
 const BATCH: usize = 4 << 20;
@@ -53,7 +55,7 @@ pub struct JsonLinesStream<R> {
     /// The lines of the last batch.
     batch: Vec<u64>,
     max_bytes: u64,
-    notation: Notation,
+    notation: Lines,
     rule: KeyRule,
     /// Whether lines are numbered, once the first of them is known.
     numbered: Option<bool>,
@@ -66,7 +68,7 @@ impl<R: Read + Send> JsonLinesStream<R> {
         let (name, max_bytes) = (name.into(), MAX_BYTES);
         let names = KeyNames::of(&[if name == "-" { "stdin" } else { &name }]);
         let (rule, numbered) = (KeyRule::default(), None);
-        let (line, batch, notation) = (0, Vec::new(), Notation::default());
+        let (line, batch, notation) = (0, Vec::new(), Lines::default());
         JsonLinesStream { input, name, names, line, batch, max_bytes, notation, rule, numbered }
     }
 
@@ -191,7 +193,7 @@ pub struct JsonLinesReader {
     size: u64,
     unit: u64,
     max_bytes: u64,
-    notation: Notation,
+    notation: Lines,
     rule: KeyRule,
     /// Whether lines are numbered, once the first of them is known.
     numbered: OnceLock<bool>,
@@ -222,7 +224,7 @@ impl JsonLinesReader {
             size,
             unit: UNIT,
             max_bytes: MAX_BYTES,
-            notation: Notation::default(),
+            notation: Lines::default(),
             rule: KeyRule::default(),
             numbered: OnceLock::new(),
             lines: Mutex::new(vec![0]),
@@ -502,7 +504,7 @@ pub(in crate::convert) fn read_line<R: BufRead + ?Sized>(
     let most = max_bytes.saturating_add(2);
     let mut read = input.take(most).read_until(b'\n', line)? as u64;
     let ended = line.last() == Some(&b'\n');
-    trim(line);
+    line.truncate(trimmed(line).len());
     if line.len() as u64 <= max_bytes {
         return Ok((read, Ok(())));
     }
@@ -511,23 +513,6 @@ pub(in crate::convert) fn read_line<R: BufRead + ?Sized>(
     }
     let message = format!("expected at most {max_bytes} bytes, found more");
     Ok((read, Err(Error::above_limit("max_bytes", message))))
-}
-
-/// Removes the line end.
-fn trim(line: &mut Vec<u8>) {
-    while line.last().is_some_and(|end| matches!(end, b'\n' | b'\r')) {
-        line.pop();
-    }
-}
-
-fn is_empty(line: &[u8]) -> bool {
-    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-    line.iter().all(u8::is_ascii_whitespace)
-}
-
-/// The key of a line that has none of its own.
-fn numbered_key(stem: &str, number: u64) -> String {
-    format!("{stem}/{number:09}")
 }
 
 #[cfg(test)]

@@ -1,11 +1,8 @@
 //! [`KeyRule`]: what the key of a line is.
 
+use super::read::{parse_members, parse_plain};
 use crate::Value;
-use crate::convert::decoded::TextEncoding;
-use crate::convert::encoding;
-use crate::convert::kept_fields::KeptFields;
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::format::jsonl;
 use crate::format::msgpack::{self, sample::KEY};
 use crate::format::sample_fields::{key_text, stored_name};
 
@@ -13,7 +10,7 @@ use crate::format::sample_fields::{key_text, stored_name};
 /// sample: then a line that is bad or empty changes no other key, and where a file is cut into units
 /// makes no difference.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::convert) enum KeyRule {
+pub(crate) enum KeyRule {
     /// The member `key`. If the first object has none, no line may have one, and all are numbered:
     /// a line that lost its key is an error, not a sample with a made-up key.
     #[default]
@@ -26,35 +23,40 @@ pub(in crate::convert) enum KeyRule {
 }
 
 /// How lines are written, and what is read of them.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Notation {
+pub(crate) trait Notation {
     /// Whether names that begin with `$` have no meaning.
-    pub(super) plain: bool,
-    /// The encoding from which they are decoded.
-    pub(super) encoding: Option<TextEncoding>,
-    /// The fields that the conversion needs.
-    pub(super) kept: KeptFields,
+    fn is_plain(&self) -> bool;
+
+    /// Whether the member of this name is needed. The others are nil.
+    fn needs(&self, _name: &str) -> bool {
+        true
+    }
+
+    /// Why a line that is no JSON cannot be read as text, if that is the reason.
+    fn flaw(&self, _line: &[u8]) -> Option<Error> {
+        None
+    }
 }
 
 /// The value on a line.
-fn parse(line: &[u8], notation: &Notation) -> Result<Value> {
-    let plain = notation.plain;
+fn parse(line: &[u8], notation: &impl Notation) -> Result<Value> {
+    let plain = notation.is_plain();
     // One called "key" may be the key.
-    let wanted = |name: &str| name == KEY || notation.kept.needs(name);
-    let parsed = jsonl::parse_members(line, plain, &wanted);
-    parsed.map_err(|flaw| match encoding::flaw(line, notation.encoding) {
+    let wanted = |name: &str| name == KEY || notation.needs(name);
+    let parsed = parse_members(line, plain, &wanted);
+    parsed.map_err(|flaw| match notation.flaw(line) {
         Some(error) => error,
         None => {
             let error = Error::new(ErrorKind::Damaged, flaw.to_string());
             // Then it is such a name that is wrong.
-            let is_plain = !plain && jsonl::parse_plain(line).is_ok();
+            let is_plain = !plain && parse_plain(line).is_ok();
             if is_plain { error.with_remedy(Remedy::PlainJson) } else { error }
         }
     })
 }
 
 /// Whether this is a line with a key: `None` if it is no object, so that nothing can be told.
-pub(super) fn has_key(line: &[u8], notation: &Notation) -> Option<bool> {
+pub(crate) fn has_key(line: &[u8], notation: &impl Notation) -> Option<bool> {
     match parse(line, notation) {
         Ok(Value::Map(members)) => Some(members.iter().any(|(name, _)| is_key(name))),
         _ => None,
@@ -68,14 +70,29 @@ fn is_key(name: &Value) -> bool {
 impl KeyRule {
     /// The packed sample of a line. `numbered` says whether lines without a key are numbered, and
     /// `number` makes such a key.
-    pub(super) fn pack(
+    pub(crate) fn pack(
         &self,
         line: &[u8],
-        notation: &Notation,
+        notation: &impl Notation,
         numbered: impl FnOnce() -> Result<bool>,
         number: impl FnOnce() -> Result<String>,
     ) -> Result<Vec<u8>> {
         let damaged = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Damaged, e.to_string());
+        let value = self.value(line, notation, numbered, number)?;
+        let packed = msgpack::to_vec(&value).map_err(|e| damaged(&e))?;
+        let checked = msgpack::check_sample(&packed).map(drop);
+        checked.map_err(|e| damaged(&format_args!("not a sample: {e}")))?;
+        Ok(packed)
+    }
+
+    /// The same before it is packed: a map with the key and the members, or a value that is no sample.
+    pub(crate) fn value(
+        &self,
+        line: &[u8],
+        notation: &impl Notation,
+        numbered: impl FnOnce() -> Result<bool>,
+        number: impl FnOnce() -> Result<String>,
+    ) -> Result<Value> {
         let mut value = parse(line, notation)?;
         if let Value::Map(members) = &mut value {
             match self {
@@ -118,10 +135,7 @@ impl KeyRule {
                 }
             }
         }
-        let packed = msgpack::to_vec(&value).map_err(|e| damaged(&e))?;
-        let checked = msgpack::check_sample(&packed).map(drop);
-        checked.map_err(|e| damaged(&format_args!("not a sample: {e}")))?;
-        Ok(packed)
+        Ok(value)
     }
 }
 
@@ -160,13 +174,16 @@ fn set_key(members: &mut Vec<(Value, Value)>, key: String) -> Result<()> {
 mod tests {
     use super::*;
 
+    struct Ours;
+
+    impl Notation for Ours {
+        fn is_plain(&self) -> bool {
+            false
+        }
+    }
+
     fn packed(rule: &KeyRule, numbered: bool, line: &str) -> Result<Value> {
-        let packed = rule.pack(
-            line.as_bytes(),
-            &Notation::default(),
-            || Ok(numbered),
-            || Ok("x/7".to_owned()),
-        )?;
+        let packed = rule.pack(line.as_bytes(), &Ours, || Ok(numbered), || Ok("x/7".to_owned()))?;
         Ok(msgpack::decode(&packed).unwrap())
     }
 
@@ -219,7 +236,7 @@ mod tests {
             let error = packed(&rule, numbered, line).unwrap_err();
             assert!(error.message().contains(says), "{rule:?} {line}: {error}");
         }
-        let has_key = |line: &str| has_key(line.as_bytes(), &Notation::default());
+        let has_key = |line: &str| has_key(line.as_bytes(), &Ours);
         assert_eq!(has_key("{\"key\": 1}"), Some(true));
         assert_eq!(has_key("{}"), Some(false));
         assert_eq!((has_key("[]"), has_key("{")), (None, None));

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Limits;
-use crate::convert::archive::{Archive, Bytes, Entry};
+use crate::convert::archive::{Archive, Bytes};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::tar::Entry;
 use crate::regular::open_regular;
 use crate::storage::{LocalStorage, Source, Storage};
 

@@ -54,6 +54,8 @@ pub(crate) mod pickle;
 #[cfg(feature = "convert")]
 pub(crate) mod tar;
 #[cfg(feature = "convert")]
+pub(crate) mod webdataset;
+#[cfg(feature = "convert")]
 pub(crate) mod mds;
 #[cfg(feature = "convert")]
 pub(crate) mod coco;

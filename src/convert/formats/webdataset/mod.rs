@@ -4,7 +4,6 @@
 //! one sample; the rest of the name, in lower case, is the name of the field. This is the rule of
 //! the Python package webdataset.
 
-mod meaning;
 mod read;
 mod write;
 
@@ -97,32 +96,4 @@ pub(in crate::convert) fn is_escaped(packed: impl AsRef<[u8]>) -> bool {
 /// Whether a file is read as a tar archive because of its name.
 pub(in crate::convert) fn is_named_tar(path: &Path) -> bool {
     is_tar(&path.file_name().unwrap_or_default().to_string_lossy().to_lowercase())
-}
-
-/// Whether the first part is like `__this__`.
-fn is_meta(name: &str) -> bool {
-    let first = name.split('/').next().unwrap_or_default();
-    first.len() >= 4 && first.starts_with("__") && first.ends_with("__")
-}
-
-/// The type of a field, by the last part of its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
-    Text,
-    Integer,
-    Json,
-    Npy,
-    Bytes,
-}
-
-impl Content {
-    fn of(name: &str) -> Content {
-        match name.rsplit('.').next().unwrap_or_default() {
-            "txt" | "text" | "transcript" => Content::Text,
-            "cls" | "cls2" | "index" | "inx" | "id" => Content::Integer,
-            "json" | "jsn" => Content::Json,
-            "npy" => Content::Npy,
-            _ => Content::Bytes,
-        }
-    }
 }

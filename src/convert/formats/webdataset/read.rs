@@ -1,14 +1,9 @@
 //! Reads samples from shards of WebDataset.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
 use std::io::Read;
 use std::path::Path;
 
-use super::meaning::{self, Form, Meaning, Note};
-use super::{Content, is_meta};
-use crate::Value;
-use crate::convert::archive::{Archive, Ending};
+use crate::convert::archive::Archive;
 use crate::convert::carried::LeftOut;
 use crate::convert::file_names::is_image_extension;
 use crate::convert::formats::files::{InputFiles, options_of_files, units_are_ranges};
@@ -17,10 +12,10 @@ use crate::convert::formats::ranges::{Begin, Range, STEP, end_of_walk};
 use crate::convert::formats::streamed::Steps;
 use crate::convert::input::{Emit, Input};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::jsonl;
-use crate::format::numpy::npy;
-use crate::format::sample_fields::{Field, pack, stored_name};
-use crate::format::tar::BLOCK;
+use crate::format::sample_fields::{pack, stored_name};
+use crate::format::tar::Ending;
+use crate::format::webdataset::meaning::Note;
+use crate::format::webdataset::record::{Group, fields, key, key_and_field};
 
 /// Bytes read from the disk at a time.
 const AT_ONCE: usize = 1 << 17;
@@ -144,7 +139,7 @@ impl WebDatasetReader {
                 Ok(None) => return Ok(None),
                 Err(error) => return end_of_walk(error),
             };
-            if let Some((_, records)) = archive.global.take().filter(|(start, _)| *start > 0) {
+            if let Some((_, records)) = archive.take_global().filter(|(start, _)| *start > 0) {
                 // The unit that reads this far reports archives that differ.
                 if Note::of(&records).ok().flatten() != self.note(path)? {
                     return Ok(None);
@@ -178,13 +173,10 @@ impl WebDatasetReader {
         }
     }
 
-    fn pack(&self, unit: usize, note: Option<&Note>, group: Group) -> Result<Vec<u8>> {
+    fn pack(&self, unit: usize, note: Option<&Note>, group: Group<Vec<u8>>) -> Result<Vec<u8>> {
         let number = self.files.ranges.file(unit);
         let shard = self.files.path(number);
-        let key = match note {
-            Some(_) => meaning::unescape(&group.key),
-            None => group.key,
-        };
+        let key = key(&group.name, note);
         if let Some(flaw) = group.flaw {
             return Err(flaw.at(shard).with_key(key));
         }
@@ -192,29 +184,15 @@ impl WebDatasetReader {
             true => format!("{}/{key}", self.files.name(number)?),
             false => key,
         };
-        let mut fields = Vec::with_capacity(group.files.len());
-        for (name, data, own) in &group.files {
-            let at = |error: Error| error.at(shard).with_key(&key).with_raw(&data[..]);
-            if !self.decode {
-                fields.push((name.as_str().into(), Field::Bytes(data)));
-                continue;
-            }
-            let meaning = match (own, note) {
-                (Some(own), Some(_)) => Cow::Borrowed(own),
-                (_, Some(note)) => note.meaning(name),
-                (_, None) => Cow::Owned(Meaning::plain(name)),
-            };
-            let field = match self.files.needs(&meaning.field) {
-                true => decode(name, data, &meaning.form, note.is_some()).map_err(at)?,
-                false => Field::Value(Value::Nil),
-            };
-            fields.push((meaning.into_owned().field.into(), field));
-        }
+        let needs = |name: &str| self.files.needs(name);
+        let fields = fields(&group.files, note, self.decode, &needs).map_err(|(file, error)| {
+            error.at(shard).with_key(&key).with_raw(&group.files[file].data[..])
+        })?;
         let packed = pack(&key, &fields).map_err(|error| error.at(shard))?;
-        for ((name, data, _), (field, _)) in group.files.iter().zip(&fields) {
-            let is_image = is_image_extension(name.rsplit('.').next().unwrap_or_default());
+        for (file, (field, _)) in group.files.iter().zip(&fields) {
+            let is_image = is_image_extension(file.suffix.rsplit('.').next().unwrap_or_default());
             let is_image = is_image && self.files.needs(field);
-            if let Some(flaw) = Some(data).filter(|_| is_image).and_then(|data| flaw(data)) {
+            if let Some(flaw) = Some(&file.data).filter(|_| is_image).and_then(|data| flaw(data)) {
                 let place = || format!("{}, sample {key:?}", shard.display());
                 self.files.remarks.note(unit, flaw, Some(stored_name(field)), 1, place);
             }
@@ -224,7 +202,7 @@ impl WebDatasetReader {
 
     /// Notes what is unusual about the end of a shard.
     fn remark_on_end(&self, unit: usize, archive: &Archive<'_>) {
-        let (kind, count, position) = match archive.ending {
+        let (kind, count, position) = match archive.ending() {
             Ending::Marked => return,
             Ending::Unmarked => (LeftOut::NoEndMark, 1, archive.position()),
             Ending::Foreign { position, bytes } => (LeftOut::AfterEnd, bytes, position),
@@ -238,52 +216,10 @@ impl WebDatasetReader {
         let mut front = Archive::open(shard, self.files.max_bytes)?;
         // An error is reported by the unit that reads this far.
         drop(front.next_or_refused());
-        match &front.global {
-            Some((0, records)) => Note::of(records).map_err(|error| error.at(shard)),
+        match front.take_global() {
+            Some((0, records)) => Note::of(&records).map_err(|error| error.at(shard)),
             _ => Ok(None),
         }
-    }
-}
-
-/// The files of a sample.
-struct Group {
-    key: String,
-    files: Vec<(String, Vec<u8>, Option<Meaning>)>,
-    names: HashSet<String>,
-    /// The approximate size of its files in the archive.
-    bytes: u64,
-    /// Why the sample is an error.
-    flaw: Option<Error>,
-}
-
-impl Group {
-    fn new(key: &str) -> Group {
-        let (files, names) = (Vec::new(), HashSet::new());
-        Group { key: key.into(), files, names, bytes: 0, flaw: None }
-    }
-
-    /// Makes the sample an error, and drops its files. The first flaw is the one to report.
-    fn refuse(&mut self, flaw: Error) {
-        self.flaw.get_or_insert(flaw);
-        (self.files, self.names) = (Vec::new(), HashSet::new());
-    }
-
-    /// Whether to read one more file, of this many bytes. Nothing of a bad sample is kept: an
-    /// endless archive may consist of one key.
-    fn wants(&mut self, suffix: &str, size: u64, max_bytes: u64) -> bool {
-        self.bytes = self.bytes.saturating_add(size).saturating_add(BLOCK as u64);
-        if self.flaw.is_some() {
-            return false;
-        }
-        // A sample of one file is limited by the size of the file alone.
-        if self.bytes > max_bytes && !self.files.is_empty() {
-            let message = format!("expected a sample of at most {max_bytes} bytes, found more");
-            self.refuse(Error::above_limit("max_bytes", message));
-        } else if !self.names.insert(suffix.to_owned()) {
-            let message = format!("expected one file {suffix:?} of a sample, found two");
-            self.refuse(Error::new(ErrorKind::Damaged, message));
-        }
-        self.flaw.is_none()
     }
 }
 
@@ -351,7 +287,7 @@ struct Reading {
     /// The meaning of its files, if kiste wrote it.
     note: Option<Note>,
     /// The sample that is not complete yet.
-    group: Option<Group>,
+    group: Option<Group<Vec<u8>>>,
     refused: Refused,
 }
 
@@ -391,7 +327,7 @@ impl WebDatasetReader {
                 return Err(error);
             }
         };
-        match archive.global.take() {
+        match archive.take_global() {
             Some((0, records)) => {
                 *note = Note::of(&records).map_err(|error| error.at(archive.path()))?;
             }
@@ -424,7 +360,7 @@ impl WebDatasetReader {
             }
             return Ok(true);
         };
-        let same = group.as_mut().filter(|group| group.key == key);
+        let same = group.as_mut().filter(|group| group.name == key);
         match (same, flaw) {
             (Some(group), Some(flaw)) => {
                 refused.tell(emit)?;
@@ -438,24 +374,15 @@ impl WebDatasetReader {
             (Some(_), None) => refused.tell(emit)?,
             (None, None) => {
                 let flaw = refused.of(key, emit)?;
-                if let Some(done) = group.replace(Group { flaw, ..Group::new(key) }) {
+                if let Some(done) = group.replace(Group::new(key, flaw)) {
                     emit(self.pack(unit, note.as_ref(), done))?;
                 }
             }
         }
-        let group = group.get_or_insert_with(|| Group::new(key));
-        let suffix = suffix.to_lowercase();
-        let noted: usize = entry.records.iter().map(|(name, value)| name.len() + value.len()).sum();
-        let size = entry.size.saturating_add(noted as u64);
-        match group.wants(&suffix, size, self.files.max_bytes) {
-            true => {
-                let data = archive.read(entry.size)?;
-                match meaning::of_file(&entry.records) {
-                    Ok(own) => group.files.push((suffix, data, own)),
-                    Err(flaw) => group.refuse(flaw),
-                }
-            }
-            false => archive.skip(entry.size)?,
+        let group = group.get_or_insert_with(|| Group::new(key, None));
+        let max_bytes = self.files.max_bytes;
+        if !group.add(suffix, &entry, max_bytes, || archive.read(entry.size))? {
+            archive.skip(entry.size)?;
         }
         Ok(true)
     }
@@ -484,77 +411,5 @@ impl Steps for WebDatasetSteps {
 
     fn step(&mut self, emit: &mut Emit<'_>) -> Result<bool> {
         self.reader.step(0, &mut self.reading, emit)
-    }
-}
-
-/// The key and field of a file, if it is part of a sample.
-fn key_and_field(name: &str) -> Option<(&str, &str)> {
-    split(name).filter(|_| !is_meta(name))
-}
-
-/// The key and suffix of a name: before and after the first dot of its last part, unless that
-/// begins with the dot.
-fn split(name: &str) -> Option<(&str, &str)> {
-    let last = name.rfind('/').map_or(0, |slash| slash + 1);
-    let dot = name[last..].find('.').filter(|&dot| dot > 0)?;
-    Some((&name[..last + dot], &name[last + dot + 1..]))
-}
-
-/// The value of a file. In shards of kiste, JSON is in the notation of JSON lines.
-fn decode<'a>(name: &str, data: &'a [u8], form: &Form, own: bool) -> Result<Field<'a>> {
-    let damaged = |expected: &str, found: String| {
-        let message = format!("expected {expected}, found {found}");
-        Error::new(ErrorKind::Damaged, message).with_field(name)
-    };
-    let text = || std::str::from_utf8(data).map_err(|_| damaged("UTF-8", "other bytes".to_owned()));
-    Ok(match (Content::of(name), form) {
-        (Content::Integer, Form::Digits(dtype)) => {
-            let digits = text()?.trim();
-            let number = meaning::digits(dtype, digits);
-            let expected = || damaged(&format!("an integer of {dtype}"), brief(digits));
-            Field::Numpy(number.ok_or_else(expected)?)
-        }
-        (Content::Npy, form) => {
-            let array =
-                npy::decode(data).map_err(|error| damaged("an array", error.to_string()))?;
-            match form {
-                Form::Scalar if array.shape().is_empty() => Field::Numpy(array),
-                _ => Field::Array(array),
-            }
-        }
-        (Content::Text, _) => Field::Value(Value::from(text()?)),
-        (Content::Integer, _) => {
-            let digits = text()?.trim();
-            let signed = digits.parse::<i64>().map(Value::from);
-            let number = signed.or_else(|_| digits.parse::<u64>().map(Value::from));
-            let number = number.map_err(|_| damaged("an integer of 64 bits", brief(digits)))?;
-            Field::Value(number)
-        }
-        (Content::Json, _) => {
-            let value = if own { jsonl::parse(data) } else { jsonl::parse_plain(data) };
-            Field::Value(value.map_err(|error| damaged("JSON", error.to_string()))?)
-        }
-        (Content::Bytes, _) => Field::Bytes(data),
-    })
-}
-
-fn brief(text: &str) -> String {
-    let start: String = text.chars().take(30).collect();
-    format!("{start:?}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_as_the_real_one_splits_them() {
-        assert_eq!(split("a/b.c.D"), Some(("a/b", "c.D")));
-        assert_eq!(split("a.b/c"), None);
-        assert_eq!(split("./c.d"), Some(("./c", "d")));
-        assert_eq!(split("a/.hidden.jpg"), None);
-        assert_eq!(split("c."), Some(("c", "")));
-        assert!(is_meta("__a__/b.c") && is_meta("____") && is_meta("__.json__"));
-        assert!(!is_meta("__a__.json") && !is_meta("x/__a__") && !is_meta("___"));
     }
 }

@@ -4,9 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::Content;
 use super::carries;
-use super::meaning::{self, Form, Meaning, Note};
 use crate::Value;
 use crate::convert::carried::{self, ChangedValues, Changes};
 use crate::convert::formats::new_file::NewFile;
@@ -17,6 +15,8 @@ use crate::format::jsonl;
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 use crate::format::numpy::npy;
 use crate::format::tar::{BLOCK, RECORD, file_header_with, global_header, padding};
+use crate::format::webdataset::meaning::{self, Form, Meaning, Note};
+use crate::format::webdataset::record::{Content, is_meta};
 
 /// Writes samples to shards of WebDataset: `PREFIX-000000.tar` and so on.
 ///
@@ -206,7 +206,7 @@ fn check_key(key: &str) -> Result<()> {
         "expected a key whose last part is not empty"
     } else if key.starts_with('/') || key.split('/').any(|part| part == "..") {
         "expected a key that is a relative name without \"..\""
-    } else if super::is_meta(&meaning::escape(key)) || key.contains('\0') {
+    } else if is_meta(&meaning::escape(key)) || key.contains('\0') {
         "expected a key that does not begin like __this__ and contains no zero byte"
     } else {
         return Ok(());

@@ -16,8 +16,16 @@
 //! A value that does not fit is stored before its entry, as an entry of its own: a name of GNU
 //! tar ([`Kind::LongName`]), or [records](pax_records) (`Kind::Pax`).
 //!
+//! [`Entries`] goes through the files of an archive in memory, or wherever their bytes come from.
+//!
 //! Absent on purpose: everything that makes a file more than a name and bytes (owners, times,
 //! links), and sparse files. Reading from a file is left to the caller.
+
+mod ahead;
+mod entries;
+
+pub(crate) use ahead::Records;
+pub(crate) use entries::{ArchiveBytes, Ending, Entries, Entry};
 
 use crate::format::FormatError;
 

@@ -20,14 +20,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
-use crate::convert::archive::Records;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::tar::Records;
 use crate::value::{ByteOrder, DType, DTypeKind, NdArray};
 
 /// The record about a shard.
-pub(super) const SHARD: &str = "KISTE.webdataset";
+pub(crate) const SHARD: &str = "KISTE.webdataset";
 /// The record about a file.
-pub(super) const FILE: &str = "KISTE.field";
+pub(crate) const FILE: &str = "KISTE.field";
 /// The version of both.
 const VERSION: u64 = 1;
 
@@ -37,15 +37,15 @@ const MOST: (usize, usize) = (4096, 1 << 18);
 
 /// The meaning of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Meaning {
+pub(crate) struct Meaning {
     /// The field.
-    pub(super) field: String,
-    pub(super) form: Form,
+    pub(crate) field: String,
+    pub(crate) form: Form,
 }
 
 /// How a value is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// As the name of the file says.
     Plain,
     /// A NumPy scalar, as an array without axes.
@@ -56,11 +56,11 @@ pub(super) enum Form {
 
 impl Meaning {
     /// The meaning of a file without a note.
-    pub(super) fn plain(name: &str) -> Meaning {
+    pub(crate) fn plain(name: &str) -> Meaning {
         Meaning { field: name.to_owned(), form: Form::Plain }
     }
 
-    pub(super) fn to_json(&self) -> Json {
+    pub(crate) fn to_json(&self) -> Json {
         match &self.form {
             Form::Plain => json!([self.field]),
             Form::Scalar => json!([self.field, "scalar"]),
@@ -86,14 +86,14 @@ impl Meaning {
 
 /// The meanings of the files of a shard, by the ends of their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Note {
+pub(crate) struct Note {
     files: BTreeMap<String, Meaning>,
     bytes: usize,
 }
 
 impl Note {
     /// Adds the meaning of files of this name, in place of another one, while there is room.
-    pub(super) fn set(&mut self, name: &str, meaning: &Meaning) {
+    pub(crate) fn set(&mut self, name: &str, meaning: &Meaning) {
         if *meaning == Meaning::plain(name) {
             self.files.remove(name);
         } else if self.files.len() < MOST.0 && self.bytes < MOST.1 {
@@ -103,20 +103,20 @@ impl Note {
     }
 
     /// The meaning of a file of this name.
-    pub(super) fn meaning(&self, name: &str) -> Cow<'_, Meaning> {
+    pub(crate) fn meaning(&self, name: &str) -> Cow<'_, Meaning> {
         match self.files.get(name) {
             Some(meaning) => Cow::Borrowed(meaning),
             None => Cow::Owned(Meaning::plain(name)),
         }
     }
 
-    pub(super) fn to_record(&self) -> String {
+    pub(crate) fn to_record(&self) -> String {
         let files = self.files.iter().map(|(name, meaning)| (name.clone(), meaning.to_json()));
         json!({"version": VERSION, "fields": files.collect::<serde_json::Map<_, _>>()}).to_string()
     }
 
     /// The note in these records; `None` if another program wrote the shard.
-    pub(super) fn of(records: &Records) -> Result<Option<Note>> {
+    pub(crate) fn of(records: &Records) -> Result<Option<Note>> {
         if records.is_empty() {
             return Err(damaged(SHARD));
         }
@@ -138,7 +138,7 @@ impl Note {
 }
 
 /// The meaning of a file by its records.
-pub(super) fn of_file(records: &Records) -> Result<Option<Meaning>> {
+pub(crate) fn of_file(records: &Records) -> Result<Option<Meaning>> {
     let Some((_, text)) = records.iter().find(|(name, _)| name == FILE) else { return Ok(None) };
     let json: Option<Json> = serde_json::from_str(text).ok();
     json.as_ref().and_then(Meaning::of).map(Some).ok_or_else(|| damaged(FILE))
@@ -150,7 +150,7 @@ fn damaged(record: &str) -> Error {
 
 /// A key as the name of files, which ends at the first dot of its last part: `%` becomes `%25`, and
 /// a dot of the last part `%2E`, as in URLs.
-pub(super) fn escape(key: &str) -> Cow<'_, str> {
+pub(crate) fn escape(key: &str) -> Cow<'_, str> {
     let last = key.rfind('/').map_or(0, |slash| slash + 1);
     if !key.contains('%') && !key[last..].contains('.') {
         return Cow::Borrowed(key);
@@ -160,12 +160,12 @@ pub(super) fn escape(key: &str) -> Cow<'_, str> {
 }
 
 /// The key of an escaped one.
-pub(super) fn unescape(name: &str) -> String {
+pub(crate) fn unescape(name: &str) -> String {
     name.replace("%2E", ".").replace("%25", "%")
 }
 
 /// The NumPy integer of this type, if the digits are one.
-pub(super) fn digits(dtype: &DType, digits: &str) -> Option<NdArray<'static>> {
+pub(crate) fn digits(dtype: &DType, digits: &str) -> Option<NdArray<'static>> {
     let number: i128 = digits.parse().ok()?;
     let size = dtype.item_size();
     let bytes = number.to_le_bytes();

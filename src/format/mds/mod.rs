@@ -15,19 +15,21 @@
 //! notation of [`jsonl`](crate::format::jsonl), so that all values come back.
 //!
 //! A sample is the length, in four bytes, of each column without a fixed size, and then the bytes
-//! of all columns. [`Encoding`] says what those mean.
+//! of all columns. [`Encoding`] says what those mean, and `fields` makes fields of them.
 //!
 //! Absent on purpose: pickles, which are programs and never run; decoding images; and anything that
 //! compresses or hashes whole files, which is left to the caller.
 
 mod encoding;
 mod index;
-mod shard;
+pub(crate) mod sample;
+pub(crate) mod shard;
 
 pub use encoding::Encoding;
-pub(crate) use encoding::{Decoded, RawImage, scalar};
+pub(crate) use encoding::{Decoded, scalar};
 pub use index::{Column, Index};
 pub(crate) use index::{FileInfo, ShardInfo};
+pub(crate) use sample::{Fact, check_pickles, fields, numbered_key};
 pub use shard::Shard;
 pub(crate) use shard::{encode_sample, encode_shard};
 

@@ -16,6 +16,12 @@ fn may_have_notation(sample: &[u8]) -> bool {
 /// The version of the notation of JSON that we write.
 const NOTATION: u64 = 1;
 
+/// Whether a shard whose offsets are followed by this JSON, up to the first sample, uses the notation.
+pub(crate) fn head_has_notation(json: &[u8]) -> bool {
+    let head: serde_json::Value = serde_json::from_slice(json).unwrap_or_default();
+    head["kiste"]["json"] == NOTATION
+}
+
 /// The bytes of each column of a sample, and where they are in the file.
 pub(crate) type Cells<'a> = Vec<(&'a [u8], Range<usize>)>;
 
@@ -60,9 +66,7 @@ impl<'a> Shard<'a> {
     pub(crate) fn has_notation(&self) -> bool {
         let start = 4 * (self.samples + 2);
         let end = number(self.bytes, 4).map_or(start, |end| end as usize);
-        let head = self.bytes.get(start..end).unwrap_or_default();
-        let head: serde_json::Value = serde_json::from_slice(head).unwrap_or_default();
-        head["kiste"]["json"] == NOTATION
+        head_has_notation(self.bytes.get(start..end).unwrap_or_default())
     }
 
     /// How many samples there are.
@@ -86,33 +90,51 @@ impl<'a> Shard<'a> {
     }
 
     fn split(&self, range: Range<usize>) -> Result<Cells<'a>, FormatError> {
-        let refuse = |at: usize| {
-            let found = format!("{} bytes", range.len());
-            FormatError::new(at as u64, "a sample with all its columns", found)
-        };
-        let mut at = range.start;
-        let mut sizes = Vec::with_capacity(self.columns.len());
-        for column in self.columns {
-            sizes.push(match column.size {
-                Some(size) => size,
-                None => {
-                    let end = at.checked_add(4).filter(|&end| end <= range.end);
-                    let size =
-                        end.and_then(|_| number(self.bytes, at)).ok_or_else(|| refuse(at))?;
-                    at += 4;
-                    size
-                }
-            });
+        let (start, bytes) = (range.start, &self.bytes[range]);
+        let cells = sample_cells(self.columns, bytes);
+        let (mut cells, len) = cells.map_err(|error| error.behind(start as u64))?;
+        if len != bytes.len() {
+            return Err(cut(bytes, len).behind(start as u64));
         }
-        let mut columns = Vec::with_capacity(sizes.len());
-        for size in sizes {
-            let end = usize::try_from(size).ok().and_then(|size| at.checked_add(size));
-            let end = end.filter(|&end| end <= range.end).ok_or_else(|| refuse(at))?;
-            columns.push((&self.bytes[at..end], at..end));
-            at = end;
+        for (_, at) in &mut cells {
+            *at = start + at.start..start + at.end;
         }
-        if at == range.end { Ok(columns) } else { Err(refuse(at)) }
+        Ok(cells)
     }
+}
+
+/// The cells of the sample at the front of these bytes, which may go on behind it, and its length. Positions
+/// count from where the sample begins.
+pub(crate) fn sample_cells<'a>(
+    columns: &[Column],
+    bytes: &'a [u8],
+) -> Result<(Cells<'a>, usize), FormatError> {
+    let mut at = 0;
+    let mut sizes = Vec::with_capacity(columns.len());
+    for column in columns {
+        sizes.push(match column.size {
+            Some(size) => size,
+            None => {
+                let size = number(bytes, at).ok_or_else(|| cut(bytes, at))?;
+                at += 4;
+                size
+            }
+        });
+    }
+    let mut cells = Vec::with_capacity(sizes.len());
+    for size in sizes {
+        let end = usize::try_from(size).ok().and_then(|size| at.checked_add(size));
+        let end = end.filter(|&end| end <= bytes.len()).ok_or_else(|| cut(bytes, at))?;
+        cells.push((&bytes[at..end], at..end));
+        at = end;
+    }
+    Ok((cells, at))
+}
+
+/// The error of a sample that is not as long as its columns.
+fn cut(sample: &[u8], at: usize) -> FormatError {
+    let found = format!("{} bytes", sample.len());
+    FormatError::new(at as u64, "a sample with all its columns", found)
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {

@@ -3,21 +3,18 @@
 use std::collections::HashSet;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::slice;
 
 use super::MAX_SHARD;
 use super::digest::digest;
-use crate::Value;
 use crate::convert::carried::{LeftOut, RemarkLog, Remarks};
 use crate::convert::compressed::{self, Zstd};
 use crate::convert::file_names::KeyNames;
 use crate::convert::formats::image_bytes::flaw;
 use crate::convert::input::{Emit, Input};
 use crate::convert::source_file::{self, open_once};
-use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::format::FormatError;
-use crate::format::mds::{Column, Decoded, Encoding, FileInfo, Index, RawImage, Shard, ShardInfo};
-use crate::format::sample_fields::{Field, Fields, key_from, pack, stored_name};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::mds::{self, Column, Fact, FileInfo, Index, Shard, ShardInfo};
+use crate::format::sample_fields::{key_from, pack, stored_name};
 use crate::storage::{self, Confined, Source};
 
 /// The supported compressions, for errors.
@@ -165,32 +162,25 @@ impl MdsReader {
     }
 
     fn pack(&self, unit: &Unit<'_>, index: usize) -> Result<Vec<u8>> {
-        let columns = unit.shard.columns(index).unwrap_or_else(|| Ok(Vec::new()))?;
+        let cells = unit.shard.columns(index).unwrap_or_else(|| Ok(Vec::new()))?;
         let Unit { info, notation, number, .. } = *unit;
-        let mut fields: Fields<'_> = Vec::with_capacity(columns.len());
-        for (column, (bytes, range)) in info.columns.iter().zip(columns) {
-            if self.is_unread(column) {
-                fields.push((column.name.as_str().into(), Field::Value(Value::Nil)));
-            } else if self.keeps(column) {
-                let within = |error: FormatError| {
-                    let position = error.position.saturating_add(range.start as u64);
-                    let error = FormatError { position, ..error };
-                    let message = format!("column {:?}: {error}", column.name);
-                    Error::new(ErrorKind::Damaged, message)
-                };
-                let decoded = column.encoding.decode_as(bytes, notation).map_err(within)?;
-                let (field, kept) = field(&column.encoding, decoded);
-                for (kind, count) in kept {
-                    let path = self.paths[number].display();
-                    let place = || format!("{path}, sample {index}");
-                    self.remarks.note(number, kind, Some(&column.name), count, place);
-                }
-                fields.push((column.name.as_str().into(), field));
-            }
-        }
+        let (keeps, unread) = (|c: &Column| self.keeps(c), |c: &Column| self.is_unread(c));
+        let note = |column: &Column, fact: Fact<'_>| {
+            let (kind, count) = match fact {
+                Fact::Image(image) => match flaw(image) {
+                    Some(flaw) => (flaw, 1),
+                    None => return,
+                },
+                Fact::Decimal => (LeftOut::Decimal, 1),
+                Fact::RawImages(count) => (LeftOut::RawImage, count),
+            };
+            let place = || format!("{}, sample {index}", self.paths[number].display());
+            self.remarks.note(number, kind, Some(&column.name), count, place);
+        };
+        let fields = mds::fields(&info.columns, cells, notation, &keeps, &unread, &note)?;
         let key = match &self.key {
             Some(name) => key_from(&fields, name)?,
-            None => format!("{}/{index:06}", self.names.name(number, &self.paths[number])?),
+            None => mds::numbered_key(self.names.name(number, &self.paths[number])?, index),
         };
         pack(&key, &fields)
     }
@@ -364,47 +354,6 @@ fn unlisted(root: &Path, shards: &[ShardInfo]) -> Vec<String> {
     names
 }
 
-/// A field, and what it does not carry of its column, or what there is hardly an image.
-fn field<'a>(encoding: &Encoding, decoded: Decoded<'a>) -> (Field<'a>, Vec<(LeftOut, u64)>) {
-    let is_raw = matches!(encoding, Encoding::Image("pil") | Encoding::Images("list[pil]"));
-    let images: &[&[u8]] = match &decoded {
-        _ if is_raw => &[],
-        Decoded::Bytes(bytes) if matches!(encoding, Encoding::Image(_)) => slice::from_ref(bytes),
-        Decoded::List(images) => images,
-        _ => &[],
-    };
-    let flaws = images.iter().filter_map(|image| Some((flaw(image)?, 1)));
-    let mut kept: Vec<(LeftOut, u64)> = flaws.collect();
-    let mut raw = 0;
-    let mut file = |bytes: &'a [u8]| match RawImage::parse(bytes).and_then(RawImage::to_png) {
-        Some(png) => Value::from(png),
-        None => {
-            raw += 1;
-            Value::from(bytes)
-        }
-    };
-    let field = match decoded {
-        Decoded::Bytes(bytes) if is_raw => Field::Value(file(bytes)),
-        Decoded::Bytes(bytes) => Field::Bytes(bytes),
-        Decoded::Value(value) => Field::Value(value),
-        Decoded::Scalar(array) => Field::Scalar(array),
-        Decoded::Array(array) => Field::Array(array),
-        Decoded::List(items) if is_raw => {
-            Field::Value(Value::Array(items.into_iter().map(file).collect()))
-        }
-        Decoded::List(items) => {
-            Field::Value(Value::Array(items.into_iter().map(Value::from).collect()))
-        }
-    };
-    if *encoding == Encoding::TextDecimal {
-        kept.push((LeftOut::Decimal, 1));
-    }
-    if raw > 0 {
-        kept.push((LeftOut::RawImage, raw));
-    }
-    (field, kept)
-}
-
 impl Input for MdsReader {
     fn units(&self) -> usize {
         self.shards.len()
@@ -412,15 +361,8 @@ impl Input for MdsReader {
 
     fn read(&self, unit: usize, emit: &mut Emit<'_>) -> Result<()> {
         let (info, path) = (&self.shards[unit], &self.paths[unit]);
-        let pickles = |column: &&Column| {
-            column.encoding == Encoding::Pickle && self.keeps(column) && !self.is_unread(column)
-        };
-        if let Some(column) = info.columns.iter().find(pickles) {
-            let message =
-                format!("column {:?} holds pickles, which are programs and never run", column.name);
-            let error = Error::new(ErrorKind::Unsupported, message).at(path);
-            return Err(error.with_remedy(Remedy::DropField(column.name.clone())));
-        }
+        let (keeps, unread) = (|c: &Column| self.keeps(c), |c: &Column| self.is_unread(c));
+        mds::check_pickles(&info.columns, &keeps, &unread).map_err(|error| error.at(path))?;
         let bytes = self.bytes(info)?;
         let bytes = bytes.get()?;
         let shard = Shard::parse(&bytes, &info.columns).map_err(|e| Error::from(e).at(path))?;
@@ -462,11 +404,12 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::Value;
     use crate::convert::Conversion;
     use crate::convert::Silent;
     use crate::dataset::DatasetReader;
     use crate::error::Remedy;
-    use crate::format::mds::encode_shard;
+    use crate::format::mds::{Encoding, encode_shard};
 
     /// A folder with one sample: the integer 7 and a pickle.
     fn with_pickle(root: &Path) {

@@ -65,6 +65,8 @@ pub(crate) mod png;
 pub(crate) mod picture;
 #[cfg(feature = "convert")]
 pub(crate) mod parquet;
+#[cfg(feature = "parquet")]
+pub(crate) mod arrow;
 #[cfg(feature = "formats")]
 pub(crate) mod tfrecord;
 

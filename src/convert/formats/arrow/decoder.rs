@@ -1,50 +1,14 @@
-//! The decoders of the Arrow crates, whose panics are errors.
+//! The decoders of the Arrow crates on a file.
 
 use std::path::Path;
 
-use arrow_schema::ArrowError;
+use crate::error::Result;
+use crate::format::arrow::decoder::{self, Flaw};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::guard;
-
-/// Runs a third-party decoder on untrusted bytes. What it worked on must not be used again if it
-/// panics.
+/// Runs a third-party decoder on a file's untrusted bytes. What it worked on must not be used again if it panics.
 pub(super) fn guarded<T, E: Into<Flaw>>(
     path: &Path,
     run: impl FnOnce() -> Result<T, E>,
 ) -> Result<T> {
-    match guard::guarded(run) {
-        Some(result) => result.map_err(|flaw| flaw.into().at(path)),
-        None => {
-            let message = "its parts contradict each other, and the decoder gave up";
-            Err(Error::new(ErrorKind::Damaged, message).at(path))
-        }
-    }
-}
-
-/// The error of a decoder.
-pub(super) struct Flaw {
-    unsupported: bool,
-    message: String,
-}
-
-impl Flaw {
-    fn at(self, path: &Path) -> Error {
-        let kind = if self.unsupported { ErrorKind::Unsupported } else { ErrorKind::Damaged };
-        Error::new(kind, self.message).at(path)
-    }
-}
-
-impl From<ArrowError> for Flaw {
-    fn from(error: ArrowError) -> Flaw {
-        let unsupported = matches!(error, ArrowError::NotYetImplemented(_));
-        Flaw { unsupported, message: error.to_string() }
-    }
-}
-
-impl From<::parquet::errors::ParquetError> for Flaw {
-    fn from(error: ::parquet::errors::ParquetError) -> Flaw {
-        let unsupported = matches!(error, ::parquet::errors::ParquetError::NYI(_));
-        Flaw { unsupported, message: error.to_string() }
-    }
+    decoder::guarded(run).map_err(|error| error.at(path))
 }

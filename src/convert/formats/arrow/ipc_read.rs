@@ -7,33 +7,28 @@ use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::MessageHeader;
 use arrow_ipc::reader::StreamDecoder;
-use arrow_schema::DataType;
 
-use super::decoder::{Flaw, guarded};
+use super::decoder::guarded;
 use super::folder::expand_folders;
-use super::form::Plan;
-use super::lacks::{Lacks, note_batch};
-use super::limits::{MAX_METADATA, check_message};
+use super::lacks::{note_batch, note_flaw, note_schema};
+use super::named_files::Files;
 use super::parquet_read::emit_batch;
-use super::rows::{Files, Flaws, Rows};
 use crate::convert::carried::{LeftOut, RemarkLog};
-use crate::convert::file_names;
+use crate::convert::file_names::{self, is_image};
 use crate::convert::formats::files::{InputFiles, MAX_BYTES, options_of_files, units_are_ranges};
 use crate::convert::formats::ranges::{Begin, end_of_walk};
 use crate::convert::input::{Emit, Input};
 use crate::convert::source_file::{SourceFile, open_regular};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
+use crate::format::arrow::decoder::Flaw;
+use crate::format::arrow::form::Plan;
+use crate::format::arrow::limits::{MAX_METADATA, check_len, check_message};
+use crate::format::arrow::messages::{
+    self, CONTINUATION, MAGIC, MAX_PADDING, TAIL, body_len, has_dictionaries, parse_message,
+};
+use crate::format::arrow::rows::{Images, Rows};
 use crate::storage;
-
-/// The first bytes of a file, which a stream does not have.
-const MAGIC: &[u8; 8] = b"ARROW1\0\0";
-/// At the end of a file: the length of its index, and the magic without padding.
-const TAIL: u64 = 10;
-/// The stream of a file begins within this many bytes.
-const MAX_PADDING: u64 = 64;
-/// The mark before the length of a message.
-const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// Reads files and streams of Arrow IPC, such as those in the cache of Hugging Face `datasets`
 /// (`data-00000-of-00002.arrow`). Units are ranges of a file, cut between batches; a file with
@@ -104,7 +99,7 @@ impl ArrowIpcReader {
         let mut first: Option<Plan> = None;
         for path in &files {
             let plan = Batches::open(path, MAX_BYTES)?.plan;
-            plan.lacks.note(path, &remarks);
+            note_schema(&plan.lacks, path, &remarks);
             match &first {
                 Some(first) if first.contradicts(&plan) => {
                     let message =
@@ -136,9 +131,12 @@ impl Input for ArrowIpcReader {
         plan.key = plan.key.filter(|_| self.files.own_keys);
         let stem = self.files.name(range.file)?;
         let files = Files::next_to(path, self.files.outside, self.files.max_bytes);
-        let flaws = Flaws { table: path, unit, remarks: &self.files.remarks };
+        let files = &|name: &str| files.read(name);
+        let log = (path, unit, &self.files.remarks);
+        let look_at = &|image: &[u8], column: &str, at| note_flaw(log, image, column, at);
+        let images = Some(Images { is_image, look_at });
         let key = self.files.key.as_deref();
-        let rows = Rows { plan: &plan, key, unread: &[], stem, files, flaws };
+        let rows = Rows { plan: &plan, key, unread: &[], stem, files, images };
         let mut number = range.begin.number;
         let mut note = |kind, name: &str, count, place: &dyn Fn() -> String| {
             self.files.remarks.note(unit, kind, Some(name), count, place);
@@ -205,8 +203,7 @@ impl Batches<'_> {
     fn open(path: &Path, max_bytes: u64) -> Result<Batches<'_>> {
         let file = open_regular(path).map_err(|error| Error::io(path, error))?;
         let size = file.len().map_err(|error| Error::io(path, error))?;
-        let lacks = Lacks::default();
-        let plan = Plan { columns: Vec::new(), key: None, labels: None, lacks };
+        let plan = Plan::default();
         let decoder = StreamDecoder::new();
         let input = BufReader::new(file);
         let (position, marked, ended) = (0, true, false);
@@ -260,11 +257,7 @@ impl Batches<'_> {
     }
 
     fn has_dictionaries(&self) -> bool {
-        let schema = self.decoder.schema();
-        schema.is_none_or(|schema| {
-            let fields = schema.flattened_fields();
-            fields.iter().any(|field| matches!(field.data_type(), DataType::Dictionary(..)))
-        })
+        self.decoder.schema().is_none_or(|schema| has_dictionaries(&schema))
     }
 
     /// The rows of the next batch, and the bytes of its body; `None` if something else comes next,
@@ -327,13 +320,10 @@ impl Batches<'_> {
             return self.end();
         }
         let metadata = self.exactly(len.into(), MAX_METADATA)?;
-        let message = arrow_ipc::root_as_message(&metadata).map_err(|error| {
-            let flaw = FormatError::new(start, "a message of Arrow", format!("none: {error}"));
-            Error::from(flaw).at(self.path)
-        })?;
-        let body_len = u64::try_from(message.bodyLength());
-        let body_len = body_len.map_err(|_| self.flaw("a body", "one of a negative length"))?;
-        let body = self.exactly(body_len, self.max_bytes)?;
+        let at = |error: FormatError| Error::from(error).at(self.path);
+        let message = parse_message(&metadata, start).map_err(at)?;
+        let body = body_len(&message, self.position).map_err(at)?;
+        let body = self.exactly(body, self.max_bytes)?;
         check_message(&message, &body, self.max_bytes).map_err(|error| {
             let message = format!("message at byte {start}: {}", error.message());
             Error::new(error.kind(), message).at(self.path)
@@ -389,19 +379,13 @@ impl Batches<'_> {
     }
 
     fn exactly(&mut self, len: u64, max_bytes: u64) -> Result<Vec<u8>> {
-        if len > max_bytes {
-            let at = self.position;
-            let message =
-                format!("message at byte {at}: expected at most {max_bytes} bytes, found {len}");
-            return Err(Error::above_limit("max_bytes", message).at(self.path));
-        }
+        let path = self.path;
+        let at = |error: Error| error.at(path);
+        check_len(len, max_bytes, self.position).map_err(at)?;
         let bytes = self.take(len)?;
         match bytes.len() as u64 == len {
             true => Ok(bytes),
-            false => {
-                let found = format!("the end of the file after {} of them", bytes.len());
-                Err(self.flaw(&format!("{len} bytes of a message"), &found))
-            }
+            false => Err(at(messages::cut(len, bytes.len() as u64, self.position).into())),
         }
     }
 

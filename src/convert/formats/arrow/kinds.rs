@@ -7,9 +7,9 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use serde_json::{Map, Value as Json, json};
 
-use super::form::{ARRAY_TYPE, EXTENSION, EXTENSION_DETAIL, Form, Slot};
 use crate::convert::formats::find::{Distinct, Finder};
 use crate::error::Result;
+use crate::format::arrow::form::{ARRAY_TYPE, EXTENSION, EXTENSION_DETAIL, Form, Slot};
 use crate::format::msgpack::numpy::{self, Special};
 use crate::format::msgpack::{Cursor, Kind as Packed, MAX_DEPTH};
 use crate::value::{DType, DTypeKind as Kind, NdArray, Unit};

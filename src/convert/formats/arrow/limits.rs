@@ -1,26 +1,20 @@
-//! Checks of lengths, before the Arrow crates see them.
+//! Checks of the lengths in a Parquet file, before its crate sees them.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
-use arrow_ipc::{MessageHeader, RecordBatch};
 use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
+use crate::format::arrow::limits::MAX_METADATA;
 use crate::format::parquet::{TAIL, check_footer, parse_page_header, parse_tail};
-
-/// The most bytes of a Parquet footer, or of the metadata of an Arrow batch.
-pub(super) const MAX_METADATA: u64 = 256 << 20;
 
 /// Bytes that Brotli decompresses at a time.
 const BUFFER: usize = 1 << 16;
-
-/// The most rows of a batch without any bytes.
-const MAX_EMPTY_ROWS: u64 = 1 << 16;
 
 /// The most bytes of a page header, which may have the smallest and the largest value.
 const MAX_HEADER: u64 = 16 << 20;
@@ -190,56 +184,6 @@ fn read(file: &mut File, at: u64, len: u64) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(at))?;
     let mut bytes = Vec::new();
     file.take(len).read_to_end(&mut bytes).map(|_| bytes)
-}
-
-/// Checks that the buffers of an Arrow IPC message are inside its body, and their decompressed
-/// sizes.
-pub(super) fn check_message(
-    message: &arrow_ipc::Message<'_>,
-    body: &[u8],
-    max_bytes: u64,
-) -> Result<()> {
-    match message.header_type() {
-        MessageHeader::RecordBatch => match message.header_as_record_batch() {
-            Some(batch) => check_batch(batch, body, max_bytes),
-            None => Ok(()),
-        },
-        MessageHeader::DictionaryBatch => {
-            let data = message.header_as_dictionary_batch().and_then(|batch| batch.data());
-            data.map_or(Ok(()), |batch| check_batch(batch, body, max_bytes))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn check_batch(batch: RecordBatch<'_>, body: &[u8], max_bytes: u64) -> Result<()> {
-    let mut total = 0u64;
-    for buffer in batch.buffers().iter().flatten() {
-        let (start, len) = (usize::try_from(buffer.offset()), usize::try_from(buffer.length()));
-        let end = start.ok().zip(len.ok()).and_then(|(start, len)| start.checked_add(len));
-        let bytes = end.and_then(|end| body.get(end - len.ok()?..end));
-        let bytes = bytes.ok_or_else(|| {
-            let message = "expected buffers within their message, found one beyond it";
-            Error::new(ErrorKind::Damaged, message)
-        })?;
-        let claimed = match (batch.compression(), bytes.first_chunk()) {
-            // -1 marks bytes that are not compressed.
-            (Some(_), Some(len)) => u64::try_from(i64::from_le_bytes(*len)).unwrap_or(0),
-            _ => bytes.len() as u64,
-        };
-        total = total.saturating_add(claimed);
-    }
-    if total > max_bytes {
-        let message = format!("expected batches of at most {max_bytes} bytes, found {total}");
-        return Err(Error::new(ErrorKind::Limit, message));
-    }
-    // A value has at least one bit, unless all are null.
-    let (rows, most) = (batch.length(), total.saturating_mul(8).max(MAX_EMPTY_ROWS));
-    if !u64::try_from(rows).is_ok_and(|rows| rows <= most) {
-        let message = format!("expected at most {most} rows in {total} bytes, found {rows}");
-        return Err(Error::new(ErrorKind::Damaged, message));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

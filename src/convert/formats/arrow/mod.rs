@@ -1,9 +1,9 @@
 //! Tables of Arrow: Parquet files and Arrow IPC, as pyarrow and Hugging Face `datasets` write them.
 //!
-//! For reading, `folder` finds files, `form` decides what the columns of a schema become, `lacks` what
-//! fields do not carry of them, and `rows` makes samples of batches of rows. For writing, `kinds` finds the types of fields, `columns` collects the values
-//! of one field, and `table` makes batches of them. [`ParquetReader`], [`ArrowIpcReader`] and their
-//! writers connect these with files.
+//! For reading, `folder` finds files, [`format::arrow`](crate::format::arrow) makes samples of batches of rows,
+//! `lacks` notes what fields do not carry of columns, and `named_files` reads what rows have only the paths
+//! of. For writing, `kinds` finds the types of fields, `columns` collects the values of one field, and `table`
+//! makes batches of them. [`ParquetReader`], [`ArrowIpcReader`] and their writers connect these with files.
 //!
 //! Written files carry, in addition to the features of Hugging Face, a note in the metadata of the
 //! schema, so that reading gives back the same samples: it tells NumPy numbers from plain ones, and
@@ -21,13 +21,11 @@ mod decoder;
 #[cfg(feature = "parquet")]
 mod folder;
 #[cfg(feature = "parquet")]
-mod form;
-#[cfg(feature = "parquet")]
 mod lacks;
 #[cfg(feature = "parquet")]
 mod limits;
 #[cfg(feature = "parquet")]
-mod rows;
+mod named_files;
 #[cfg(feature = "parquet")]
 mod kinds;
 #[cfg(feature = "parquet")]

@@ -11,18 +11,20 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 
-use super::decoder::{Flaw, guarded};
+use super::decoder::guarded;
 use super::folder::expand_folders;
-use super::form::Plan;
-use super::lacks::{Lacks, note_batch};
+use super::lacks::{note_batch, note_flaw, note_schema};
 use super::limits::{check_pages, check_parquet, chunk_range, footer_range};
-use super::rows::{Files, Flaws, Rows, path_field};
+use super::named_files::Files;
 use crate::convert::carried::{RemarkLog, Remarks};
-use crate::convert::file_names;
+use crate::convert::file_names::{self, is_image};
 use crate::convert::formats::files::{InputFiles, options_of_files};
 use crate::convert::input::{Emit, Input};
 use crate::convert::ranged_file::Partial;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::arrow::decoder::Flaw;
+use crate::format::arrow::form::Plan;
+use crate::format::arrow::rows::{Images, Rows, path_field};
 use crate::format::parquet::TAIL;
 use crate::format::sample_fields::stored_name;
 
@@ -119,7 +121,7 @@ impl ParquetReader {
         let remarks = RemarkLog::default();
         for path in expand_folders(files, "parquet", false, &remarks)? {
             let table = open_table(path)?;
-            table.plan.lacks.note(&table.path, &remarks);
+            note_schema(&table.plan.lacks, &table.path, &remarks);
             tables.iter().try_for_each(|known| check_like(known, &table))?;
             tables.push(table);
         }
@@ -192,9 +194,9 @@ impl ParquetReader {
             !self.without.contains(&plan.columns[*at].name) && !self.is_unread(plan, *at)
         };
         let indices: Vec<usize> = (0..plan.columns.len()).filter(kept).collect();
-        let columns = indices.iter().map(|&at| plan.columns[at].clone()).collect();
-        let key = self.key_of(plan).and_then(|key| indices.iter().position(|&at| at == key));
-        (Plan { columns, key, labels: None, lacks: Lacks::default() }, indices)
+        let mut chosen = plan.only(&indices);
+        chosen.key = chosen.key.filter(|_| self.files.own_keys);
+        (chosen, indices)
     }
 
     /// Opens the file of a row group, with the bytes of these columns, and checks their pages.
@@ -289,8 +291,11 @@ impl Input for ParquetReader {
         let stem = self.files.name(number)?;
         let files = Files::next_to(path, self.files.outside, self.files.max_bytes);
         let (key, unread) = (self.files.key.as_deref(), &self.unread_fields(&table.plan)[..]);
-        let flaws = Flaws { table: path, unit, remarks: &self.files.remarks };
-        let rows = Rows { plan: &plan, key, unread, stem, files, flaws };
+        let files = &|name: &str| files.read(name);
+        let log = (&**path, unit, &self.files.remarks);
+        let look_at = &|image: &[u8], column: &str, at| note_flaw(log, image, column, at);
+        let images = Some(Images { is_image, look_at });
+        let rows = Rows { plan: &plan, key, unread, stem, files, images };
         let mut note = |kind, name: &str, count, place: &dyn Fn() -> String| {
             self.files.remarks.note(unit, kind, Some(name), count, place);
         };

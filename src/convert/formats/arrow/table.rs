@@ -10,11 +10,11 @@ use serde_json::json;
 
 use super::carries;
 use super::columns::{Column, NullMeanings, append_map};
-use super::form::{FEATURES, NOTE, note};
 use super::kinds::{Entry, Type, merge_entries};
 use crate::convert::carried::{self, ChangedValues, Changes, ValueKind};
 use crate::convert::formats::find::{Distinct, Finder};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::arrow::form::{FEATURES, NOTE, note};
 use crate::format::msgpack::{self, Cursor, sample};
 
 /// The columns are found from this many samples, or fewer if they are large.

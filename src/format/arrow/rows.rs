@@ -1,9 +1,7 @@
 //! Makes samples of batches of rows.
 
 use std::borrow::Cow;
-use std::io::Read;
 use std::ops::Range;
-use std::path::Path;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -20,108 +18,43 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::form::{Form, Plan, Slot};
 use crate::Value;
-use crate::convert::carried::RemarkLog;
-use crate::convert::file_names::is_image;
-use crate::convert::formats::image_bytes;
-use crate::convert::source_file;
-use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::MAX_DEPTH;
 use crate::format::msgpack::numpy::{Special, recognise};
-use crate::format::sample_fields::{Field, Fields, key_from, pack, stored_name};
-use crate::storage::{self, Confined};
+use crate::format::sample_fields::{Field, Fields, key_from, pack};
 use crate::value::{ByteOrder, DType, DTypeKind as Kind, NdArray, Unit};
 
 /// Makes samples of the rows of a file.
-pub(super) struct Rows<'a> {
-    pub(super) plan: &'a Plan,
+pub(crate) struct Rows<'a> {
+    pub(crate) plan: &'a Plan,
     /// The field of the keys.
-    pub(super) key: Option<&'a str>,
+    pub(crate) key: Option<&'a str>,
     /// Fields of columns that are not read: nil.
-    pub(super) unread: &'a [String],
+    pub(crate) unread: &'a [String],
     /// The prefix of keys that are numbers of rows.
-    pub(super) stem: &'a str,
-    /// Where files are that the rows have only the paths of.
-    pub(super) files: Files,
-    pub(super) flaws: Flaws<'a>,
+    pub(crate) stem: &'a str,
+    /// Reads the files that the rows have only the paths of.
+    pub(crate) files: &'a dyn Fn(&str) -> Result<Vec<u8>>,
+    /// Where images are looked at, if they are.
+    pub(crate) images: Option<Images<'a>>,
 }
 
-/// Where images that are hardly any are noted.
-pub(super) struct Flaws<'a> {
-    pub(super) table: &'a Path,
-    pub(super) unit: usize,
-    pub(super) remarks: &'a RemarkLog,
-}
-
-impl Flaws<'_> {
-    /// Looks at an image in a column, in the row with this number of the file.
-    fn look_at(&self, image: &[u8], column: &str, number: u64) {
-        if let Some(flaw) = image_bytes::flaw(image) {
-            let place = || format!("{}, row {number}", self.table.display());
-            self.remarks.note(self.unit, flaw, Some(stored_name(column)), 1, place);
-        }
-    }
-}
-
-/// Files that rows name by their paths only.
-pub(super) struct Files {
-    /// The folder of the table.
-    folder: Confined,
-    /// The most bytes of one.
-    max_bytes: u64,
-}
-
-impl Files {
-    pub(super) fn next_to(table: &Path, outside: bool, max_bytes: u64) -> Files {
-        Files { folder: Confined::next_to(table).allow_outside(outside), max_bytes }
-    }
-
-    /// The bytes of a file, which must be below the folder: a table may come from anywhere.
-    fn read(&self, path: &str) -> Result<Vec<u8>> {
-        if path.contains("://") {
-            let message = format!("the row has only the address {path:?}, and nothing is fetched");
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-        let what = if storage::is_url(self.folder.folder()) { "URL" } else { "folder" };
-        let file = self.folder.path(path).map_err(|error| match error.kind() {
-            ErrorKind::Invalid => {
-                let message = format!(
-                    "the row has only the path {path:?}, which is not below the {what} of the table"
-                );
-                Error::new(ErrorKind::Invalid, message).with_remedy(Remedy::AllowOutside)
-            }
-            _ => error,
-        })?;
-        self.read_file(&file, path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                let message = format!(
-                    "the row has only the path {path:?}, and there is no such file next to the \
-                     table: {}",
-                    error.message()
-                );
-                Error::new(ErrorKind::NotFound, message)
-            }
-            _ => error,
-        })
-    }
-
-    /// The bytes of a file, which the table calls `path`.
-    fn read_file(&self, file: &Path, path: &str) -> Result<Vec<u8>> {
-        let at = |error| Error::io(path, error);
-        let mut bytes = Vec::new();
-        let opened = source_file::open_once(file).map_err(at)?;
-        opened.take(self.max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(at)?;
-        if bytes.len() as u64 > self.max_bytes {
-            let message =
-                format!("{path:?}: expected at most {} bytes, found more", self.max_bytes);
-            return Err(Error::above_limit("max_bytes", message));
-        }
-        Ok(bytes)
-    }
+/// Looks at the images in rows.
+pub(crate) struct Images<'a> {
+    /// Whether a file of this name is an image.
+    pub(crate) is_image: fn(&str) -> bool,
+    /// Takes the bytes of an image, its column, and the number of the row in the file.
+    pub(crate) look_at: &'a dyn Fn(&[u8], &str, u64),
 }
 
 impl Rows<'_> {
-    /// The packed sample of the row with this number of the file.
-    pub(super) fn pack(&self, batch: &RecordBatch, row: usize, number: u64) -> Result<Vec<u8>> {
+    /// The fields of the row with this number of the file, and the key, if a column has it.
+    pub(crate) fn fields<'b>(
+        &'b self,
+        batch: &'b RecordBatch,
+        row: usize,
+        number: u64,
+    ) -> Result<(Option<String>, Fields<'b>)> {
         let mut fields: Fields<'_> = Vec::with_capacity(batch.num_columns() + 1);
         let mut key = None;
         for (at, (column, array)) in self.plan.columns.iter().zip(batch.columns()).enumerate() {
@@ -138,12 +71,16 @@ impl Rows<'_> {
                     None => located,
                 }
             };
-            let look_at = |image: &[u8]| self.flaws.look_at(image, name, number);
-            if column.images {
-                each_image(array, row, &column.slot.form, &look_at);
+            let look_at = |image: &[u8]| {
+                if let Some(images) = &self.images {
+                    (images.look_at)(image, name, number);
+                }
+            };
+            if let Some(images) = self.images.as_ref().filter(|_| column.images) {
+                each_image(array, row, &column.slot.form, (images.is_image, &look_at));
             }
             let read = |path: &str, is_image: bool| {
-                let bytes = self.files.read(path)?;
+                let bytes = (self.files)(path)?;
                 if is_image {
                     look_at(&bytes);
                 }
@@ -154,13 +91,24 @@ impl Rows<'_> {
         let unread =
             self.unread.iter().map(|name| (name.as_str().into(), Field::Value(Value::Nil)));
         fields.extend(unread);
+        Ok((key, fields))
+    }
+
+    /// The packed sample of the row with this number of the file.
+    pub(crate) fn pack(&self, batch: &RecordBatch, row: usize, number: u64) -> Result<Vec<u8>> {
+        let (key, fields) = self.fields(batch, row, number)?;
         let key = match (key, self.key) {
             (Some(key), _) => key,
             (None, Some(name)) => key_from(&fields, name)?,
-            (None, None) => format!("{}/{number:09}", self.stem),
+            (None, None) => numbered_key(self.stem, number),
         };
         pack(&key, &fields)
     }
+}
+
+/// The key of the row with this number of a file.
+pub(crate) fn numbered_key(stem: &str, number: u64) -> String {
+    format!("{stem}/{number:09}")
 }
 
 fn key_of(array: &ArrayRef, row: usize, name: &str) -> Result<String> {
@@ -218,7 +166,7 @@ fn add<'a>(
 }
 
 /// The field of the paths of a column of files.
-pub(super) fn path_field(column: &str) -> String {
+pub(crate) fn path_field(column: &str) -> String {
     format!("{column}_path")
 }
 
@@ -231,24 +179,29 @@ fn file(array: &ArrayRef, row: usize) -> (Option<&[u8]>, Option<&str>) {
 }
 
 /// The images in a row: values of columns of images, and files whose paths end as images do.
-fn each_image(array: &ArrayRef, row: usize, form: &Form, look_at: &dyn Fn(&[u8])) {
+fn each_image(
+    array: &ArrayRef,
+    row: usize,
+    form: &Form,
+    (is_image, look_at): (fn(&str) -> bool, &dyn Fn(&[u8])),
+) {
     if array.is_null(row) {
         return;
     }
     match array.data_type() {
         DataType::Struct(_) => {
             let (bytes, path) = file(array, row);
-            let is_image = *form == Form::File { image: true } || path.is_some_and(is_image);
-            bytes.filter(|_| is_image).into_iter().for_each(look_at);
+            let is_counted = *form == Form::File { image: true } || path.is_some_and(is_image);
+            bytes.filter(|_| is_counted).into_iter().for_each(look_at);
             let slots: &[Slot] = if let Form::Struct(slots) = form { slots } else { &[] };
             for (slot, column) in slots.iter().zip(array.as_struct().columns()) {
-                each_image(column, row, &slot.form, look_at);
+                each_image(column, row, &slot.form, (is_image, look_at));
             }
         }
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(_, _) => {
             if let Form::List(inner) | Form::Sequence(inner) = form {
                 let (items, range) = items(array, row..row + 1);
-                range.for_each(|item| each_image(items, item, &inner.form, look_at));
+                range.for_each(|item| each_image(items, item, &inner.form, (is_image, look_at)));
             }
         }
         _ => {}
@@ -657,90 +610,65 @@ fn fit(found: Vec<usize>, expected: &[Option<usize>]) -> Option<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::cell::RefCell;
     use std::sync::Arc;
 
     use arrow_array::{BinaryArray, StringArray, StructArray};
-    use arrow_schema::{Field as Column, Schema};
+    use arrow_schema::{Field as Column, Fields as Columns, Schema};
 
     use super::*;
-    use crate::convert::formats::arrow::form::FEATURES;
-    use crate::convert::formats::arrow::kinds::file_fields;
-    use crate::format::msgpack;
+    use crate::format::arrow::form::FEATURES;
 
-    /// A row as `to_parquet` of Hugging Face writes images that are not embedded.
-    fn with_path(path: Option<&str>) -> RecordBatch {
-        let bytes = BinaryArray::from(vec![None::<&[u8]>]);
-        let paths = StringArray::from(vec![path]);
-        let image = StructArray::new(file_fields(), vec![Arc::new(bytes), Arc::new(paths)], None);
-        let column = Column::new("image", image.data_type().clone(), true);
+    #[test]
+    fn fields_of_a_row_and_the_files_that_it_names() {
+        let file = |name: &str, of| Column::new(name, of, true);
+        let inner: Columns =
+            [file("bytes", DataType::Binary), file("path", DataType::Utf8)].into_iter().collect();
+        let bytes = BinaryArray::from(vec![None, Some(&b"inside"[..])]);
+        let paths = StringArray::from(vec![Some("a.png"), None]);
+        let image = StructArray::new(inner, vec![Arc::new(bytes), Arc::new(paths)], None);
+        let keys = StringArray::from(vec!["k0", "k1"]);
         let features = r#"{"info": {"features": {"image": {"_type": "Image"}}}}"#;
         let metadata = [(FEATURES.to_owned(), features.to_owned())];
-        let schema = Schema::new_with_metadata(vec![column], metadata.into());
-        RecordBatch::try_new(Arc::new(schema), vec![Arc::new(image)]).unwrap()
-    }
-
-    /// They became nil, 20,000 of them without a word.
-    #[test]
-    fn a_file_that_has_only_a_path_is_read_if_it_is_near() {
-        let dir = tempfile::tempdir().unwrap();
-        let (near, far) = (dir.path().join("near"), dir.path().join("far.png"));
-        fs::create_dir_all(near.join("cat")).unwrap();
-        fs::write(near.join("cat/1.png"), b"png").unwrap();
-        fs::write(&far, b"secret").unwrap();
-        #[cfg(unix)]
-        std::os::unix::fs::symlink(&far, near.join("link.png")).unwrap();
-        let remarks = RemarkLog::default();
-        let flaws = || Flaws { table: Path::new("t"), unit: 0, remarks: &remarks };
-        let read = |path: &str, max_bytes| {
-            let batch = with_path(Some(path));
-            let plan = Plan::of(&batch.schema()).unwrap();
-            let table = near.join("t.parquet");
-            let files = Files::next_to(&table, false, max_bytes);
-            let rows =
-                Rows { plan: &plan, key: None, unread: &[], stem: "t", files, flaws: flaws() };
-            let packed = rows.pack(&batch, 0, 0)?;
-            Ok::<_, Error>(msgpack::decode(&packed)?["image"].clone())
+        let columns = vec![file("key", DataType::Utf8), file("image", image.data_type().clone())];
+        let schema = Arc::new(Schema::new_with_metadata(columns, metadata.into()));
+        let batch =
+            RecordBatch::try_new(schema.clone(), vec![Arc::new(keys), Arc::new(image)]).unwrap();
+        let plan = Plan::of(&schema).unwrap();
+        let read = |path: &str| Ok(path.as_bytes().to_vec());
+        let seen = RefCell::new(Vec::new());
+        let look_at = |image: &[u8], column: &str, number: u64| {
+            seen.borrow_mut().push((image.to_vec(), column.to_owned(), number));
         };
-        let absolute = near.join("cat/1.png");
-        for path in ["cat/1.png", "./cat/../cat/1.png", absolute.to_str().unwrap()] {
-            assert_eq!(read(path, 3).unwrap(), Value::from(&b"png"[..]), "{path}");
-        }
-        let error = read("cat/1.png", 2).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-        let mut others = vec![
-            ("../far.png", "not below the folder of the table"),
-            (far.to_str().unwrap(), "not below the folder of the table"),
-            ("cat/2.png", "no such file next to the table"),
-            ("hf://datasets/x/1.png", "nothing is fetched"),
-        ];
-        if cfg!(unix) {
-            others.push(("link.png", "not below the folder of the table"));
-            others.push(("/etc/passwd", "not below the folder of the table"));
-        }
-        for (path, says) in others {
-            let error = read(path, 1 << 20).unwrap_err().to_string();
-            assert!(error.contains("column \"image\"") && error.contains(says), "{path}: {error}");
-        }
-        // Behind a URL the folder is not left either, which is known without a request.
-        let table = Path::new("https://example.invalid/d/t.parquet");
-        for path in ["../far.png", "/etc/passwd", "a/../../far.png"] {
-            let batch = with_path(Some(path));
-            let plan = Plan::of(&batch.schema()).unwrap();
-            let files = Files::next_to(table, false, 9);
-            let rows =
-                Rows { plan: &plan, key: None, unread: &[], stem: "t", files, flaws: flaws() };
-            let error = rows.pack(&batch, 0, 0).unwrap_err().to_string();
-            assert!(error.contains("not below the URL of the table"), "{path}: {error}");
-        }
-        // Nothing at all is still nil.
-        let batch = with_path(None);
-        let plan = Plan::of(&batch.schema()).unwrap();
-        let table = near.join("t.parquet");
-        let files = Files::next_to(&table, false, 9);
-        let packed = Rows { plan: &plan, key: None, unread: &[], stem: "t", files, flaws: flaws() }
-            .pack(&batch, 0, 0)
-            .unwrap();
-        assert_eq!(msgpack::decode(&packed).unwrap()["image"], Value::Nil);
+        let images = Images { is_image: |_| true, look_at: &look_at };
+        let unread = ["gone".to_owned()];
+        let mut rows = Rows {
+            plan: &plan,
+            key: None,
+            unread: &unread,
+            stem: "t",
+            files: &read,
+            images: Some(images),
+        };
+        let (key, fields) = rows.fields(&batch, 0, 7).unwrap();
+        let names: Vec<&str> = fields.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(
+            (key.as_deref(), &names[..]),
+            (Some("k0"), &["image", "image_path", "gone"][..])
+        );
+        assert!(matches!(&fields[0].1, Field::Value(value) if *value == b"a.png"[..].into()));
+        let (_, fields) = rows.fields(&batch, 1, 8).unwrap();
+        assert!(matches!(fields[0].1, Field::Bytes(b"inside")));
+        let expected = [(&b"a.png"[..], 7), (b"inside", 8)];
+        let expected = expected.map(|(image, at)| (image.to_vec(), "image".to_owned(), at));
+        assert_eq!(*seen.borrow(), expected);
+
+        // The same without the column of the keys, and without a look at the images.
+        let plan = plan.only(&[1]);
+        let batch = batch.project(&[1]).unwrap();
+        rows = Rows { plan: &plan, images: None, ..rows };
+        let sample = crate::format::msgpack::decode(&rows.pack(&batch, 1, 8).unwrap()).unwrap();
+        assert_eq!(sample["key"], "t/000000008".into());
+        assert_eq!(seen.borrow().len(), 2);
     }
 }

@@ -5,28 +5,27 @@ use std::collections::HashMap;
 use arrow_schema::{DataType, Field, Schema};
 use serde_json::{Map, Value as Json, json};
 
-use super::lacks::{self, Lacks};
-use crate::convert::carried::LeftOut;
+use super::lacks::{self, Lack, Lacks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::sample::KEY;
 
 /// The key of the note about the forms of columns, in the metadata of a schema.
-pub(super) const NOTE: &str = "kiste";
+pub(crate) const NOTE: &str = "kiste";
 /// Where Hugging Face `datasets` keeps its features.
-pub(super) const FEATURES: &str = "huggingface";
+pub(crate) const FEATURES: &str = "huggingface";
 
 /// The name of the key in WebDataset and others.
 const OTHER_KEY: &str = "__key__";
 
 /// The keys in the metadata of a column for the name and the details of an extension type.
-pub(super) const EXTENSION: &str = "ARROW:extension:name";
-pub(super) const EXTENSION_DETAIL: &str = "ARROW:extension:metadata";
+pub(crate) const EXTENSION: &str = "ARROW:extension:name";
+pub(crate) const EXTENSION_DETAIL: &str = "ARROW:extension:metadata";
 /// The prefix of the array types of `datasets`, before the number of axes.
-pub(super) const ARRAY_TYPE: &str = "datasets.features.features.Array";
+pub(crate) const ARRAY_TYPE: &str = "datasets.features.features.Array";
 
 /// The form that the values of a column get.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// The form that the type of the column implies.
     Plain,
     /// NumPy scalars.
@@ -52,14 +51,14 @@ pub(super) enum Form {
 
 /// A form, and the meaning of null.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Slot {
-    pub(super) form: Form,
+pub(crate) struct Slot {
+    pub(crate) form: Form,
     /// Null means that the field is missing, rather than nil.
-    pub(super) optional: bool,
+    pub(crate) optional: bool,
 }
 
 impl Form {
-    pub(super) fn is_file(&self) -> bool {
+    pub(crate) fn is_file(&self) -> bool {
         matches!(self, Form::File { .. })
     }
 
@@ -151,7 +150,7 @@ impl Slot {
     }
 
     /// The form as it is in the note.
-    pub(super) fn to_json(&self) -> Json {
+    pub(crate) fn to_json(&self) -> Json {
         match self.optional {
             true => json!({"optional": self.form.to_json()}),
             false => self.form.to_json(),
@@ -198,29 +197,29 @@ fn shape_of(shape: &Json) -> Option<Vec<Option<usize>>> {
 
 /// A column that becomes a field.
 #[derive(Debug, Clone)]
-pub(super) struct Column {
-    pub(super) name: String,
-    pub(super) slot: Slot,
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) slot: Slot,
     /// Contents of its values that the field does not carry.
-    pub(super) lacks: Vec<LeftOut>,
+    pub(crate) lacks: Vec<Lack>,
     /// Whether its values may be images, or have some in them.
-    pub(super) images: bool,
+    pub(crate) images: bool,
 }
 
 /// The fields that the columns of a schema become.
-#[derive(Debug, Clone)]
-pub(super) struct Plan {
-    pub(super) columns: Vec<Column>,
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Plan {
+    pub(crate) columns: Vec<Column>,
     /// The column of the keys, which is not a field.
-    pub(super) key: Option<usize>,
+    pub(crate) key: Option<usize>,
     /// The names of the labels, if they are known.
-    pub(super) labels: Option<Vec<String>>,
+    pub(crate) labels: Option<Vec<String>>,
     /// Contents of the schema that samples do not carry.
-    pub(super) lacks: Lacks,
+    pub(crate) lacks: Lacks,
 }
 
 impl Plan {
-    pub(super) fn of(schema: &Schema) -> Result<Plan> {
+    pub(crate) fn of(schema: &Schema) -> Result<Plan> {
         let json = |name: &str| {
             let text = schema.metadata().get(name);
             text.and_then(|text| serde_json::from_str::<Json>(text).ok()).unwrap_or_default()
@@ -260,9 +259,16 @@ impl Plan {
 }
 
 impl Plan {
+    /// The plan of these columns alone, in this order.
+    pub(crate) fn only(&self, columns: &[usize]) -> Plan {
+        let key = self.key.and_then(|key| columns.iter().position(|&at| at == key));
+        let columns = columns.iter().map(|&at| self.columns[at].clone()).collect();
+        Plan { columns, key, labels: None, lacks: Lacks::default() }
+    }
+
     /// Whether the numbers of labels mean something else in another file. A file without columns of
     /// labels has none to contradict.
-    pub(super) fn contradicts(&self, other: &Plan) -> bool {
+    pub(crate) fn contradicts(&self, other: &Plan) -> bool {
         let has_numbers = |plan: &Plan| {
             let label = |column: &Column| column.name == "label" || column.slot.form == Form::Label;
             plan.labels.is_some() || plan.columns.iter().any(label)
@@ -280,7 +286,7 @@ fn is_text(of: &DataType) -> bool {
 
 /// The shape of `arrow.fixed_shape_tensor`, whose numbers are one list, and of the arrays of
 /// `datasets`.
-pub(super) fn array_shape(field: &Field) -> Option<Vec<Option<usize>>> {
+pub(crate) fn array_shape(field: &Field) -> Option<Vec<Option<usize>>> {
     let metadata: &HashMap<String, String> = field.metadata();
     let name = metadata.get(EXTENSION)?;
     let detail: Json = serde_json::from_str(metadata.get(EXTENSION_DETAIL)?).ok()?;
@@ -322,7 +328,7 @@ fn label_names<'a>(
 }
 
 /// The note about columns with these names.
-pub(super) fn note<'a>(columns: impl Iterator<Item = (&'a str, &'a Slot)>) -> String {
+pub(crate) fn note<'a>(columns: impl Iterator<Item = (&'a str, &'a Slot)>) -> String {
     let columns: Map<String, Json> =
         columns.map(|(name, slot)| (name.to_owned(), slot.to_json())).collect();
     json!({"version": 1, "columns": columns}).to_string()

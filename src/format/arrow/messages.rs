@@ -171,16 +171,6 @@ impl Walk {
         Ok(walk)
     }
 
-    /// The position of the next message, and at last of the first byte behind the end of the stream.
-    pub(crate) fn position(&self) -> u64 {
-        self.position
-    }
-
-    /// Whether this is a file, rather than a stream alone.
-    pub(crate) fn is_file(&self) -> bool {
-        self.marked
-    }
-
     /// The next message, whose body is not read but lies within the file. `None` at the end.
     pub(crate) fn next(&mut self, read: &mut ReadAt<'_, '_>) -> Result<Option<Place>> {
         if self.ended {

@@ -237,7 +237,8 @@ def chart(results):
             for left, values in ((label, rates), (width // 2 + 90, times)):
                 long = 250 * values[place] / (max(values) or 1)
                 yield f'<rect class="{kind}" x="{left}" y="{y + 3}" width="{max(long, 1):.1f}" height="14"/>'
-                told = f"{values[place]:,.3g}" if values[place] else "–"
+                value = values[place]
+                told = (f"{value:,.0f}" if value >= 1000 else f"{value:.3g}") if value else "–"
                 yield f'<text class="quiet" x="{left + long + 5:.1f}" y="{y + 13}">{told}</text>'
         top += len(peers) * line + 52
     yield "</svg>"

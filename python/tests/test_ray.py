@@ -54,6 +54,21 @@ def test_rows_are_read_in_tasks_and_written_as_parts(numbers, tmp_path):
         rows.write_datasink(KisteDatasink(out))
 
 
+def test_rows_of_views(numbers, tmp_path):
+    view = ki.open(numbers).where("label >= 90").select(indices=[9, 0, 3])
+    rows = ray.data.read_datasource(KisteDatasource(view), override_num_blocks=2)
+    assert sorted(row["label"] for row in rows.take_all()) == [90, 93, 99]
+    view.save(tmp_path / "some.kiste.toml")
+    both = KisteDatasource([tmp_path / "some.kiste.toml", numbers])
+    rows = ray.data.read_datasource(both, override_num_blocks=3)
+    assert sorted(row["label"] for row in rows.take_all()) == sorted([90, 93, 99, *range(100)])
+    index = tmp_path / "lines.inplace.json"
+    (tmp_path / "lines.jsonl").write_text("".join(f'{{"key": "{n}", "label": {n}}}\n' for n in range(40)))
+    ki.index(tmp_path / "lines.jsonl", output=index)
+    rows = ray.data.read_datasource(KisteDatasource(index), override_num_blocks=2)
+    assert sorted(row["label"] for row in rows.take_all()) == list(range(40))
+
+
 def test_a_write_that_fails_leaves_nothing(numbers, tmp_path):
     rows = ray.data.read_datasource(KisteDatasource([numbers]))
     with pytest.raises(Exception, match="broken row"):

@@ -227,3 +227,125 @@ fn a_recipe_from_elsewhere_stays_in_its_folder() {
         run(&dir, ["ls", "wrong.kiste.toml"]).fails(2, says);
     }
 }
+
+/// A dataset of random commands, as lists of keys and numbers know it. Each result is a recipe or a dataset, and the next
+/// commands read it by its name, alone or with others.
+#[test]
+fn random_compositions_are_those_of_a_model() {
+    let cases = if std::env::var_os("KISTE_TEST_ALL").is_some() { 1000 } else { 12 };
+    let mut random = Random(40);
+    for case in 0..cases {
+        let dir = scratch();
+        let mut known: Vec<(String, Vec<(String, u64)>)> = Vec::new();
+        for (name, first, count) in [("a", 0, 12 + case % 9), ("b", 8, 7), ("c", 100, case % 3)] {
+            let samples: Vec<(String, u64)> =
+                (first..first + count).map(|n| (format!("k{n}"), n * 7 % 50)).collect();
+            let lines = samples.iter().map(|(key, n)| format!("{{\"key\":\"{key}\",\"n\":{n}}}\n"));
+            let (file, text) = (format!("{name}.msgpack"), lines.collect::<String>());
+            if samples.is_empty() {
+                Writer::create(dir.path().join(&file)).unwrap().finish().unwrap();
+            } else {
+                run_with(&dir, ["convert", "-", &file], text.as_bytes()).exits(0);
+            }
+            known.push((file, samples));
+        }
+        for step in 0..1 + random.below(5) {
+            let at = random.below(known.len() as u64) as usize;
+            let (name, samples) = known[at].clone();
+            let ending = if random.below(3) == 0 { "msgpack" } else { "kiste.toml" };
+            let out = format!("s{step}.{ending}");
+            let (args, expected): (Vec<String>, Vec<(String, u64)>) = match random.below(7) {
+                0 => {
+                    let (least, most) = (random.below(50), random.below(50));
+                    let chosen = samples.iter().filter(|(_, n)| *n >= least || *n == most);
+                    let condition = format!("n >= {least} or n in ({most})");
+                    (vec!["filter".into(), name, out.clone(), condition], chosen.cloned().collect())
+                }
+                1 => {
+                    let (from, to) = (random.below(9), random.below(20));
+                    let len = samples.len() as u64;
+                    let (from, to) = (from.min(len), to.min(len).max(from.min(len)));
+                    let chosen = samples[from as usize..to as usize].to_vec();
+                    (
+                        vec!["select".into(), format!("--range={from}..{to}"), name, out.clone()],
+                        chosen,
+                    )
+                }
+                2 if !samples.is_empty() => {
+                    let mut left: Vec<usize> = (0..samples.len()).collect();
+                    let mut chosen = Vec::new();
+                    for _ in 0..1 + random.below(6).min(samples.len() as u64 - 1) {
+                        chosen.push(left.remove(random.below(left.len() as u64) as usize));
+                    }
+                    let list: Vec<String> = chosen.iter().map(usize::to_string).collect();
+                    let args = vec![
+                        "select".into(),
+                        format!("--indices={}", list.join(",")),
+                        name,
+                        out.clone(),
+                    ];
+                    (args, chosen.into_iter().map(|at| samples[at].clone()).collect())
+                }
+                3 => {
+                    let other = known[random.below(known.len() as u64) as usize].clone();
+                    let mut merged = samples.clone();
+                    for sample in other.1 {
+                        if !merged.iter().any(|(key, _)| *key == sample.0) {
+                            merged.push(sample);
+                        }
+                    }
+                    let args = ["merge", "--skip-duplicates", &name, &other.0, &out];
+                    (args.map(str::to_owned).to_vec(), merged)
+                }
+                4 => {
+                    let mut sorted = samples;
+                    sorted.sort_by_key(|(_, n)| *n);
+                    (["sort", "--by=n", &name, &out].map(str::to_owned).to_vec(), sorted)
+                }
+                5 => {
+                    // Neither knows the numbers that are drawn: the same with the other ending is what there is to be.
+                    let twin = format!("t{step}.msgpack");
+                    let seed = format!("--seed={}", random.below(99));
+                    run(&dir, ["shuffle", &seed, &name, &twin]).exits(0);
+                    let drawn: Vec<(String, u64)> = listed(&dir, &twin)
+                        .into_iter()
+                        .map(|key| samples.iter().find(|(known, _)| *known == key).unwrap().clone())
+                        .collect();
+                    assert_eq!(drawn.len(), samples.len());
+                    (["shuffle", &seed, &name, &out].map(str::to_owned).to_vec(), drawn)
+                }
+                _ => {
+                    let keys: Vec<String> =
+                        samples.iter().step_by(2).map(|(key, _)| key.clone()).collect();
+                    fs::write(dir.path().join("keys.txt"), keys.join("\n")).unwrap();
+                    let chosen = samples.into_iter().step_by(2).collect();
+                    (["select", "--keys=keys.txt", &name, &out].map(str::to_owned).to_vec(), chosen)
+                }
+            };
+            run(&dir, &args).exits(0);
+            let keys: Vec<&str> = expected.iter().map(|(key, _)| &key[..]).collect();
+            assert_eq!(listed(&dir, &out), keys, "case {case}: {args:?}");
+            let lines = run(&dir, ["cat", &out]).exits(0);
+            let numbers: Vec<u64> =
+                lines.jsonl().iter().map(|sample| sample["n"].as_u64().unwrap()).collect();
+            assert_eq!(
+                numbers,
+                expected.iter().map(|(_, n)| *n).collect::<Vec<_>>(),
+                "case {case}: {args:?}"
+            );
+            known.push((out, expected));
+        }
+    }
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end
+    }
+}

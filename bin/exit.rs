@@ -235,7 +235,14 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
         }
         Remedy::MakeDataset => {
             let (from, to) = (quoted(path?), quoted(&path?.with_extension("msgpack")));
-            format!("\"kiste convert {from} {to}\" makes a dataset of it")
+            let place = quoted(&path?.with_extension("inplace.json"));
+            let place = match path?.extension().and_then(|ending| ending.to_str()) {
+                Some("tar" | "jsonl" | "tfrecord" | "arrow") => {
+                    format!(", and \"kiste index {from} -o {place}\" one that leaves it where it is")
+                }
+                _ => String::new(),
+            };
+            format!("\"kiste convert {from} {to}\" makes a dataset of it{place}")
         }
         Remedy::WriteDataset => "--to dataset writes one".to_owned(),
         Remedy::KeyField => {

@@ -26,7 +26,6 @@ impl<'a> Monitor<'a> {
     }
 
     /// Shows this instead of "converting".
-    #[cfg(feature = "datasets")]
     pub(crate) fn doing(mut self, doing: String) -> Self {
         self.doing = doing;
         self

@@ -2,7 +2,7 @@ use kiste::storage::Shown;
 use std::path::{Path, PathBuf};
 
 use kiste::repair::{Repair, WriteState};
-use kiste::stat::{DatasetInfo, FieldArrays, FieldInfo, FileInfo, SampleBytes};
+use kiste::stat::{DatasetInfo, FieldArrays, FieldInfo, FileInfo, InPlaceFiles, SampleBytes};
 use kiste::text::{escaped, units};
 use serde::Serialize;
 
@@ -77,6 +77,10 @@ impl Info {
         };
         let (bytes, each) = (units::count(info.bytes), each.unwrap_or_default());
         list.line("bytes", format!("{about}{bytes}{each}{by}"))?;
+        if let Some(InPlaceFiles { format, files, bytes, .. }) = &info.in_place {
+            let files = units::counted(*files as u64, "file");
+            list.line("in place", format!("{files} of {format}, {}", units::bytes(*bytes)))?;
+        }
         let types = |field: &FieldInfo| (field.name.clone(), field.types.join(" or "));
         list.lines("fields", columns(info.fields.iter().map(types).collect()))?;
         let arrays = |(name, arrays): (&String, &FieldArrays)| (name.clone(), described(arrays));
@@ -91,6 +95,10 @@ impl Info {
         };
         list.lines("files", columns(info.files.iter().map(size).collect()))?;
         let yes_or = |there: bool, no: &'static str| if there { "yes" } else { no };
+        if info.in_place.is_some() {
+            list.line("digests", yes_or(info.digests, "no"))?;
+            return list.finish();
+        }
         list.line("digests", yes_or(info.digests, "no: \"kiste index\" adds them"))?;
         list.line("lookup", yes_or(info.lookup, "no"))?;
         list.line("crc", yes_or(info.checksums, "no"))?;

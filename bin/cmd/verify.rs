@@ -162,6 +162,9 @@ fn cure(data: &Path, report: &VerifyReport) -> Option<String> {
     let path = quoted(data);
     Some(match report.cure(data) {
         Cure::Repair => format!("try: kiste repair {path}"),
+        Cure::IndexAgain => {
+            format!("\"kiste index --refresh {path}\" indexes again what has changed")
+        }
         Cure::Salvage => format!("\"kiste repair {path} -o OUT\" saves all whole samples"),
         Cure::Rebuild(file) => {
             let (options, what) = match file {

@@ -23,7 +23,7 @@ from pykiste.columns import Ragged as Ragged
 from pykiste.columns import Window as Window
 from pykiste.errors import Error as Error
 from pykiste._views import Items, Keys, Values
-from pykiste.reports import Compared, Converted, Filtered, Info, LeftOut, Loading, Made, Merged, Progress, Removed, Seen, Selected, Verified, Version
+from pykiste.reports import Compared, Converted, Filtered, Indexed, Info, LeftOut, Loading, Made, Merged, Progress, Removed, Seen, Selected, Verified, Version
 from pykiste.schema import Schema
 from pykiste.types import Extension as Extension
 from pykiste.types import Path, Sample, Selection
@@ -639,14 +639,26 @@ def verify(
     progress: Callable[[Progress], object] | None = None,
 ) -> Verified: ...
 def index(
-    path: Path,
+    path: Path | Sequence[Path],
     *,
     force: bool = False,
     trust_data: bool = False,
     lookup: bool | None = None,
     checksums: bool = False,
     progress: Callable[[Progress], object] | None = None,
-) -> None: ...
+    output: Path | None = None,
+    key: str | None = None,
+    key_field: str | None = None,
+    from_format: str | None = None,
+    texts: Sequence[str] | None = None,
+    lists: Sequence[str] | None = None,
+    plain_json: bool = False,
+    max_bytes: int | None = None,
+    skip_bad: bool = False,
+    overwrite: bool = False,
+    refresh: bool = False,
+    append: bool = False,
+) -> Indexed: ...
 def repair(path: Path, *, undo: bool = False) -> None: ...
 def shuffle(
     source: Dataset | Path,

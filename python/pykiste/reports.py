@@ -18,6 +18,8 @@ __all__ = [
     "FieldArrays",
     "FileInfo",
     "Filtered",
+    "InPlaceFiles",
+    "Indexed",
     "Info",
     "LeftOut",
     "Loading",
@@ -126,6 +128,14 @@ class SampleBytes(TypedDict):
     max: int
 
 
+class InPlaceFiles(TypedDict):
+    """Files of another format that the samples of a dataset lie in."""
+
+    format: str
+    files: int
+    bytes: int
+
+
 class Info(TypedDict):
     """What `Dataset.info()` says. `fields` and `arrays` are of the first 100 samples.
 
@@ -142,6 +152,7 @@ class Info(TypedDict):
     digests: bool
     lookup: bool
     checksums: bool
+    in_place: NotRequired[InPlaceFiles]
     unfinished: str | None
 
 
@@ -267,6 +278,21 @@ class Converted(TypedDict):
     different_duplicates: int
     skipped_files: int
     seconds: float
+
+
+class Indexed(TypedDict):
+    """What `index` has made: side files of a dataset (`made`), or an index of files whose samples stay where they are.
+
+    Of the files of an index, `kept` had not changed since they were indexed. `bad` samples were left out.
+    """
+
+    samples: int
+    made: NotRequired[list[Path]]
+    shards: NotRequired[int]
+    bytes: NotRequired[int]
+    kept: NotRequired[int]
+    bad: NotRequired[int]
+    first_bad: NotRequired[list[str]]
 
 
 class Problem(TypedDict):

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use kiste::convert::InPlace;
 use kiste::repair::{Leftover, Repair};
 use kiste::verify::Verify;
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::errors::raise;
+use crate::errors::{invalid, raise};
 use crate::interrupt::watched;
 use crate::opening::Opening;
 use crate::pool;
@@ -64,34 +65,108 @@ pub(crate) fn verify<'py>(
 /// Makes the side files that are missing, or all of them with `force=True`. `lookup` says whether
 /// there is to be `.lookup`; by default datasets of 1,024 samples or more get it. Where digests, checksums,
 /// offsets or keys say that the data was another, that is an error; `force=True, trust_data=True` takes the
-/// data as it is, and forgets what says otherwise. `progress` is as for `verify`.
+/// data as it is, and forgets what says otherwise. `progress` is as for `verify`. Returns what was made
+/// (`pykiste.reports.Indexed`).
 ///
 /// >>> import pykiste as ki
 /// >>> path = getfixture("tmp_path") / "bare.msgpack"
 /// >>> _ = path.write_bytes(ki.pack({"key": "a"}) + ki.pack({"key": "b"}))
-/// >>> ki.index(path)
+/// >>> ki.index(path)["samples"]
+/// 2
 /// >>> list(ki.open(path).keys())
 /// ['a', 'b']
+///
+/// With `output="NAME.inplace.json"`, `path` is files, folders, patterns or URLs (or a list of them) of tar archives of
+/// WebDataset, JSON lines, TFRecord, MDS or Arrow IPC. Their samples stay where they are, and `output` is a dataset of
+/// them. `key`, `key_field`, `from_format`, `texts`, `lists`, `plain_json` and `max_bytes` are as for `convert`. `skip_bad`
+/// leaves out samples whose place or key is bad, `overwrite` replaces an index, `refresh` indexes again what has changed
+/// (of an index that `path` names, or with `output`), and `append` adds files to the index.
+///
+/// >>> folder = getfixture("tmp_path")
+/// >>> _ = (folder / "pets.jsonl").write_text('{"key": "a", "name": "Mia"}\n{"key": "b", "name": "Rex"}\n')
+/// >>> ki.index(folder / "pets.jsonl", output=folder / "pets.inplace.json")["samples"]
+/// 2
+/// >>> ki.open(folder / "pets.inplace.json")["b"]
+/// {'key': 'b', 'name': 'Rex'}
 #[pyfunction]
-#[pyo3(signature = (path, *, force=false, trust_data=false, lookup=None, checksums=false, progress=None))]
-pub(crate) fn index(
-    py: Python<'_>,
-    path: PathBuf,
+#[pyo3(signature = (path, *, force=false, trust_data=false, lookup=None, checksums=false, progress=None, output=None,
+    key=None, key_field=None, from_format=None, texts=None, lists=None, plain_json=false, max_bytes=None,
+    skip_bad=false, overwrite=false, refresh=false, append=false))]
+#[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+pub(crate) fn index<'py>(
+    py: Python<'py>,
+    path: &Bound<'py, PyAny>,
     force: bool,
     trust_data: bool,
     lookup: Option<bool>,
     checksums: bool,
-    progress: Option<Bound<'_, PyAny>>,
-) -> PyResult<()> {
-    let options = kiste::index::IndexOptions::default().force(force).trust_data(trust_data);
-    let options = options.lookup(lookup).checksums(checksums);
-    watched(py, progress, move |messenger| {
-        if !kiste::storage::is_url(&path) {
-            kiste::convert::check_is_dataset(&path)?;
-        }
-        let read = messenger.bytes("indexing");
-        options.build_with(path, &|done, of| read.reached(done, of)).map(drop)
-    })
+    progress: Option<Bound<'py, PyAny>>,
+    output: Option<PathBuf>,
+    key: Option<String>,
+    key_field: Option<String>,
+    from_format: Option<&str>,
+    texts: Option<Vec<String>>,
+    lists: Option<Vec<String>>,
+    plain_json: bool,
+    max_bytes: Option<u64>,
+    skip_bad: bool,
+    overwrite: bool,
+    refresh: bool,
+    append: bool,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let paths: Vec<PathBuf> = match path.extract::<PathBuf>() {
+        Ok(one) => vec![one],
+        Err(_) => path.extract()?,
+    };
+    if output.is_none() && !refresh {
+        let path: PathBuf = path.extract()?;
+        let options = kiste::index::IndexOptions::default().force(force).trust_data(trust_data);
+        let options = options.lookup(lookup).checksums(checksums);
+        let indexed = watched(py, progress, move |messenger| {
+            if !kiste::storage::is_url(&path) {
+                kiste::convert::check_is_dataset(&path)?;
+            }
+            let read = messenger.bytes("indexing");
+            options.build_with(path, &|done, of| read.reached(done, of))
+        })?;
+        dict.set_item("samples", indexed.samples)?;
+        dict.set_item("made", indexed.made)?;
+        return Ok(dict);
+    }
+    if force || trust_data || lookup.is_some() || checksums {
+        return Err(invalid(
+            "force, trust_data, lookup and checksums are for side files of a dataset, without output",
+        ));
+    }
+    let (output, sources) = match (output, &paths[..]) {
+        (Some(output), _) => (output, paths),
+        (None, [index]) => (index.clone(), Vec::new()),
+        (None, _) => return Err(invalid("refresh takes one index, or output with its name")),
+    };
+    let mut making = InPlace::new(sources, output).plain_json(plain_json).skip_bad(skip_bad);
+    making = making.overwrite(overwrite).texts(texts.unwrap_or_default());
+    making = making.lists(lists.unwrap_or_default());
+    if let Some(format) = from_format {
+        making = making.from(format.parse().map_err(raise)?);
+    }
+    making = key.into_iter().fold(making, InPlace::key);
+    making = key_field.into_iter().fold(making, InPlace::key_field);
+    making = max_bytes.into_iter().fold(making, InPlace::max_bytes);
+    if refresh {
+        making = making.refresh();
+    }
+    if append {
+        making = making.append();
+    }
+    let report = watched(py, progress, move |monitor| making.run(monitor))?;
+    dict.set_item("samples", report.samples)?;
+    dict.set_item("shards", report.shards)?;
+    dict.set_item("bytes", report.bytes)?;
+    dict.set_item("kept", report.kept)?;
+    dict.set_item("bad", report.bad)?;
+    dict.set_item("first_bad", report.first)?;
+    Ok(dict)
 }
 
 /// Finishes an unfinished write, or undoes it with `undo=True`. If the write was cut short, so that samples

@@ -97,7 +97,8 @@ impl ViewOptions {
             check_finished(&place)?;
         }
         let dataset =
-            DatasetReader::options().checksums(self.checksums).storage(storage).open(place)?;
+            DatasetReader::options().checksums(self.checksums).confined(self.is_confined());
+        let dataset = dataset.storage(storage).open(place)?;
         let made = Made::Opened { name: name.to_owned(), options: self, dataset: dataset.clone() };
         View::new(Arc::new(dataset), made)
     }

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Source;
 use super::kept_fields::KeptFields;
-use super::key_pattern::KeyPattern;
 use super::loaded::PATH;
 use super::masks;
 use super::options::Options;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::key_pattern::KeyPattern;
 use crate::format::msgpack::{self, Cursor, Kind, sample};
 
 /// Fails for options that contradict each other, or would lose the key.

@@ -53,6 +53,14 @@ fn is_pattern(name: &str) -> bool {
     has_braces || (!is_url(name) && name.contains(['*', '?', '[']))
 }
 
+/// How the names of indices of samples in place end.
+pub(crate) const IN_PLACE: &str = ".inplace.json";
+
+/// Whether this is the name of an index of samples in place.
+pub(crate) fn names_index(path: &Path) -> bool {
+    path.to_str().is_some_and(|name| name.ends_with(IN_PLACE))
+}
+
 /// Whether this names a dataset of many files: a manifest, or a pattern where there is no file of
 /// that very name.
 ///

@@ -46,6 +46,10 @@ pub mod recipe;
 #[cfg(feature = "arrays")]
 pub(crate) mod bcolz;
 #[cfg(feature = "convert")]
+pub(crate) mod in_place;
+#[cfg(feature = "convert")]
+pub(crate) mod key_pattern;
+#[cfg(feature = "convert")]
 pub(crate) mod mat;
 #[cfg(feature = "convert")]
 pub(crate) mod idx;

@@ -35,18 +35,31 @@ pub(crate) fn pack(key: &str, fields: &Fields<'_>) -> Result<Vec<u8>> {
     msgpack::write_text(key, &mut out)?;
     for (name, field) in fields {
         msgpack::write_text(stored_name(name), &mut out)?;
-        match field {
-            Field::Value(value) => msgpack::encode(value, &mut out)?,
-            Field::Bytes(bytes) => msgpack::write_bin(bytes, &mut out)?,
-            Field::Array(array) => numpy::encode_array(array, &mut out)?,
-            Field::Scalar(array) => match float(array) {
-                Some(float) => msgpack::encode(&float.into(), &mut out)?,
-                None => numpy::encode_scalar(array, &mut out)?,
-            },
-            Field::Numpy(array) => numpy::encode_scalar(array, &mut out)?,
-        }
+        write_field(field, &mut out)?;
     }
     Ok(out)
+}
+
+/// The packed value of a field.
+pub(crate) fn pack_field(field: &Field<'_>) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(field.size() + 16);
+    write_field(field, &mut out)?;
+    Ok(out)
+}
+
+/// Appends the packed value of a field.
+pub(crate) fn write_field(field: &Field<'_>, out: &mut Vec<u8>) -> Result<()> {
+    match field {
+        Field::Value(value) => msgpack::encode(value, out)?,
+        Field::Bytes(bytes) => msgpack::write_bin(bytes, out)?,
+        Field::Array(array) => numpy::encode_array(array, out)?,
+        Field::Scalar(array) => match float(array) {
+            Some(float) => msgpack::encode(&float.into(), out)?,
+            None => numpy::encode_scalar(array, out)?,
+        },
+        Field::Numpy(array) => numpy::encode_scalar(array, out)?,
+    }
+    Ok(())
 }
 
 /// The number, if it is a 64-bit float.

@@ -281,10 +281,7 @@ impl Task<'_> {
         mut take: impl FnMut(&mut S, usize, Cow<'_, [u8]>) -> Result<()>,
         mut failed: impl FnMut(&mut S, &Failure) -> bool,
     ) -> Result<Fetched> {
-        let mut indices = self.list.take();
-        indices.clear();
-        indices.reserve(self.indices.len());
-        let mut fetched = Fetched { indices, ..Fetched::default() };
+        let mut fetched = self.fetched();
         // Locate all of them first, then touch their bytes, so that the waits for memory overlap.
         let fetch = |&index: &u64| self.reader.get_raw(in_reader(index));
         let mut raws = emptied(self.raws.take());
@@ -292,31 +289,83 @@ impl Task<'_> {
         fetched.packed = raws.iter().flatten().map(|raw| raw.len()).sum();
         self.lane.enter(Stage::Decoding);
         begin(state, fetched.packed);
-        for (at, &index) in self.indices.iter().enumerate() {
+        for at in 0..self.indices.len() {
             if at % TOUCHED == 0 {
                 touch(&raws[at..raws.len().min(at + TOUCHED)]);
             }
             let raw = std::mem::replace(&mut raws[at], Ok(Cow::Borrowed(&[])));
             let result = raw.and_then(|raw| take(state, at, raw));
-            let padding = at >= self.real;
-            let taken = match result {
-                Ok(()) => true,
-                Err(error) => {
-                    let failure = self.failure(at, error)?;
-                    let replaced = failed(state, &failure);
-                    if !padding {
-                        fetched.failures.push(failure);
-                    }
-                    replaced
-                }
-            };
-            if taken {
-                fetched.indices.push(index);
-                fetched.padding += u64::from(padding);
-            }
+            self.settle(at, result, &mut fetched, |failure| failed(state, failure))?;
         }
         self.raws.set(emptied(raws));
         Ok(fetched)
+    }
+
+    /// As [`each`](Self::each) with records that have only the fields of these names, in memory that one after the other
+    /// uses; `None` if the reader has samples packed.
+    pub(super) fn each_of_fields<S>(
+        &self,
+        names: &[&str],
+        packed: &mut Vec<u8>,
+        state: &mut S,
+        begin: impl FnOnce(&mut S, usize),
+        mut decode: impl FnMut(&mut S, &Record<'_>) -> Result<()>,
+        mut failed: impl FnMut(&mut S, &Failure) -> bool,
+    ) -> Result<Option<Fetched>> {
+        let Some(&first) = self.indices.first() else { return Ok(None) };
+        if let Ok(false) = self.reader.pack_fields(in_reader(first), names, packed) {
+            return Ok(None);
+        }
+        let mut fetched = self.fetched();
+        begin(state, packed.len().saturating_mul(self.indices.len()));
+        for (at, &index) in self.indices.iter().enumerate() {
+            self.lane.enter(Stage::Reading);
+            let index = in_reader(index);
+            let made = self.reader.pack_fields(index, names, packed);
+            self.lane.enter(Stage::Decoding);
+            fetched.packed = fetched.packed.saturating_add(packed.len());
+            let (reader, epoch, position) = (self.reader, self.epoch, self.positions[at]);
+            let record = Record { reader, index, epoch, position, raw: packed };
+            let describe = |e| self.reader.locate(index).describe(e);
+            let result = made.and_then(|_| decode(state, &record).map_err(describe));
+            self.settle(at, result, &mut fetched, |failure| failed(state, failure))?;
+        }
+        Ok(Some(fetched))
+    }
+
+    /// Nothing yet.
+    fn fetched(&self) -> Fetched {
+        let mut indices = self.list.take();
+        indices.clear();
+        indices.reserve(self.indices.len());
+        Fetched { indices, ..Fetched::default() }
+    }
+
+    /// Notes what became of a sample.
+    fn settle(
+        &self,
+        at: usize,
+        result: Result<()>,
+        fetched: &mut Fetched,
+        failed: impl FnOnce(&Failure) -> bool,
+    ) -> Result<()> {
+        let padding = at >= self.real;
+        let taken = match result {
+            Ok(()) => true,
+            Err(error) => {
+                let failure = self.failure(at, error)?;
+                let replaced = failed(&failure);
+                if !padding {
+                    fetched.failures.push(failure);
+                }
+                replaced
+            }
+        };
+        if taken {
+            fetched.indices.push(self.indices[at]);
+            fetched.padding += u64::from(padding);
+        }
+        Ok(())
     }
 
     fn failure(&self, at: usize, error: Error) -> Result<Failure> {

@@ -235,6 +235,14 @@ pub trait Reader: Send + Sync {
         })
     }
 
+    /// Packs a sample with only those fields that have one of these names, where samples are made of records of another
+    /// format: `packed` is cleared and filled. False where samples are packed already, or made by
+    /// [`get_raw`](Self::get_raw) alone, which is the default. Loaders ask for the fields of their columns this way.
+    fn pack_fields(&self, index: usize, names: &[&str], packed: &mut Vec<u8>) -> Result<bool> {
+        let _ = (index, names, packed);
+        Ok(false)
+    }
+
     /// One field of a sample; the others are not decoded.
     fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
         let packed = self.field_raw(index, name)?;
@@ -336,6 +344,14 @@ macro_rules! forward {
             }
             fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
                 (**self).field(index, name)
+            }
+            fn pack_fields(
+                &self,
+                index: usize,
+                names: &[&str],
+                packed: &mut Vec<u8>,
+            ) -> Result<bool> {
+                (**self).pack_fields(index, names, packed)
             }
             fn labels(&self) -> Result<Option<Vec<String>>> {
                 (**self).labels()

@@ -186,6 +186,10 @@ impl<R: Reader> Reader for SelectReader<R> {
         self.reader.field_raw(self.outer(index)?, name)
     }
 
+    fn pack_fields(&self, index: usize, names: &[&str], packed: &mut Vec<u8>) -> Result<bool> {
+        self.reader.pack_fields(self.outer(index)?, names, packed)
+    }
+
     fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
         self.reader.field(self.outer(index)?, name)
     }

@@ -232,6 +232,11 @@ impl<R: Reader> Reader for ShardedReader<R> {
         self.shards[shard].field_raw(index, name)
     }
 
+    fn pack_fields(&self, index: usize, names: &[&str], packed: &mut Vec<u8>) -> Result<bool> {
+        let (shard, index) = self.shard_of(index)?;
+        self.shards[shard].pack_fields(index, names, packed)
+    }
+
     fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
         let (shard, index) = self.shard_of(index)?;
         self.shards[shard].field(index, name)

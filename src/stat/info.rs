@@ -66,6 +66,21 @@ pub struct DatasetInfo {
     pub lookup: bool,
     /// Whether there is `.crc`.
     pub checksums: bool,
+    /// The files of another format that the samples lie in, if they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_place: Option<InPlaceFiles>,
+}
+
+/// Files of another format that samples lie in.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct InPlaceFiles {
+    /// The name of the format: webdataset, jsonl, tfrecord, mds or arrow.
+    pub format: String,
+    /// How many files.
+    pub files: usize,
+    /// Bytes of all of them.
+    pub bytes: u64,
 }
 
 /// Bytes of a sample.
@@ -143,13 +158,20 @@ impl DatasetInfo {
             }
             Ok(!data.is_empty())
         };
+        let samples = DatasetInfo::of_samples(reader)?;
         Ok(DatasetInfo {
-            bytes: reader.data_len(),
+            bytes: if reader.is_in_place() { samples.bytes } else { reader.data_len() },
             digests: has(SideFile::Md5)?,
             lookup: has(SideFile::Lookup)?,
             checksums: has(SideFile::Crc)?,
             files,
-            ..DatasetInfo::of_samples(reader)?
+            #[cfg(feature = "convert")]
+            in_place: reader.files_in_place().map(|(format, files, bytes)| InPlaceFiles {
+                format: format.to_owned(),
+                files,
+                bytes,
+            }),
+            ..samples
         })
     }
 
@@ -169,7 +191,7 @@ impl DatasetInfo {
     ///
     /// As for [`of`](Self::of).
     pub fn of_reader(reader: &dyn Reader) -> Result<DatasetInfo> {
-        match DatasetReader::of(reader) {
+        match DatasetReader::any(reader) {
             Some(dataset) => DatasetInfo::of(dataset),
             None => DatasetInfo::of_samples(reader),
         }
@@ -204,6 +226,7 @@ impl DatasetInfo {
             digests: false,
             lookup: false,
             checksums: false,
+            in_place: None,
         })
     }
 }

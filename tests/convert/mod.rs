@@ -5,6 +5,8 @@ mod carried;
 mod conversion;
 #[cfg(all(feature = "full", feature = "stat"))]
 mod dropped_fields;
+#[cfg(all(feature = "full", feature = "stat"))]
+mod in_place;
 mod inputs;
 #[cfg(all(feature = "full", feature = "stat"))]
 mod left_out;

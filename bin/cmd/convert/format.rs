@@ -4,7 +4,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use kiste::convert::Format;
 
 /// The values of `--from`.
-pub(super) fn readable() -> impl TypedValueParser<Value = Format> {
+pub(in crate::cmd) fn readable() -> impl TypedValueParser<Value = Format> {
     known(Format::readable())
 }
 

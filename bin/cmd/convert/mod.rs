@@ -1,6 +1,6 @@
 //! `convert`: arguments to a [`Conversion`], which the library runs, and its report to the terminal.
 
-mod format;
+pub(in crate::cmd) mod format;
 pub(super) mod print;
 mod reading;
 

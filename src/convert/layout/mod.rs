@@ -11,6 +11,12 @@ use std::path::{Path, PathBuf};
 
 use self::folder::Contents;
 pub(super) use self::placed::{PathValues, Placed};
+
+/// Whether the names of folders have values.
+pub(super) fn has_values(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    folder.components().any(placed::has_value)
+}
 use super::carried::{LeftOut, RemarkLog};
 use super::file_names::KeyNames;
 use super::format::{self, Format};

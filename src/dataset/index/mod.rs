@@ -15,6 +15,7 @@ use crate::format::msgpack;
 use crate::storage::{self, LocalStorage, Sink, Source, Storage};
 
 use super::files::DatasetFile;
+use super::names::names_index;
 use super::passes::{HearBytes, Passes};
 use super::staging::{ChecksumSpool, Journal, KeySpool, OffsetSpool, Spool, Staging};
 use super::walk::messages;
@@ -166,6 +167,11 @@ impl IndexOptions {
     /// The errors of [`build`](Self::build) and of `hear`.
     pub fn build_with(self, path: impl AsRef<Path>, hear: &HearBytes<'_>) -> Result<Indexed> {
         let path = path.as_ref();
+        if names_index(path) {
+            let message = "the side files of samples in place are made together with their index";
+            let error = Error::new(ErrorKind::Unsupported, message).at(path);
+            return Err(error.advise("index the files again: kiste index --refresh"));
+        }
         if storage::is_url(path) {
             return remote::build(&self, path);
         }

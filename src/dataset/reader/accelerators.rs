@@ -13,7 +13,8 @@ use crate::storage::{Source, Storage};
 
 use super::super::index::{digest_into, read_digests};
 use super::hashes::Hashes;
-use super::open::{OpenDataset, get_or_open};
+use super::once::get_or_open;
+use super::open::OpenDataset;
 
 /// An open `.lookup`, of as many samples as there are.
 pub(super) struct Lookup {

@@ -12,7 +12,8 @@ use crate::format::dataset::SideFile;
 use crate::format::dataset::key_hashes::{self, Salt};
 use crate::storage::Source;
 
-use super::open::{OpenDataset, get_or_open};
+use super::once::get_or_open;
+use super::open::OpenDataset;
 
 /// From how many entries on a search uses all cores: below, starting a thread costs more.
 const PARALLEL: usize = 1 << 21;

@@ -11,8 +11,8 @@ use super::super::index::by_hash;
 use super::accelerators::{Filter, Lookup};
 use super::files::Files;
 use super::hashes::{Hashes, Wanted};
+use super::once::get_or_open;
 use super::one::OneFile;
-use super::open::get_or_open;
 
 /// What building the table costs, in searches through all hashes: measured, some fifty to seventy
 /// at 1, 10 and 100 million keys.

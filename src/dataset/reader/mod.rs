@@ -19,6 +19,7 @@ use super::index::Found;
 use super::labels::read_labels_from;
 use super::names::Named;
 
+mod once;
 mod open;
 mod keys;
 mod hashes;
@@ -34,6 +35,11 @@ mod files;
 pub(crate) mod shards;
 mod iter;
 mod identity;
+#[cfg(feature = "convert")]
+pub(crate) mod in_place;
+#[cfg(not(feature = "convert"))]
+#[path = "no_records.rs"]
+mod in_place;
 #[cfg(feature = "arrays")]
 mod with_arrays;
 
@@ -90,6 +96,13 @@ impl ReaderOptions {
     /// ```
     pub fn checksums(mut self, yes: bool) -> Self {
         self.how.checksums = yes;
+        self
+    }
+
+    /// Whether an index of samples in place names files of its folder alone.
+    #[cfg(feature = "arrays")]
+    pub(crate) fn confined(mut self, yes: bool) -> Self {
+        self.how.confined = yes;
         self
     }
 
@@ -245,7 +258,7 @@ impl DatasetReader {
         ReaderOptions::default()
     }
 
-    /// The dataset that a reader is, if it is one and no view of others.
+    /// The dataset that a reader is, if it is one with data files of its own, and no view of others.
     ///
     /// ```
     /// use kiste::DatasetReader;
@@ -260,6 +273,11 @@ impl DatasetReader {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of<'a>(reader: &'a (dyn Reader + '_)) -> Option<&'a DatasetReader> {
+        DatasetReader::any(reader).filter(|dataset| !dataset.is_in_place())
+    }
+
+    /// The same, if its samples are in place too.
+    pub(crate) fn any<'a>(reader: &'a (dyn Reader + '_)) -> Option<&'a DatasetReader> {
         reader.as_any()?.downcast_ref()
     }
 
@@ -572,6 +590,22 @@ impl DatasetReader {
         }
     }
 
+    /// Whether its samples lie in files of another format, which an index lists.
+    pub fn is_in_place(&self) -> bool {
+        self.shared.one().is_some_and(|one| one.records.is_some())
+    }
+
+    #[cfg(feature = "convert")]
+    pub(crate) fn shared_is_remote(&self) -> bool {
+        self.shared.is_remote()
+    }
+
+    /// The format of the files that its samples lie in, how many these are, and their bytes.
+    #[cfg(feature = "convert")]
+    pub(crate) fn files_in_place(&self) -> Option<(&'static str, usize, u64)> {
+        self.shared.one()?.records.as_ref().map(in_place::Records::files)
+    }
+
     /// How many of its data files are open.
     pub fn open_shards(&self) -> usize {
         self.as_shards().map_or(1, Shards::open_count)
@@ -585,7 +619,7 @@ impl DatasetReader {
 
     /// The data file, if there is only one.
     pub(crate) fn data(&self) -> Option<&Source> {
-        self.shared.one().map(|one| &one.data)
+        self.shared.one().filter(|one| one.records.is_none()).map(|one| &one.data)
     }
 
     /// The data file that a sample is in.
@@ -685,6 +719,16 @@ impl Reader for DatasetReader {
         DatasetReader::field_raw(self, index, name)
     }
 
+    fn pack_fields(&self, index: usize, names: &[&str], packed: &mut Vec<u8>) -> Result<bool> {
+        match self.shared.one().and_then(|one| Some((one, one.records.as_ref()?))) {
+            Some((one, records)) => {
+                records.pack_fields(index, &one.byte_range(index)?, names, packed)?;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
     fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
         DatasetReader::field(self, index, name)
     }
@@ -708,7 +752,11 @@ impl Reader for DatasetReader {
     fn locate(&self, index: usize) -> Location {
         match self.shared.at(index) {
             Ok((file, index)) => {
-                let (path, range) = (Some(file.path.clone()), file.byte_range(index).ok());
+                let range = file.byte_range(index).ok();
+                if let (Some(records), Some(range)) = (&file.records, &range) {
+                    return records.locate(index, range);
+                }
+                let path = Some(file.path.clone());
                 Location { path, index: index as u64, range }
             }
             Err(_) => Location::new(index as u64),
@@ -721,7 +769,7 @@ impl Reader for DatasetReader {
 
     fn known_len(&self, index: usize) -> Result<Option<u64>> {
         let range = self.byte_range(index)?;
-        Ok(Some(range.end - range.start))
+        Ok((!self.is_in_place()).then_some(range.end - range.start))
     }
 
     fn sample_bytes(&self) -> Option<u64> {

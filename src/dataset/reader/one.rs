@@ -25,7 +25,9 @@ pub(crate) struct Opening {
     /// How many shards stay open.
     pub(super) most_open: Option<usize>,
     /// For the offsets of all shards.
-    room: Room,
+    pub(super) room: Room,
+    /// Whether an index names files of its folder alone.
+    pub(super) confined: bool,
 }
 
 /// A dataset of one data file.
@@ -45,7 +47,7 @@ impl Deref for OneFile {
 
 impl OneFile {
     pub(super) fn open(how: &Opening, storage: Arc<dyn Storage>, path: &Path) -> Result<OneFile> {
-        let mut files = OpenDataset::open_in(&how.room, storage, path)?;
+        let mut files = OpenDataset::open_in(how, storage, path)?;
         if how.checksums {
             files.checksums()?;
             files.check_samples();
@@ -55,6 +57,9 @@ impl OneFile {
 
     /// The packed bytes of one field.
     pub(super) fn field_raw(&self, index: usize, name: &str) -> Result<Option<Cow<'_, [u8]>>> {
+        if let Some(records) = &self.records {
+            return Ok(records.field(index, &self.byte_range(index)?, name)?.map(Cow::Owned));
+        }
         let damaged = |e| self.damaged_sample(index, e);
         match self.raw(index)? {
             Cow::Borrowed(raw) => {
@@ -80,7 +85,7 @@ impl OneFile {
     }
 
     pub(super) fn is_mapped(&self) -> bool {
-        self.data.mapped().is_some()
+        self.data.mapped().is_some() && self.records.is_none()
     }
 }
 
@@ -106,7 +111,7 @@ impl Files for OneFile {
     }
 
     fn is_remote(&self) -> bool {
-        self.data.is_remote()
+        self.files.is_remote()
     }
 
     fn count(&self) -> usize {
@@ -123,10 +128,15 @@ impl Files for OneFile {
 
     /// Advises the kernel, where the data is mapped; neighbours in one call.
     fn prefetch(&self, indices: &[usize]) {
-        if self.data.is_remote() {
+        if self.files.is_remote() {
             // The files keep what failed, for the reads to come.
             let _ = self.fetch_in_order(indices);
             return;
+        }
+        if let Some(records) = &self.records {
+            if let Ok(samples) = self.in_shards(indices) {
+                records.will_need(&samples);
+            }
         }
         if !self.is_mapped() {
             return;

@@ -18,12 +18,18 @@ use super::super::index::{
 };
 use super::super::staging;
 use super::super::walk::{NoMessage, messages};
+use super::in_place::Records;
+use super::once::get_or_open;
+use super::one::Opening;
 
 /// The files of one dataset, open.
 pub(crate) struct OpenDataset {
     pub(crate) path: PathBuf,
     pub(super) storage: Arc<dyn Storage>,
+    /// The data file, or the index of samples in place.
     pub(super) data: Source,
+    /// Samples that are in other files.
+    pub(super) records: Option<Records>,
     pub(super) data_len: u64,
     pub(super) len: usize,
     pub(super) offsets: Offsets,
@@ -145,17 +151,17 @@ impl Witness {
 impl OpenDataset {
     /// With the others of this room, which share it.
     pub(super) fn open_in(
-        room: &Room,
+        how: &Opening,
         storage: Arc<dyn Storage>,
         path: &Path,
     ) -> Result<OpenDataset> {
-        Ok(OpenDataset { room: room.clone(), ..OpenDataset::open(storage, path)? })
+        Ok(OpenDataset { room: how.room.clone(), ..OpenDataset::open(how, storage, path)? })
     }
 
-    fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<OpenDataset> {
+    fn open(how: &Opening, storage: Arc<dyn Storage>, path: &Path) -> Result<OpenDataset> {
         match storage.open_together(path, &ANNOUNCED) {
             Ok(None) => {}
-            Ok(Some(files)) => return OpenDataset::open_remote(storage, path, files),
+            Ok(Some(files)) => return OpenDataset::open_remote(how, storage, path, files),
             // Without leave to list, a store denies what is not there.
             Err(error) if error.is_absent_or_denied() => {
                 return Err(unpublished(&*storage, path).unwrap_or(error));
@@ -175,19 +181,25 @@ impl OpenDataset {
                 Witness { path: path.to_path_buf(), id: data.id(), absent }
             }
         };
-        let offsets = open_offsets(&*storage, path, &data, offsets_file);
+        let records = Records::of(&storage, path, &data, how.confined)?;
+        let data_len = data_len(&data, records.as_ref());
+        let offsets = match (&records, offsets_file) {
+            (Some(_), None) => Err(no_offsets(path)),
+            (_, file) => open_offsets(&*storage, path, &data, data_len, file),
+        };
         // Before what was found is believed, good or bad: are these the files of one dataset?
         witness.check(&*storage, path)?;
         let offsets = offsets?;
         let is_walked = matches!(offsets.0, Offsets::Derived(_))
             && storage.stat(&SideFile::Index.path(path))?.is_none();
         let opened = OpenDataset::of(path, storage, data, offsets, witness, Vec::new());
-        Ok(OpenDataset { is_walked, ..opened })
+        OpenDataset { is_walked, ..opened }.with_records(records)
     }
 
     /// The dataset of these files, which were opened in one round: the data, and those of
     /// [`TOGETHER`].
     fn open_remote(
+        how: &Opening,
         storage: Arc<dyn Storage>,
         path: &Path,
         files: Vec<OpenFile>,
@@ -211,9 +223,37 @@ impl OpenDataset {
         };
         let witness = Witness { path: offsets_path, id: file.id(), absent: None };
         check_one_write(&*storage, path, &data, &together)?;
-        let (len, data_len) = check_offsets(&*storage, path, &file, data.len())?;
+        let records = Records::of(&storage, path, &data, how.confined)?;
+        let data_len = data_len(&data, records.as_ref());
+        let (len, data_len) = check_offsets(&*storage, path, &file, data_len)?;
         let offsets = (Offsets::File(file), len, data_len);
-        Ok(OpenDataset::of(path, storage, data, offsets, witness, together))
+        OpenDataset::of(path, storage, data, offsets, witness, together).with_records(records)
+    }
+
+    /// The samples of these records in place of those in the data file.
+    fn with_records(mut self, records: Option<Records>) -> Result<OpenDataset> {
+        if let Some(records) = &records {
+            self.mapped = 0;
+            if records.samples() != self.len as u64 {
+                let expected = format!("offsets of {} samples", records.samples());
+                let error = FormatError::new(0, expected, self.len.to_string());
+                return Err(Error::from(error).at(SideFile::Offsets.path(&self.path)));
+            }
+        }
+        self.records = records;
+        Ok(self)
+    }
+
+    /// Whether reading a sample may be a round trip over a network.
+    pub(super) fn is_remote(&self) -> bool {
+        self.data.is_remote() || self.records.as_ref().is_some_and(Records::is_remote)
+    }
+
+    /// Where these samples are in shards, as far as they exist.
+    pub(super) fn in_shards(&self, indices: &[usize]) -> Result<Vec<(usize, Range<u64>)>> {
+        let indices: Vec<usize> = indices.iter().copied().filter(|&i| i < self.len).collect();
+        self.fetch_offsets(&indices)?;
+        indices.iter().map(|&index| Ok((index, self.byte_range(index)?))).collect()
     }
 
     /// With nothing read yet of the files that are opened on first need. `together` are the side files
@@ -233,6 +273,7 @@ impl OpenDataset {
             path: path.to_path_buf(),
             storage,
             data,
+            records: None,
             data_len,
             len,
             offsets,
@@ -253,11 +294,17 @@ impl OpenDataset {
     /// Fetches these samples, where they are remote: in two rounds, and if their offsets are known in
     /// one. Indices that do not exist are passed over.
     pub(super) fn fetch(&self, indices: &[usize]) -> Result<()> {
+        if let Some(records) = &self.records {
+            return records.fetch(&self.in_shards(indices)?, false);
+        }
         self.data.fetch(&self.ranges(indices)?)
     }
 
     /// The same for a reader that goes through the samples in a known order.
     pub(super) fn fetch_in_order(&self, indices: &[usize]) -> Result<()> {
+        if let Some(records) = &self.records {
+            return records.fetch(&self.in_shards(indices)?, true);
+        }
         self.data.fetch_in_order(&self.ranges(indices)?)
     }
 
@@ -270,6 +317,9 @@ impl OpenDataset {
 
     /// The same, but of large samples only as much as shows the keys of most.
     pub(super) fn fetch_heads(&self, indices: &[usize]) -> Result<()> {
+        if self.records.is_some() {
+            return self.fetch(indices);
+        }
         self.fetch_offsets(indices)?;
         // Offsets that make no sense are reported when the sample is read.
         let ranges = indices.iter().filter_map(|&index| self.head(index).ok());
@@ -428,6 +478,9 @@ impl OpenDataset {
     #[inline(never)]
     pub(super) fn read_sample(&self, index: usize) -> Result<Cow<'_, [u8]>> {
         let range = self.byte_range(index)?;
+        if let Some(records) = &self.records {
+            return records.sample(index, &range).map(Cow::Owned);
+        }
         let raw = self.data.read(range)?;
         if self.check {
             self.compare(index, &raw)?;
@@ -476,6 +529,9 @@ impl OpenDataset {
     }
 
     pub(super) fn key(&self, index: usize) -> Result<Cow<'_, str>> {
+        if let Some(records) = &self.records {
+            return records.key(index, &self.byte_range(index)?).map(Cow::Owned);
+        }
         let damaged = |e| self.damaged_sample(index, e);
         let raw = match self.raw(index) {
             // A sample that does not match its checksum: as for one that cannot be decoded, below.
@@ -546,6 +602,9 @@ impl OpenDataset {
 
     /// Whether the sample of this index has this key: its own if it has one, else that of `.keys`.
     pub(super) fn has_key(&self, index: usize, key: &str) -> Result<bool> {
+        if self.records.is_some() {
+            return Ok(self.key(index)? == key);
+        }
         if self.data.is_remote() && self.seems(index, |own| own == key)? {
             return Ok(true);
         }
@@ -580,7 +639,7 @@ impl OpenDataset {
     pub(super) fn seems(&self, index: usize, is_wanted: impl Fn(&str) -> bool) -> Result<bool> {
         let range = self.byte_range(index)?;
         // A checksum is of the whole sample.
-        if self.check || range.end - range.start <= WHOLE_SAMPLE {
+        if self.check || range.end - range.start <= WHOLE_SAMPLE || self.records.is_some() {
             return Ok(false);
         }
         let mut search = KeySearch::default();
@@ -626,17 +685,6 @@ impl OpenDataset {
         match self.byte_range(index) {
             Ok(range) => error.with_range(range),
             Err(_) => error,
-        }
-    }
-}
-
-/// What was opened, or is now. Nothing waits: another thread may have been faster, and what it opened is as good.
-pub(super) fn get_or_open<T>(cell: &OnceLock<T>, open: impl FnOnce() -> Result<T>) -> Result<&T> {
-    match cell.get() {
-        Some(opened) => Ok(opened),
-        None => {
-            let opened = open()?;
-            Ok(cell.get_or_init(|| opened))
         }
     }
 }
@@ -714,15 +762,28 @@ fn refuse_half_published(storage: &dyn Storage, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// How far offsets go.
+fn data_len(data: &Source, records: Option<&Records>) -> u64 {
+    records.map_or(data.len(), Records::len)
+}
+
+#[cold]
+fn no_offsets(path: &Path) -> Error {
+    let message = "expected this file next to the index, found none";
+    let error = Error::new(ErrorKind::NotFound, message).at(SideFile::Offsets.path(path));
+    error.advise("index the files again")
+}
+
 /// The offsets, and the number of samples and bytes that they speak of.
 fn open_offsets(
     storage: &dyn Storage,
     path: &Path,
     data: &Source,
+    data_len: u64,
     file: Option<Source>,
 ) -> Result<(Offsets, usize, u64)> {
     if let Some(file) = file {
-        let (len, data_len) = check_offsets(storage, path, &file, data.len())?;
+        let (len, data_len) = check_offsets(storage, path, &file, data_len)?;
         return Ok((Offsets::File(file), len, data_len));
     }
     let data_len = match staging::journal_of(storage, path)?.and_then(|journal| journal.base) {

@@ -98,6 +98,10 @@ impl OneFile {
             return Ok(());
         }
         let slots = lookup_run(&header.shape(), key);
+        if self.records.is_some() {
+            lookup.fetch(&[slot_bytes(&slots)])?;
+            return self.fetch(&[0]);
+        }
         let first = self.head(0)?;
         fetch_together(&[(&lookup, vec![slot_bytes(&slots)]), (&self.data, vec![first])], false)
     }

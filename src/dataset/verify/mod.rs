@@ -12,12 +12,16 @@ use crate::format::dataset::SideFile;
 use crate::storage::{self, Source, Storage};
 
 use super::names::Named;
+#[cfg(feature = "convert")]
+use super::names::names_index;
 use super::passes::{HearBytes, Passes};
 use super::staging;
 
 mod report;
 mod state;
 mod digests;
+#[cfg(feature = "convert")]
+mod in_place;
 mod checksums;
 mod positions;
 mod keys;
@@ -143,6 +147,12 @@ impl<'a> Files<'a> {
         let before = State::of(&self)?;
         let data = self.storage.open(&self.path)?;
         self.end = before.base.map_or(u64::MAX, |base| base.bytes).min(data.len());
+        #[cfg(feature = "convert")]
+        let report = match names_index(&self.path) {
+            true => self.report_in_place(&data),
+            false => self.report(&data, deep, hear),
+        };
+        #[cfg(not(feature = "convert"))]
         let report = self.report(&data, deep, hear);
         if !before.is_same(&State::of(&self)?, self.end) {
             let message = "the dataset changed while it was verified: verify it again";

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::dataset::names::names_index;
 use crate::format::FormatError;
 use crate::format::dataset::SideFile;
 use crate::text::units;
@@ -87,6 +88,8 @@ pub enum Cure {
     Salvage,
     /// Samples have labels that `.labels` has no names for: only a person knows which of both is right.
     NameLabels,
+    /// The files of samples in place are no longer as they were indexed: they have to be indexed again.
+    IndexAgain,
     /// The data is good, but side files are not: [`index`](crate::index) rebuilds this one, or all.
     Rebuild(Option<SideFile>),
 }
@@ -141,7 +144,10 @@ impl VerifyReport {
         let labels = crate::dataset::labels_path(data);
         let only = |side| files().all(|file| SideFile::of(file) == Some(side));
         let is_good = files().next().is_none();
+        let is_index = names_index(data);
         match () {
+            () if is_index && is_good && !self.missing.iter().any(is_its) => Cure::None,
+            () if is_index => Cure::IndexAgain,
             () if files().any(|file| is_partial(file)) => Cure::Repair,
             () if files().any(|file| file == data) => Cure::Salvage,
             () if is_good && !self.missing.iter().any(is_its) => Cure::None,

@@ -39,6 +39,8 @@ use super::{index, labels};
 
 #[cfg(feature = "convert")]
 mod concat;
+#[cfg(feature = "convert")]
+mod in_place;
 mod destination;
 mod options;
 mod start;

@@ -24,6 +24,8 @@ use super::super::index::{self, HashMany};
 #[must_use]
 pub struct WriterOptions {
     pub(super) overwrite: bool,
+    /// Whether an index takes the place of the data.
+    pub(super) in_place: bool,
     pub(super) digests: bool,
     /// `None`: by the number of samples ([`index::wants_lookup`]).
     pub(super) lookup: Option<bool>,
@@ -61,6 +63,7 @@ impl Default for WriterOptions {
     fn default() -> Self {
         WriterOptions {
             overwrite: false,
+            in_place: false,
             digests: true,
             lookup: None,
             checksums: false,

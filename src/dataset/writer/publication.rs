@@ -26,7 +26,9 @@ impl Publication<'_> {
         let shown = |e: Error| e.shown_at(self.path);
         let storage = &options.storage;
         let (mut data, streamed) = data.finish().map_err(shown)?;
-        let marks = destination.keeps_samples() && options.was_complete.is_none();
+        // No repair could complete an index.
+        let marks =
+            destination.keeps_samples() && options.was_complete.is_none() && !options.in_place;
         if marks {
             // Before side files take what room is left.
             staging.will_complete(samples, bytes)?;

@@ -9,6 +9,7 @@ use crate::format::dataset::shards::is_manifest;
 use crate::storage::{FileKind, LocalStorage, ScratchDir, Storage};
 
 use super::super::files::DatasetFile;
+use super::super::names::names_index;
 use super::super::reader::DatasetReader;
 use super::super::staging::{self, Base, Journal, Labels, Staging, Unfinished};
 use super::super::walk::whole_samples;
@@ -36,7 +37,7 @@ impl WriterOptions {
     }
 
     fn create_file(self, path: &Path) -> Result<Writer> {
-        check_name(path)?;
+        self.check_name(path)?;
         let old = self.storage.stat(path)?;
         if old.is_some_and(|old| old.is_dir()) {
             let message = "there is a directory of this name";
@@ -74,7 +75,7 @@ impl WriterOptions {
     }
 
     fn create_object(mut self, path: &Path) -> Result<Writer> {
-        check_name(path)?;
+        self.check_name(path)?;
         let (storage, scratch) = (self.storage.clone(), ScratchDir::create()?);
         let beside = scratch.path().join(path.file_name().unwrap_or_default());
         let upload = Upload::begin(&self, path, scratch)?;
@@ -86,6 +87,15 @@ impl WriterOptions {
         (self.storage, self.durable) = (local, false);
         let destination = Destination::object_store(staging, upload);
         Writer::start(self, path, destination, journal, data, Start::New)
+    }
+
+    fn check_name(&self, path: &Path) -> Result<()> {
+        if !self.in_place && names_index(path) {
+            let message =
+                "expected the name of a data file, found the name of an index of samples in place";
+            return Err(Error::new(ErrorKind::Invalid, message).at(path));
+        }
+        check_name(path)
     }
 
     fn refuse_existing(&self, path: &Path) -> Result<()> {
@@ -118,6 +128,11 @@ impl WriterOptions {
     ) -> Result<Writer> {
         let (this, path) = self.resolved(path)?;
         this.refuse_objects(&path)?;
+        if names_index(&path) {
+            let message = "an index of samples in place that was not finished cannot be continued";
+            let error = Error::new(ErrorKind::Unsupported, message).at(&path);
+            return Err(error.advise("index the files again: what is left of it is removed then"));
+        }
         this.resume_file(&path, until)
     }
 
@@ -220,7 +235,7 @@ impl WriterOptions {
 
     fn append_file(mut self, path: &Path) -> Result<Writer> {
         let path = &*self.follow(path)?;
-        check_name(path)?;
+        self.check_name(path)?;
         let lookup = SideFile::Lookup.path(path);
         if self.storage.stat(&lookup)?.is_some() {
             self.lookup = Some(true);

@@ -13,5 +13,4 @@ pub(crate) mod form;
 pub(crate) mod lacks;
 pub(crate) mod limits;
 pub(crate) mod rows;
-#[cfg_attr(not(test), allow(dead_code, reason = "tables are not read in place yet"))]
 pub(crate) mod messages;

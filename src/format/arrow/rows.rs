@@ -37,12 +37,19 @@ pub(crate) struct Rows<'a> {
     pub(crate) files: &'a dyn Fn(&str) -> Result<Vec<u8>>,
     /// Where images are looked at, if they are.
     pub(crate) images: Option<Images<'a>>,
+    /// Whether the column of this name is needed; the others are left out.
+    pub(crate) needs: &'a dyn Fn(&str) -> bool,
 }
+
+/// Whether a file of this name is an image.
+type IsImage = fn(&str) -> bool;
+/// Takes the bytes of an image.
+type LookAt<'l> = &'l dyn Fn(&[u8]);
 
 /// Looks at the images in rows.
 pub(crate) struct Images<'a> {
     /// Whether a file of this name is an image.
-    pub(crate) is_image: fn(&str) -> bool,
+    pub(crate) is_image: IsImage,
     /// Takes the bytes of an image, its column, and the number of the row in the file.
     pub(crate) look_at: &'a dyn Fn(&[u8], &str, u64),
 }
@@ -61,6 +68,9 @@ impl Rows<'_> {
             let name = &column.name;
             if self.plan.key == Some(at) && self.key.is_none_or(|key| key == name) {
                 key = Some(key_of(array, row, name)?);
+                continue;
+            }
+            if !(self.needs)(name) && !(self.needs)(&path_field(name)) {
                 continue;
             }
             let in_column = |error: Error| {
@@ -183,7 +193,7 @@ fn each_image(
     array: &ArrayRef,
     row: usize,
     form: &Form,
-    (is_image, look_at): (fn(&str) -> bool, &dyn Fn(&[u8])),
+    (is_image, look_at): (IsImage, LookAt<'_>),
 ) {
     if array.is_null(row) {
         return;
@@ -649,6 +659,7 @@ mod tests {
             stem: "t",
             files: &read,
             images: Some(images),
+            needs: &|_| true,
         };
         let (key, fields) = rows.fields(&batch, 0, 7).unwrap();
         let names: Vec<&str> = fields.iter().map(|(name, _)| &**name).collect();

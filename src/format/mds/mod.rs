@@ -31,7 +31,7 @@ pub use index::{Column, Index};
 pub(crate) use index::{FileInfo, ShardInfo};
 pub(crate) use sample::{Fact, check_pickles, fields, numbered_key};
 pub use shard::Shard;
-pub(crate) use shard::{encode_sample, encode_shard};
+pub(crate) use shard::{encode_sample, encode_shard, sample_cells};
 
 #[cfg(test)]
 mod tests;

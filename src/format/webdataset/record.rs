@@ -144,7 +144,6 @@ pub(crate) fn fields<'a, D: AsRef<[u8]>>(
 /// archive, and may end after any whole entry.
 ///
 /// What belongs to no sample is passed over. An entry that is refused makes its sample an error.
-#[cfg_attr(not(test), expect(dead_code, reason = "for samples that are read in place"))]
 pub(crate) fn sample<'a>(
     bytes: &'a [u8],
     position: u64,

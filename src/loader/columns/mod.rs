@@ -41,7 +41,7 @@ pub(super) use self::sets::FEWEST_SETS;
 use self::sets::Spare;
 pub use self::window::Window;
 
-use super::batch::{Failure, Gather, Gathered, OnError, Record, Task, no_field};
+use super::batch::{Failure, Fetched, Gather, Gathered, OnError, Record, Task, no_field};
 use super::report::Stage;
 use crate::array::PackedArray;
 use crate::error::{Error, ErrorKind, Result};
@@ -781,7 +781,7 @@ impl CollateColumns {
         buffers: &mut Buffers,
         row: usize,
         record: &Record<'_>,
-        Scratch { layout, found }: &mut Scratch,
+        Scratch { layout, found, .. }: &mut Scratch,
     ) -> Result<()> {
         let columns = &self.columns.0;
         found.clear();
@@ -828,6 +828,8 @@ struct Scratch {
     layout: Layout,
     /// The outcome for each column's field in this row.
     found: Vec<Option<Result<()>>>,
+    /// The fields of a sample that were packed for the columns.
+    packed: Vec<u8>,
 }
 
 /// Which column the fields of a sample are for. Samples mostly have the same fields in the same
@@ -878,6 +880,27 @@ fn longest(offsets: Option<&[u64]>, indices: &[u64]) -> Option<(u64, u64)> {
     indices.iter().copied().zip(lengths).max_by_key(|(_, len)| *len)
 }
 
+impl CollateColumns {
+    /// From a reader that packs only the fields of these columns, or whole samples.
+    fn gather_fields(
+        &self,
+        task: &Task<'_>,
+        names: &[&str],
+        packed: &mut Vec<u8>,
+        batch: &mut ColumnBatch,
+        (begin, mut row, mut failed): (
+            impl Fn(&mut ColumnBatch, usize),
+            impl FnMut(&mut ColumnBatch, &Record<'_>) -> Result<()>,
+            impl FnMut(&mut ColumnBatch, &Failure) -> bool,
+        ),
+    ) -> Result<Fetched> {
+        match task.each_of_fields(names, packed, batch, &begin, &mut row, &mut failed)? {
+            Some(fetched) => Ok(fetched),
+            None => task.each(batch, begin, row, failed),
+        }
+    }
+}
+
 impl Gather for CollateColumns {
     type Data = ColumnBatch;
 
@@ -888,28 +911,38 @@ impl Gather for CollateColumns {
         batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(0));
         let zeros = task.on_error == OnError::Placeholder;
         let mut scratch = self.scratches().pop().unwrap_or_default();
-        let fetched = task.each(
-            &mut batch,
-            |batch, bytes| {
-                task.lane.enter(Stage::Collating);
-                let rows = task.indices.len();
-                batch.buffers.iter_mut().for_each(|buffer| buffer.reserve(rows, bytes));
-                task.lane.enter(Stage::Decoding);
-            },
-            |batch, record| {
-                self.row(&mut batch.buffers, batch.rows, record, &mut scratch)?;
-                batch.rows += 1;
-                Ok(())
-            },
-            |batch, _: &Failure| {
-                let rows = batch.rows;
-                batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(rows));
-                batch.rows += usize::from(zeros);
-                let rows = batch.rows;
-                batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(rows));
-                zeros
-            },
-        );
+        let begin = |batch: &mut ColumnBatch, bytes: usize| {
+            task.lane.enter(Stage::Collating);
+            let rows = task.indices.len();
+            batch.buffers.iter_mut().for_each(|buffer| buffer.reserve(rows, bytes));
+            task.lane.enter(Stage::Decoding);
+        };
+        let failed = |batch: &mut ColumnBatch, _: &Failure| {
+            let rows = batch.rows;
+            batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(rows));
+            batch.rows += usize::from(zeros);
+            let rows = batch.rows;
+            batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(rows));
+            zeros
+        };
+        let mut packed = std::mem::take(&mut scratch.packed);
+        let row = |batch: &mut ColumnBatch, record: &Record<'_>| {
+            self.row(&mut batch.buffers, batch.rows, record, &mut scratch)?;
+            batch.rows += 1;
+            Ok(())
+        };
+        let all = &self.columns.0;
+        let names: Vec<&str> = match all.iter().all(|(_, column)| column.is_field()) {
+            true => all.iter().map(|(name, _)| &name[..]).collect(),
+            false => Vec::new(),
+        };
+        let fetched = match names.is_empty() {
+            true => task.each(&mut batch, begin, row, failed),
+            false => {
+                self.gather_fields(task, &names, &mut packed, &mut batch, (begin, row, failed))
+            }
+        };
+        scratch.packed = packed;
         self.scratches().push(scratch);
         let fetched = fetched?;
         let rows = batch.rows;

@@ -83,7 +83,7 @@ fn name_of(path: &Path) -> Cow<'_, str> {
 
 /// Replaces each folder by its files with this ending, in natural order. What a folder does not name as
 /// its data is left out and noted; what it names is in it unless it may be `outside`.
-pub(super) fn expand_folders(
+pub(in crate::convert) fn expand_folders(
     paths: Vec<PathBuf>,
     ending: &str,
     outside: bool,

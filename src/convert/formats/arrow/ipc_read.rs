@@ -136,7 +136,7 @@ impl Input for ArrowIpcReader {
         let look_at = &|image: &[u8], column: &str, at| note_flaw(log, image, column, at);
         let images = Some(Images { is_image, look_at });
         let key = self.files.key.as_deref();
-        let rows = Rows { plan: &plan, key, unread: &[], stem, files, images };
+        let rows = Rows { plan: &plan, key, unread: &[], stem, files, images, needs: &|_| true };
         let mut number = range.begin.number;
         let mut note = |kind, name: &str, count, place: &dyn Fn() -> String| {
             self.files.remarks.note(unit, kind, Some(name), count, place);

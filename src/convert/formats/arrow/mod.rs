@@ -19,7 +19,7 @@
 #[cfg(feature = "parquet")]
 mod decoder;
 #[cfg(feature = "parquet")]
-mod folder;
+pub(in crate::convert) mod folder;
 #[cfg(feature = "parquet")]
 mod lacks;
 #[cfg(feature = "parquet")]

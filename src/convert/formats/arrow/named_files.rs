@@ -95,7 +95,8 @@ mod tests {
     fn pack(batch: &RecordBatch, files: &Files) -> Result<Vec<u8>> {
         let plan = &Plan::of(&batch.schema())?;
         let files = &|path: &str| files.read(path);
-        Rows { plan, key: None, unread: &[], stem: "t", files, images: None }.pack(batch, 0, 0)
+        Rows { plan, key: None, unread: &[], stem: "t", files, images: None, needs: &|_| true }
+            .pack(batch, 0, 0)
     }
 
     /// They became nil, 20,000 of them without a word.

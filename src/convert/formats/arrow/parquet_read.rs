@@ -295,7 +295,7 @@ impl Input for ParquetReader {
         let log = (&**path, unit, &self.files.remarks);
         let look_at = &|image: &[u8], column: &str, at| note_flaw(log, image, column, at);
         let images = Some(Images { is_image, look_at });
-        let rows = Rows { plan: &plan, key, unread, stem, files, images };
+        let rows = Rows { plan: &plan, key, unread, stem, files, images, needs: &|_| true };
         let mut note = |kind, name: &str, count, place: &dyn Fn() -> String| {
             self.files.remarks.note(unit, kind, Some(name), count, place);
         };

@@ -118,6 +118,22 @@ impl MdsReader {
         self.shards.iter().map(|shard| self.root.join(&shard.raw.basename))
     }
 
+    /// The shards that are not compressed, and what is known of them.
+    pub(in crate::convert) fn shard_files(&self) -> Result<Vec<(PathBuf, &ShardInfo)>> {
+        let mut files = Vec::with_capacity(self.shards.len());
+        for info in &self.shards {
+            let at = |error: Error| error.at(self.root.join(&info.raw.basename));
+            let path = self.root.path(&info.raw.basename).map_err(at)?;
+            if info.zip.is_some() && !storage::is_url(&path) && !path.exists() {
+                let message = "expected the shard as it is, found it compressed: its samples have no places of their own";
+                let error = at(Error::new(ErrorKind::Unsupported, message));
+                return Err(error.advise("convert it instead: kiste convert"));
+            }
+            files.push((path, info));
+        }
+        Ok(files)
+    }
+
     /// The name of the shards in keys, if there are several data sets.
     pub(in crate::convert) fn called(mut self, names: KeyNames) -> MdsReader {
         self.names = names;

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind};
 /// Text with places for the old key and for fields: `{key}`, `{key.stem}`, `{key.name}`, `{key.shard}`,
 /// `{FIELD}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KeyPattern(Vec<Piece>);
+pub(crate) struct KeyPattern(Vec<Piece>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
@@ -26,7 +26,7 @@ enum Piece {
 
 impl KeyPattern {
     /// The fields that are in it.
-    pub(super) fn fields(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Field(name) => Some(&name[..]),
             _ => None,
@@ -34,12 +34,12 @@ impl KeyPattern {
     }
 
     /// Whether the old key is in it.
-    pub(super) fn has_key(&self) -> bool {
+    pub(crate) fn has_key(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Key | Piece::Stem | Piece::Name))
     }
 
     /// The key that it makes; `shard` returns what the file of the sample is called, and `field` fields as text.
-    pub(super) fn key<E>(
+    pub(crate) fn key<E>(
         &self,
         old: &str,
         shard: impl Fn() -> Result<String, E>,

@@ -1,3 +1,7 @@
+//! `index`: side files of a dataset, and datasets of samples in place.
+
+mod in_place;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -11,19 +15,21 @@ use crate::output::Output;
 use crate::rearrange::Lookup;
 use crate::{file, interrupt};
 
-/// Make missing side files from the data
+/// Make missing side files from the data, or a dataset of samples in place
 ///
 /// The data file alone is enough; the index of datadings before 3.1 is used where there is one. The files are
 /// the ones that were written with the dataset, byte for byte. An existing .lookup stays if it fits. Data that
 /// contradicts its digests, checksums, offsets or keys is refused, as these are the only evidence of what is
 /// damaged or lost. For a dataset at a URL only a missing .lookup is made, and only with --lookup.
+///
+/// With -o the files are of another format, and stay as they are: the index says where their samples lie.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Data files
+    /// Data files; with -o files, folders, patterns or URLs
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Rebuild all side files, existing ones too
+    /// Rebuild all side files, existing ones too; with -o replace an index of this name
     #[arg(long, short)]
     force: bool,
     /// With --force: take the data as it is, and replace the digests, checksums, offsets and keys that
@@ -41,6 +47,8 @@ pub(crate) struct Args {
     /// Print one line of JSON for each dataset
     #[arg(long, alias = "json")]
     jsonl: bool,
+    #[command(flatten)]
+    in_place: in_place::Options,
 }
 
 const EXAMPLES: &str = "\
@@ -48,6 +56,8 @@ Examples:
   kiste index train.msgpack
   kiste index --lookup s3://bucket/train.msgpack
   kiste index --crc train.msgpack
+  kiste index 'laion-{00000..41455}.tar' -o laion.inplace.json
+  kiste index --refresh laion.inplace.json
   kiste cat --raw a.msgpack b.msgpack > both.msgpack && kiste index both.msgpack";
 
 #[derive(Serialize)]
@@ -59,6 +69,9 @@ struct Made<'a> {
 
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
+        if self.in_place.are_asked() {
+            return self.in_place.run(&self.files, (self.force, self.jsonl), output);
+        }
         let mut out = output.stdout();
         let exit = output.for_each(&self.files, |path| {
             let indexed = self.index(path, output)?;

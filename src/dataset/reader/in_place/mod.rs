@@ -1,0 +1,397 @@
+//! Samples that lie in files of other formats: [`Records`] takes the place of the data file.
+//!
+//! [`format::in_place`](crate::format::in_place) specifies the index. A shard is opened and compared when it is first
+//! used. What a record becomes is decided by the decoders that conversions use, in the rooms of their formats.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::once::get_or_open;
+use crate::dataset::names::names_index;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::dataset::SideFile;
+use crate::format::dataset::key_hashes::{self, Salt};
+use crate::format::in_place::{self, Addresses, END, Index, MAX_BYTES};
+use crate::format::msgpack;
+use crate::format::sample_fields::{Field, pack, pack_field, stored_name, write_field};
+use crate::reader::Location;
+use crate::storage::{self, Confined, Source, Storage, fetch_together, is_url};
+
+mod decoder;
+#[cfg(feature = "parquet")]
+mod batches;
+mod keys;
+
+use decoder::Decoder;
+pub(crate) use keys::KeyReader;
+
+/// The samples of shards.
+pub(crate) struct Records {
+    /// The index.
+    path: PathBuf,
+    storage: Arc<dyn Storage>,
+    folder: Confined,
+    index: Index,
+    addresses: Addresses,
+    shards: Vec<OnceLock<Arc<Source>>>,
+    decoder: Decoder,
+    hashes: OnceLock<Option<KeyHashes>>,
+    servers: Mutex<Vec<(String, Arc<dyn Storage>)>>,
+}
+
+/// Servers whose connections are kept.
+const SERVERS: usize = 64;
+
+/// The hashes that keys are compared with.
+struct KeyHashes {
+    salt: Salt,
+    file: Source,
+}
+
+/// Bytes of `.key_hashes` before the first hash, and of each.
+const HASH: u64 = 8;
+
+/// Bytes of a shard.
+type InShard<'s> = (&'s Source, Vec<Range<u64>>);
+
+/// Where a sample lies.
+pub(super) struct Place {
+    pub(super) shard: usize,
+    /// The number of the sample in its shard.
+    pub(super) number: u64,
+    /// Addresses from the beginning of the shard.
+    pub(super) range: Range<u64>,
+}
+
+impl Records {
+    /// The samples of this index, if the file is one by its name.
+    pub(super) fn of(
+        storage: &Arc<dyn Storage>,
+        path: &Path,
+        file: &Source,
+        confined: bool,
+    ) -> Result<Option<Records>> {
+        if !names_index(path) {
+            return Ok(None);
+        }
+        if file.len() > MAX_BYTES {
+            let message =
+                format!("expected an index of at most {MAX_BYTES} bytes, found {}", file.len());
+            return Err(Error::new(ErrorKind::Limit, message).at(path));
+        }
+        let text = file.read(0..file.len())?;
+        let index = Index::parse(&text).map_err(|error| Error::from(error).at(path))?;
+        let decoder = Decoder::of(&index).map_err(|error| error.at(path))?;
+        let addresses = Addresses::of(&index);
+        let shards = index.shards.iter().map(|_| OnceLock::new()).collect();
+        // From a server come no names of files elsewhere.
+        let confined = confined || is_url(path);
+        let folder = Confined::next_to(path).allow_outside(!confined || storage.allows_outside());
+        let (path, storage) = (path.to_path_buf(), storage.clone());
+        let (hashes, servers) = (OnceLock::new(), Mutex::default());
+        Ok(Some(Records {
+            path,
+            storage,
+            folder,
+            index,
+            addresses,
+            shards,
+            decoder,
+            hashes,
+            servers,
+        }))
+    }
+
+    /// Addresses of all samples.
+    pub(super) fn len(&self) -> u64 {
+        self.addresses.len()
+    }
+
+    /// The format of the shards, how many there are, and their bytes.
+    pub(super) fn files(&self) -> (&'static str, usize, u64) {
+        let bytes =
+            self.index.shards.iter().fold(0, |sum: u64, shard| sum.saturating_add(shard.bytes));
+        (self.index.kind.name(), self.index.shards.len(), bytes)
+    }
+
+    /// How many samples the index counts.
+    pub(super) fn samples(&self) -> u64 {
+        self.index.samples
+    }
+
+    pub(super) fn is_remote(&self) -> bool {
+        // Shards are all of one place, or nearly.
+        self.index.shards.first().is_some_and(|shard| is_url(&shard.name)) || is_url(&self.path)
+    }
+
+    /// The place of a sample with these addresses.
+    fn place(&self, index: usize, addresses: &Range<u64>) -> Result<Place> {
+        let place = self.addresses.place(addresses);
+        let sample = self.addresses.sample(index as u64);
+        match (place, sample) {
+            (Some((shard, range)), Some((of, number))) if shard == of => {
+                Ok(Place { shard, number, range })
+            }
+            _ => {
+                let message = format!(
+                    "expected sample {index} in one shard of the index, found it at address {}",
+                    addresses.start
+                );
+                let error = Error::new(ErrorKind::Damaged, message).with_index(index as u64);
+                Err(error.at(SideFile::Offsets.path(&self.path)))
+            }
+        }
+    }
+
+    /// Where a shard is.
+    pub(super) fn shard_path(&self, number: usize) -> PathBuf {
+        let name = &self.index.shards[number].name;
+        if is_url(name) { PathBuf::from(name) } else { self.folder.join(name) }
+    }
+
+    /// A shard, which is compared with the index when it is opened.
+    fn shard(&self, number: usize) -> Result<&Arc<Source>> {
+        get_or_open(&self.shards[number], || {
+            let expected = &self.index.shards[number];
+            let path = self.shard_path(number);
+            let opened = self.open_shard(&expected.name, &path);
+            let source = opened.map_err(|error| match error.kind() {
+                ErrorKind::NotFound => {
+                    let message = "the index names this file, which is not there any more";
+                    Error::new(ErrorKind::NotFound, message).at(&path).with_source(error)
+                }
+                _ => error,
+            })?;
+            let found = match source.len() == expected.bytes {
+                false => Some(format!("{} bytes in place of {}", source.len(), expected.bytes)),
+                true => expected.id.as_ref().filter(|_| !source.is_remote()).and_then(|id| {
+                    let found = content_id(&source).ok()?;
+                    (found != *id).then(|| "other bytes at its ends".to_owned())
+                }),
+            };
+            match found {
+                None => Ok(Arc::new(source)),
+                Some(found) => {
+                    let message =
+                        format!("the file has changed since it was indexed: found {found}");
+                    let error = Error::new(ErrorKind::Replaced, message).at(&path);
+                    Err(error.advise("index it again (kiste index --refresh)"))
+                }
+            }
+        })
+    }
+
+    fn open_shard(&self, name: &str, path: &Path) -> Result<Source> {
+        self.folder.check_in(&*self.storage, name)?;
+        if is_url(name) && !is_url(&self.path) {
+            return self.storage_of(name)?.open(path);
+        }
+        let path = self.folder.resolve(&*self.storage, path)?;
+        self.storage.open(&path)
+    }
+
+    /// Where a URL leads: one storage for all shards of a server, which share its connections.
+    fn storage_of(&self, url: &str) -> Result<Arc<dyn Storage>> {
+        let root = storage::root(url);
+        let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, storage)) = known.iter().find(|(known, _)| known == root) {
+            return Ok(storage.clone());
+        }
+        let (storage, _) = storage::of(url)?;
+        if known.len() >= SERVERS {
+            known.remove(0);
+        }
+        known.push((root.to_owned(), storage.clone()));
+        Ok(storage)
+    }
+
+    /// Calls `with` on the key and the fields of a sample. Fields that `needs` does not want are nil, or absent.
+    fn decode<T>(
+        &self,
+        index: usize,
+        addresses: &Range<u64>,
+        needs: &dyn Fn(&str) -> bool,
+        with: impl FnOnce(&str, Vec<(Cow<'_, str>, Field<'_>)>) -> Result<T>,
+    ) -> Result<T> {
+        let place = self.place(index, addresses)?;
+        let source = self.shard(place.shard)?;
+        let shard = &self.index.shards[place.shard];
+        let locate = |error: Error| self.at(&place).describe(error);
+        let mut with = Some(with);
+        let mut out = None;
+        let mut take = |key: &str, fields: Vec<(Cow<'_, str>, Field<'_>)>| {
+            self.check_key(index, key)?;
+            if let Some(with) = with.take() {
+                out = Some(with(key, fields)?);
+            }
+            Ok(())
+        };
+        self.decoder.decode(source, shard, &place, needs, &mut take).map_err(locate)?;
+        out.ok_or_else(|| locate(Error::new(ErrorKind::Damaged, "expected a sample, found none")))
+    }
+
+    /// The packed sample.
+    pub(super) fn sample(&self, index: usize, addresses: &Range<u64>) -> Result<Vec<u8>> {
+        let place = self.place(index, addresses)?;
+        let (source, shard) = (self.shard(place.shard)?, &self.index.shards[place.shard]);
+        let locate = |error: Error| self.at(&place).describe(error);
+        match self.decoder.packed(source, shard, &place).map_err(locate)? {
+            Some(packed) => {
+                let key = msgpack::key(&packed).map_err(|error| locate(error.into()))?;
+                self.check_key(index, key.unwrap_or_default()).map_err(locate)?;
+                Ok(packed)
+            }
+            None => self.decode(index, addresses, &|_| true, |key, fields| pack(key, &fields)),
+        }
+    }
+
+    /// The key of a sample.
+    pub(super) fn key(&self, index: usize, addresses: &Range<u64>) -> Result<String> {
+        self.decode(index, addresses, &|_| false, |key, _| Ok(key.to_owned()))
+    }
+
+    /// One field, packed.
+    pub(super) fn field(
+        &self,
+        index: usize,
+        addresses: &Range<u64>,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>> {
+        if name == msgpack::sample::KEY {
+            let key = self.key(index, addresses)?;
+            let mut packed = Vec::with_capacity(key.len() + 5);
+            msgpack::write_text(&key, &mut packed)?;
+            return Ok(Some(packed));
+        }
+        let needs = |wanted: &str| stored_name(wanted) == name;
+        self.decode(index, addresses, &needs, |_, fields| {
+            let found = fields.iter().find(|(found, _)| stored_name(found) == name);
+            found.map(|(_, field)| pack_field(field)).transpose()
+        })
+    }
+
+    /// The fields of these names, packed as a sample.
+    pub(super) fn pack_fields(
+        &self,
+        index: usize,
+        addresses: &Range<u64>,
+        names: &[&str],
+        packed: &mut Vec<u8>,
+    ) -> Result<()> {
+        packed.clear();
+        let has_key = names.contains(&msgpack::sample::KEY);
+        let needs = |wanted: &str| names.contains(&stored_name(wanted));
+        self.decode(index, addresses, &needs, |key, mut fields| {
+            fields.retain(|(name, _)| needs(name));
+            msgpack::write_map(fields.len() + usize::from(has_key), packed)?;
+            if has_key {
+                msgpack::write_text(msgpack::sample::KEY, packed)?;
+                msgpack::write_text(key, packed)?;
+            }
+            for (name, field) in &fields {
+                msgpack::write_text(stored_name(name), packed)?;
+                write_field(field, packed)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Fails unless this is the key that the sample had when it was indexed.
+    fn check_key(&self, index: usize, key: &str) -> Result<()> {
+        let hashes = get_or_open(&self.hashes, || {
+            let path = SideFile::KeyHashes.path(&self.path);
+            let Some(file) = self.storage.open_if_exists(&path)? else { return Ok(None) };
+            let salt = file.read(0..HASH)?;
+            let salt = Salt(<[u8; 8]>::try_from(&*salt).unwrap_or_default());
+            Ok(Some(KeyHashes { salt, file }))
+        })?;
+        let Some(KeyHashes { salt, file }) = hashes else { return Ok(()) };
+        let at = (index as u64 + 1) * HASH;
+        let expected = file.read(at..at + HASH)?;
+        let expected = <[u8; 8]>::try_from(&*expected).map(u64::from_be_bytes);
+        match expected.ok() == Some(key_hashes::hash(salt, key.as_bytes())) {
+            true => Ok(()),
+            false => {
+                let message = format!(
+                    "the file has changed since it was indexed: found the key {key:?}, which has another hash"
+                );
+                Err(Error::new(ErrorKind::Replaced, message)
+                    .advise("index it again (kiste index --refresh)"))
+            }
+        }
+    }
+
+    fn at(&self, place: &Place) -> Location {
+        let shard = &self.index.shards[place.shard];
+        let bytes = (self.decoder.is_by_bytes())
+            .then(|| place.range.start + shard.from..place.range.end + shard.from);
+        let mut at = Location::new(place.number);
+        (at.path, at.range) = (Some(self.shard_path(place.shard)), bytes);
+        at
+    }
+
+    /// Where a sample comes from.
+    pub(super) fn locate(&self, index: usize, addresses: &Range<u64>) -> Location {
+        match self.place(index, addresses) {
+            Ok(place) => self.at(&place),
+            Err(_) => Location::new(index as u64),
+        }
+    }
+
+    /// The bytes of these samples, by shard.
+    fn ranges(&self, samples: &[(usize, Range<u64>)]) -> Result<Vec<InShard<'_>>> {
+        let mut places = Vec::with_capacity(samples.len());
+        for (index, addresses) in samples {
+            places.push(self.place(*index, addresses)?);
+        }
+        places.sort_by_key(|place| (place.shard, place.range.start));
+        let mut wanted: Vec<(usize, Vec<Range<u64>>)> = Vec::new();
+        for place in places {
+            let bytes = self.decoder.bytes(&self.index.shards[place.shard], &place);
+            match wanted.last_mut() {
+                Some((shard, ranges)) if *shard == place.shard => {
+                    if ranges.last() != Some(&bytes) {
+                        ranges.push(bytes);
+                    }
+                }
+                _ => wanted.push((place.shard, vec![bytes])),
+            }
+        }
+        wanted.into_iter().map(|(shard, ranges)| Ok((&**self.shard(shard)?, ranges))).collect()
+    }
+
+    /// Fetches these samples, where they are remote.
+    pub(super) fn fetch(&self, samples: &[(usize, Range<u64>)], in_order: bool) -> Result<()> {
+        if let (Some(file), false) = (self.hash_file()?, samples.is_empty()) {
+            let hash = |(index, _): &(usize, Range<u64>)| {
+                let at = (*index as u64 + 1) * HASH;
+                at..at + HASH
+            };
+            file.fetch(&samples.iter().map(hash).collect::<Vec<_>>())?;
+        }
+        fetch_together(&self.ranges(samples)?, in_order)
+    }
+
+    fn hash_file(&self) -> Result<Option<&Source>> {
+        let hashes = self.hashes.get().and_then(Option::as_ref);
+        Ok(hashes.map(|hashes| &hashes.file).filter(|file| file.is_remote()))
+    }
+
+    /// Announces that these samples will be read soon.
+    pub(super) fn will_need(&self, samples: &[(usize, Range<u64>)]) {
+        let Ok(wanted) = self.ranges(samples) else { return };
+        for (source, ranges) in wanted {
+            ranges.into_iter().for_each(|range| source.will_need(range));
+        }
+    }
+}
+
+/// What tells a local file from another one of its length.
+pub(crate) fn content_id(source: &Source) -> Result<String> {
+    let len = source.len();
+    let head = source.read(0..len.min(END))?;
+    let tail = source.read(len.saturating_sub(END)..len)?;
+    Ok(in_place::content_id(&head, &tail, len))
+}

@@ -1,0 +1,455 @@
+#![doc = include_str!("FORMAT.md")]
+//!
+//! # The code
+//!
+//! [`Index`] is the text, [`Addresses`] finds the shard of an address. Nothing here opens a shard.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::key_pattern::KeyPattern;
+use crate::format::FormatError;
+
+/// The version that is written and read.
+const VERSION: u64 = 1;
+/// The value of `format`.
+const FORMAT: &str = "kiste in place";
+/// The most bytes of an index.
+pub(crate) const MAX_BYTES: u64 = 1 << 26;
+/// The most shards.
+pub(crate) const MAX_SHARDS: usize = 1 << 18;
+/// The most bytes of a name.
+const MAX_NAME: usize = 4096;
+/// What is hashed of each end of a shard.
+pub(crate) const END: u64 = 4096;
+
+/// The formats whose files are shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    WebDataset,
+    Jsonl,
+    TfRecord,
+    Mds,
+    Arrow,
+}
+
+impl Kind {
+    /// Its name, which is that of the format in conversions.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::WebDataset => "webdataset",
+            Kind::Jsonl => "jsonl",
+            Kind::TfRecord => "tfrecord",
+            Kind::Mds => "mds",
+            Kind::Arrow => "arrow",
+        }
+    }
+}
+
+/// Options that change samples.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Options {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key_field: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) texts: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) lists: Vec<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) plain: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_bytes: Option<u64>,
+}
+
+/// What records of a shard need and do not have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Frame {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) numbered: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) columns: Vec<(String, String, Option<u32>)>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) notation: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) schema: Option<String>,
+}
+
+/// A file that has samples.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Shard {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) samples: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) from: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) called: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) frame: Option<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) gaps: Vec<(u64, u64)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) batches: Vec<(u64, u64, u64)>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Shard {
+    /// The number of a sample's record in the file: with those that are no samples.
+    pub(crate) fn record(&self, sample: u64) -> u64 {
+        let gap = self.gaps.partition_point(|(first, _)| *first <= sample);
+        match gap.checked_sub(1).and_then(|gap| self.gaps.get(gap)) {
+            Some((first, record)) => record.saturating_add(sample - first),
+            None => sample,
+        }
+    }
+
+    /// How many addresses it takes.
+    pub(crate) fn span(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Arrow => self.batches.iter().fold(0, |rows, batch| batch.2.saturating_add(rows)),
+            _ => self.bytes.saturating_sub(self.from),
+        }
+    }
+}
+
+/// A dataset in place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Index {
+    pub(crate) kind: Kind,
+    pub(crate) options: Options,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) shards: Vec<Shard>,
+    pub(crate) samples: u64,
+}
+
+/// The text as it is parsed.
+#[derive(Deserialize)]
+struct Text {
+    format: Option<String>,
+    version: Option<u64>,
+    kind: Kind,
+    samples: u64,
+    #[serde(default)]
+    options: Options,
+    #[serde(default)]
+    frames: Vec<Frame>,
+    #[serde(deserialize_with = "few_shards")]
+    shards: Vec<Shard>,
+}
+
+/// No more shards than allowed, even if more follow.
+fn few_shards<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Shard>, D::Error> {
+    struct Elements;
+    impl<'de> Visitor<'de> for Elements {
+        type Value = Vec<Shard>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a list of shards")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Shard>, A::Error> {
+            let mut shards = Vec::new();
+            while let Some(shard) = list.next_element()? {
+                if shards.len() >= MAX_SHARDS {
+                    return Err(A::Error::custom(format!("more than {MAX_SHARDS} shards")));
+                }
+                shards.push(shard);
+            }
+            Ok(shards)
+        }
+    }
+    deserializer.deserialize_seq(Elements)
+}
+
+/// Only what says which version it is: a newer one may differ in all else.
+#[derive(Deserialize)]
+struct Head {
+    format: Option<String>,
+    version: Option<u64>,
+}
+
+impl Index {
+    /// Parses an index.
+    pub(crate) fn parse(text: &[u8]) -> Result<Index, FormatError> {
+        let json = |error: serde_json::Error| {
+            FormatError::new(0, "an index of a dataset in place", format!("other JSON: {error}"))
+        };
+        // Once, as it may be large. What cannot be parsed may be of another version.
+        let parsed: Result<Text, _> = serde_json::from_slice(text);
+        let head = match &parsed {
+            Ok(text) => Head { format: text.format.clone(), version: text.version },
+            Err(_) => serde_json::from_slice(text).map_err(json)?,
+        };
+        let wrong = |expected: String, found: String| FormatError::new(0, expected, found);
+        if head.format.as_deref() != Some(FORMAT) {
+            let found = head.format.map_or("none".to_owned(), |format| format!("{format:?}"));
+            return Err(wrong(format!("the format {FORMAT:?}"), found));
+        }
+        if head.version != Some(VERSION) {
+            let found = head.version.map_or("none".to_owned(), |version| version.to_string());
+            return Err(wrong(format!("version {VERSION}"), found));
+        }
+        let Text { kind, samples, options, frames, shards, .. } = parsed.map_err(json)?;
+        let index = Index { kind, options, frames, shards, samples };
+        index.check()?;
+        Ok(index)
+    }
+
+    /// Fails if one of the rules is broken.
+    pub(crate) fn check(&self) -> Result<(), FormatError> {
+        let wrong = |expected: String, found: String| Err(FormatError::new(0, expected, found));
+        if let Some(pattern) = &self.options.key {
+            if let Err(error) = pattern.parse::<KeyPattern>() {
+                return wrong("a pattern of keys".into(), format!("{pattern:?}: {error}"));
+            }
+        }
+        let (mut samples, mut addresses) = (0u64, 0u64);
+        for shard in &self.shards {
+            let name = &shard.name;
+            let is_name = !name.is_empty() && name.len() <= MAX_NAME;
+            if !is_name || name.chars().any(char::is_control) {
+                return wrong(format!("a name of 1 to {MAX_NAME} bytes"), format!("{name:?}"));
+            }
+            let frame = shard.frame.map_or(0, |frame| u64::from(frame) + 1);
+            if frame > self.frames.len() as u64 {
+                let expected = format!("a frame below {} for {name:?}", self.frames.len());
+                return wrong(expected, (frame - 1).to_string());
+            }
+            if shard.from > shard.bytes {
+                let expected = format!("samples of {name:?} within its {} bytes", shard.bytes);
+                return wrong(expected, shard.from.to_string());
+            }
+            let span = shard.span(self.kind);
+            if shard.samples > span {
+                let expected = format!("at most {span} samples in {name:?}");
+                return wrong(expected, shard.samples.to_string());
+            }
+            Index::check_gaps(shard)?;
+            self.check_batches(shard)?;
+            let sums = samples.checked_add(shard.samples).zip(addresses.checked_add(span));
+            let Some(sums) = sums else {
+                return wrong("fewer than 2^64 bytes".into(), format!("more, up to {name:?}"));
+            };
+            (samples, addresses) = sums;
+        }
+        match samples == self.samples {
+            true => Ok(()),
+            false => {
+                let expected = format!("{} samples in the shards, as it says", self.samples);
+                wrong(expected, samples.to_string())
+            }
+        }
+    }
+
+    fn check_gaps(shard: &Shard) -> Result<(), FormatError> {
+        let mut last = (0, 0);
+        for &(sample, record) in &shard.gaps {
+            if sample < last.0 || record < last.1 || record < sample {
+                let expected = format!("numbers of records of {:?} in order", shard.name);
+                return Err(FormatError::new(0, expected, format!("{sample} and {record}")));
+            }
+            last = (sample, record);
+        }
+        Ok(())
+    }
+
+    fn check_batches(&self, shard: &Shard) -> Result<(), FormatError> {
+        if self.kind != Kind::Arrow {
+            return Ok(());
+        }
+        let (mut at, mut rows) = (0u64, 0u64);
+        for &(position, bytes, more) in &shard.batches {
+            let end = position.checked_add(bytes).filter(|end| *end <= shard.bytes);
+            let sum = rows.checked_add(more);
+            // Rows without any bytes are not worth believing.
+            let (Some(end), Some(sum), true) = (end, sum, position >= at) else {
+                let expected = format!("batches of {:?} in order and within the file", shard.name);
+                return Err(FormatError::new(0, expected, format!("{position} and {bytes} bytes")));
+            };
+            (at, rows) = (end, sum);
+        }
+        let _ = rows;
+        Ok(())
+    }
+
+    /// The text: the same bytes for the same index, a line for each shard.
+    pub(crate) fn render(&self) -> String {
+        let json = |value: &dyn erased::Json| value.text();
+        let mut text = String::new();
+        // A String takes everything.
+        let _ = write!(
+            text,
+            "{{\"format\":\"{FORMAT}\",\"version\":{VERSION},\"kind\":{},\"samples\":{},\n\
+             \"options\":{},\n\"frames\":[",
+            json(&self.kind),
+            self.samples,
+            json(&self.options)
+        );
+        for (at, frame) in self.frames.iter().enumerate() {
+            let _ = write!(text, "{}\n{}", if at == 0 { "" } else { "," }, json(frame));
+        }
+        text += "],\n\"shards\":[";
+        for (at, shard) in self.shards.iter().enumerate() {
+            let _ = write!(text, "{}\n{}", if at == 0 { "" } else { "," }, json(shard));
+        }
+        text += "\n]}\n";
+        text
+    }
+}
+
+/// JSON of values that have no floats and no maps of other keys than text, so that it cannot fail.
+mod erased {
+    pub(super) trait Json {
+        fn text(&self) -> String;
+    }
+
+    impl<T: serde::Serialize> Json for T {
+        fn text(&self) -> String {
+            serde_json::to_string(self).unwrap_or_default()
+        }
+    }
+}
+
+/// Which addresses shards have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    /// Where each shard begins, and the sum of all.
+    begins: Vec<u64>,
+    /// The first sample of each shard, and the number of all.
+    firsts: Vec<u64>,
+}
+
+impl Addresses {
+    /// Of an index that was checked.
+    pub(crate) fn of(index: &Index) -> Addresses {
+        let mut addresses = Addresses { begins: vec![0], firsts: vec![0] };
+        for shard in &index.shards {
+            let last = addresses.begins.len() - 1;
+            addresses.begins.push(addresses.begins[last].saturating_add(shard.span(index.kind)));
+            addresses.firsts.push(addresses.firsts[last].saturating_add(shard.samples));
+        }
+        addresses
+    }
+
+    /// The sum of all shards.
+    pub(crate) fn len(&self) -> u64 {
+        self.begins[self.begins.len() - 1]
+    }
+
+    /// The shard of these addresses, of which the first counts, and the addresses from its beginning.
+    pub(crate) fn place(&self, addresses: &Range<u64>) -> Option<(usize, Range<u64>)> {
+        let shard =
+            self.begins.partition_point(|begin| *begin <= addresses.start).checked_sub(1)?;
+        let (begin, end) = (self.begins[shard], *self.begins.get(shard + 1)?);
+        Some((shard, addresses.start - begin..addresses.end.min(end).saturating_sub(begin)))
+    }
+
+    /// The shard of a sample, and its number there.
+    pub(crate) fn sample(&self, index: u64) -> Option<(usize, u64)> {
+        let shard = self.firsts.partition_point(|first| *first <= index).checked_sub(1)?;
+        self.firsts.get(shard + 1)?;
+        Some((shard, index - self.firsts[shard]))
+    }
+}
+
+/// What tells a local file from another one of the same length.
+pub(crate) fn content_id(head: &[u8], tail: &[u8], len: u64) -> String {
+    let bytes = [head, tail, &len.to_le_bytes()].concat();
+    format!("xxh3:{:016x}", twox_hash::XxHash3_64::oneshot(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index() -> Index {
+        let shard = |name: &str, bytes, samples, from| Shard {
+            name: name.to_owned(),
+            bytes,
+            samples,
+            from,
+            ..Shard::default()
+        };
+        Index {
+            kind: Kind::WebDataset,
+            options: Options { key: Some("{key.shard}/{key}".into()), ..Options::default() },
+            frames: vec![Frame { note: Some("{}".into()), ..Frame::default() }],
+            shards: vec![
+                shard("a.tar", 1000, 2, 0),
+                Shard { frame: Some(0), called: Some("b".into()), ..shard("x/b.tar", 600, 0, 600) },
+                Shard { id: Some("xxh3:0".into()), ..shard("https://h/c.tar", 500, 3, 100) },
+            ],
+            samples: 5,
+        }
+    }
+
+    #[test]
+    fn the_text_is_the_index() {
+        let index = index();
+        let text = index.render();
+        assert_eq!(Index::parse(text.as_bytes()).unwrap(), index, "{text}");
+        // Members of later versions are passed over.
+        let more = text.replacen("\"kind\"", "\"more\":[{}],\"kind\"", 1);
+        assert_eq!(Index::parse(more.as_bytes()).unwrap(), index);
+    }
+
+    #[test]
+    fn broken_rules_are_told() {
+        let text = index().render();
+        for (from, to, says) in [
+            ("kiste in place", "other", "expected the format"),
+            ("\"version\":1", "\"version\":2", "expected version 1, found 2"),
+            (
+                "\"samples\":5",
+                "\"samples\":6",
+                "expected 6 samples in the shards, as it says, found 5",
+            ),
+            ("\"samples\":3", "\"samples\":401", "at most 400 samples in \"https://h/c.tar\""),
+            ("\"from\":100", "\"from\":501", "within its 500 bytes"),
+            ("\"frame\":0", "\"frame\":1", "a frame below 1"),
+            ("\"bytes\":1000", "\"bytes\":18446744073709551615", "fewer than 2^64 bytes"),
+            ("{key.shard}/{key}", "{key", "a pattern of keys"),
+            ("\"x/b.tar\"", "\"\"", "a name of 1 to"),
+            ("\"kind\":\"webdataset\"", "\"kind\":\"zip\"", "other JSON"),
+            ("\"shards\"", "\"shard\"", "other JSON"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let error = Index::parse(text.replacen(from, to, 1).as_bytes()).unwrap_err();
+            assert!(error.to_string().contains(says), "{to}: {error}");
+        }
+        for end in 0..text.len() - 2 {
+            assert!(Index::parse(&text.as_bytes()[..end]).is_err(), "{end}");
+        }
+    }
+
+    #[test]
+    fn addresses_lead_to_shards() {
+        let addresses = Addresses::of(&index());
+        assert_eq!(addresses.len(), 1400);
+        // The second shard is empty.
+        assert_eq!(addresses.place(&(0..512)), Some((0, 0..512)));
+        assert_eq!(addresses.place(&(999..1200)), Some((0, 999..1000)));
+        assert_eq!(addresses.place(&(1000..1200)), Some((2, 0..200)));
+        assert_eq!(addresses.place(&(1399..1400)), Some((2, 399..400)));
+        assert_eq!(addresses.place(&(1400..1401)), None);
+        let samples: Vec<_> = (0..6).map(|index| addresses.sample(index)).collect();
+        let expected = [(0, 0), (0, 1), (2, 0), (2, 1), (2, 2)].map(Some);
+        assert_eq!(samples[..5], expected);
+        assert_eq!(samples[5], None);
+    }
+}

@@ -56,6 +56,7 @@ mod special_files;
 mod many_fields;
 mod leftovers;
 mod older;
+mod in_place;
 #[cfg(unix)]
 mod interrupt;
 mod blpk;

@@ -15,40 +15,43 @@ use crate::file;
 use crate::monitor::Monitor;
 use crate::output::Output;
 
+/// Options of `index` for the side files of a dataset.
+const SIDE_FILES: [&str; 5] = ["trust_data", "lookup", "no_lookup", "crc", "no_md5"];
+
 /// Samples that stay in their files.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "In place")]
 pub(super) struct Options {
     /// Make a dataset of samples that stay in tar archives of WebDataset, JSON lines, TFRecord files, MDS shards or
     /// Arrow IPC files, without copying them: NAME.inplace.json, which is read like any dataset
-    #[arg(long, short, value_name = "NAME")]
+    #[arg(long, short, value_name = "NAME", conflicts_with_all = SIDE_FILES)]
     output: Option<PathBuf>,
     /// The format of the files: webdataset, jsonl, tfrecord, mds or arrow [default: detected]
-    #[arg(long, value_name = "FORMAT", value_parser = format::readable(), hide_possible_values = true)]
+    #[arg(long, value_name = "FORMAT", value_parser = format::readable(), hide_possible_values = true, requires = "output")]
     from: Option<Format>,
     /// A pattern for keys, as of convert: {key.shard}/{key} where each file counts its samples from 0
-    #[arg(long, value_name = "PATTERN", conflicts_with = "key_field")]
+    #[arg(long, value_name = "PATTERN", conflicts_with = "key_field", requires = "output")]
     key: Option<String>,
     /// The field to use as key, as of convert
-    #[arg(long, value_name = "FIELD")]
+    #[arg(long, value_name = "FIELD", requires = "output")]
     key_field: Option<String>,
     /// TFRecord: the features that are strings
-    #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',', requires = "output")]
     texts: Vec<String>,
     /// TFRecord: the features that are lists also where they have one value
-    #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',', requires = "output")]
     lists: Vec<String>,
     /// JSON lines: read names that begin with $ as ordinary names
-    #[arg(long)]
+    #[arg(long, requires = "output")]
     plain_json: bool,
     /// Refuse a sample that is larger than this [default: 1G]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "output")]
     max_bytes: Option<usize>,
     /// Leave out samples whose place or key is bad, and count them
     #[arg(long)]
     skip_bad: bool,
     /// Index again the files of FILE, or of NAME, that have changed
-    #[arg(long, conflicts_with_all = ["append", "force"])]
+    #[arg(long, conflicts_with_all = ["append", "force"], conflicts_with_all = SIDE_FILES)]
     refresh: bool,
     /// Add the files to the index NAME
     #[arg(long, requires = "output", conflicts_with = "force")]
@@ -71,6 +74,11 @@ impl Options {
     /// Whether this is asked for.
     pub(super) fn are_asked(&self) -> bool {
         self.output.is_some() || self.refresh
+    }
+
+    /// Whether bad samples are left out.
+    pub(super) fn skips_bad(&self) -> bool {
+        self.skip_bad
     }
 
     pub(super) fn run(

@@ -10,7 +10,7 @@ use kiste::storage::Shown;
 use kiste::text::units;
 use serde::Serialize;
 
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::output::Output;
 use crate::rearrange::Lookup;
 use crate::{file, interrupt};
@@ -71,6 +71,9 @@ impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         if self.in_place.are_asked() {
             return self.in_place.run(&self.files, (self.force, self.jsonl), output);
+        }
+        if self.in_place.skips_bad() {
+            return Err(Failure::trouble("expected -o or --refresh with --skip-bad"));
         }
         let mut out = output.stdout();
         let exit = output.for_each(&self.files, |path| {

@@ -23,7 +23,7 @@ use super::{source_file, source_patterns};
 use crate::dataset::names::{IN_PLACE, names_index};
 use crate::dataset::reader::in_place::{KeyReader, content_id};
 use crate::dataset::{DatasetReader, Keys, Writer};
-use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::in_place::{Frame, Index, Kind, MAX_BYTES, MAX_SHARDS, Options, Shard};
 use crate::format::jsonl::keys::{Notation, has_key};
 use crate::format::jsonl::lines::trimmed;
@@ -576,7 +576,7 @@ impl<'a> Making<'a> {
 
     fn bad(&mut self, error: Error) -> Result<()> {
         if !self.given.skips_bad {
-            return Err(error.with_remedy(Remedy::SkipBad));
+            return Err(error.advise("--skip-bad leaves out bad samples, and counts them"));
         }
         self.report.bad += 1;
         if self.report.first.len() < 5 {

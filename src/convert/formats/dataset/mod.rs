@@ -9,6 +9,7 @@ use crate::convert::carried::{Carried, Handling as H, LeftOut as L};
 use crate::convert::formats::def::{FormatDef, Keys, Output, READ};
 use crate::convert::formats::jsonl::JsonLinesWriter;
 use crate::convert::samples::Samples;
+use crate::dataset::names::names_index;
 use crate::dataset::{DatasetReader, check_finished, names_shards};
 use crate::format::dataset::shards::is_manifest;
 use crate::storage;
@@ -21,6 +22,7 @@ pub(in crate::convert) static DATASET: FormatDef = FormatDef {
     is_called: |path| {
         let is_of_data = || path.extension().is_some_and(|ending| ending == "msgpack");
         is_recipe(path)
+            || names_index(path)
             || path.to_str().is_some_and(is_manifest)
             || (names_shards(path) && is_of_data())
     },

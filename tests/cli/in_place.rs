@@ -1,0 +1,105 @@
+//! `index -o`: files of other formats as datasets, at the shell.
+
+use super::*;
+
+/// A directory with `a.jsonl` and `b.jsonl`, and an index of both.
+fn with_lines() -> TempDir {
+    let dir = scratch();
+    for name in ["a", "b"] {
+        let lines = (0..3).map(|n| format!("{{\"key\":\"{name}{n}\",\"n\":{n}}}\n"));
+        fs::write(dir.path().join(format!("{name}.jsonl")), lines.collect::<String>()).unwrap();
+    }
+    let told = run(&dir, ["index", "[ab].jsonl", "-o", "x.inplace.json"]).exits(0);
+    assert!(told.err.contains("x.inplace.json: 6 samples in 2 files of 114 B"), "{}", told.err);
+    dir
+}
+
+#[test]
+fn every_command_reads_an_index() {
+    let dir = with_lines();
+    assert_eq!(run(&dir, ["ls", "x.inplace.json"]).exits(0).out, "a0\na1\na2\nb0\nb1\nb2\n");
+    assert_eq!(
+        run(&dir, ["get", "x.inplace.json", "b1"]).exits(0).out,
+        "{\"key\":\"b1\",\"n\":1}\n"
+    );
+    let info = run(&dir, ["info", "x.inplace.json"]).exits(0);
+    assert!(info.out.contains("in place 2 files of jsonl, 114 B"), "{}", info.out);
+    for args in [
+        &["convert", "x.inplace.json", "c.msgpack"][..],
+        &["filter", "x.inplace.json", "f.msgpack", "n > 0"],
+        &["sort", "x.inplace.json", "s.msgpack", "--by=n"],
+        &["shuffle", "x.inplace.json", "r.msgpack", "--seed=1"],
+        &["merge", "x.inplace.json", "m.msgpack"],
+        &["sample", "x.inplace.json", "t.msgpack", "2"],
+        &["split", "x.inplace.json", "2", "-o", "p.msgpack", "q.msgpack"],
+        &["filter", "x.inplace.json", "f.kiste.toml", "n > 0"],
+        &["cat", "f.kiste.toml"],
+        &["stat", "x.inplace.json"],
+        &["head", "x.inplace.json"],
+        &["bench", "x.inplace.json", "--mode=loader"],
+        &["verify", "x.inplace.json"],
+        &["diff", "x.inplace.json", "c.msgpack"],
+        &["repair", "x.inplace.json"],
+    ] {
+        run(&dir, args).exits(0);
+    }
+    run(&dir, ["verify", "--deep", "c.msgpack", "s.msgpack", "r.msgpack", "m.msgpack"]).exits(0);
+    assert_eq!(listed(&dir, "m.msgpack"), listed(&dir, "x.inplace.json"));
+    assert_eq!(listed(&dir, "f.kiste.toml"), ["a1", "a2", "b1", "b2"]);
+}
+
+fn listed(dir: &TempDir, name: &str) -> Vec<String> {
+    run(dir, ["ls", name]).exits(0).out.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_has_changed_is_told_and_indexed_again() {
+    let dir = with_lines();
+    fs::write(dir.path().join("b.jsonl"), "{\"key\":\"b9\",\"n\":9}\n").unwrap();
+    run(&dir, ["get", "x.inplace.json", "a0"]).exits(0);
+    let failed =
+        run(&dir, ["get", "x.inplace.json", "b0"]).fails(2, "b.jsonl: the file has changed");
+    assert!(failed.err.contains("kiste index --refresh"), "{}", failed.err);
+    let failed = run(&dir, ["verify", "x.inplace.json"]).exits(1);
+    let hint = "\"kiste index --refresh x.inplace.json\" indexes again what has changed";
+    assert!(failed.err.contains(hint), "{}", failed.err);
+    let told = run(&dir, ["index", "--refresh", "x.inplace.json"]).exits(0);
+    assert!(
+        told.err.contains("4 samples in 2 files of 76 B; 1 file had not changed"),
+        "{}",
+        told.err
+    );
+    fs::write(dir.path().join("c.jsonl"), "{\"key\":\"c\",\"n\":1}\n[]\n").unwrap();
+    let add = ["index", "--append", "c.jsonl", "-o", "x.inplace.json"];
+    let failed = run(&dir, add).fails(1, "c.jsonl");
+    assert!(failed.err.contains("hint: --skip-bad leaves out bad samples"), "{}", failed.err);
+    assert_eq!(listed(&dir, "x.inplace.json").len(), 4);
+    let told = run(&dir, [&add[..], &["--skip-bad", "--jsonl"]].concat()).exits(1);
+    assert_eq!(told.jsonl()[0]["bad"], 1);
+    assert_eq!(listed(&dir, "x.inplace.json"), ["a0", "a1", "a2", "b9", "c"]);
+}
+
+/// No option is passed over in silence.
+#[test]
+fn options_that_would_say_nothing_are_refused() {
+    let dir = with_lines();
+    run(&dir, ["index", "a.jsonl", "-o", "x.inplace.json"]).fails(2, "exists already");
+    run(&dir, ["index", "-f", "a.jsonl", "-o", "x.inplace.json"]).exits(0);
+    run(&dir, ["index", "a.jsonl", "-o", "x.msgpack"]).fails(2, "ends in .inplace.json");
+    for option in ["--crc", "--no-md5", "--lookup", "--no-lookup"] {
+        run(&dir, ["index", "a.jsonl", "-o", "y.inplace.json", option]).exits(2);
+    }
+    for option in
+        ["--key=x", "--key-field=n", "--texts=n", "--plain-json", "--max-bytes=9", "--skip-bad"]
+    {
+        run(&dir, ["index", "a.jsonl", option]).exits(2);
+    }
+    run(&dir, ["index", "--refresh", "x.inplace.json", "-o", "x.inplace.json", "--key={key}"])
+        .exits(2);
+    let failed = run(&dir, ["index", "a.jsonl"]).fails(2, "a.jsonl: expected a dataset");
+    assert!(failed.err.contains("kiste index a.jsonl -o a.inplace.json"), "{}", failed.err);
+    run(&dir, ["index", "a.jsonl", "-o", "a.inplace.json"]).exits(0);
+    run(&dir, ["index", "a.inplace.json"]).fails(2, "made together with their index");
+    run(&dir, ["convert", "b.jsonl", "b.inplace.json", "--to=dataset"])
+        .fails(2, "name of an index");
+}

@@ -218,16 +218,10 @@ struct Old {
 
 impl Old {
     fn open(path: &Path) -> Result<Old> {
-        let (storage, place) = storage::of(path)?;
-        let file = storage.open(&place)?;
-        if file.len() > MAX_BYTES {
-            let message =
-                format!("expected an index of at most {MAX_BYTES} bytes, found {}", file.len());
-            return Err(Error::new(ErrorKind::Limit, message).at(path));
-        }
-        let text = file.read(0..file.len())?;
-        let index = Index::parse(&text).map_err(|error| Error::from(error).at(path))?;
         let reader = DatasetReader::open(path)?;
+        // By its name it is one.
+        let no_index = || Error::new(ErrorKind::Invalid, "expected an index, found none").at(path);
+        let index = reader.index_in_place().cloned().ok_or_else(no_index)?;
         let mut firsts = vec![0usize];
         for shard in &index.shards {
             let samples = usize::try_from(shard.samples).unwrap_or(usize::MAX);

@@ -595,9 +595,10 @@ impl DatasetReader {
         self.shared.one().is_some_and(|one| one.records.is_some())
     }
 
+    /// The index of its samples, if they are in place.
     #[cfg(feature = "convert")]
-    pub(crate) fn shared_is_remote(&self) -> bool {
-        self.shared.is_remote()
+    pub(crate) fn index_in_place(&self) -> Option<&crate::format::in_place::Index> {
+        self.shared.one()?.records.as_ref().map(in_place::Records::index)
     }
 
     /// The format of the files that its samples lie in, how many these are, and their bytes.

@@ -7,8 +7,8 @@ use super::{Files, Unfinished, VerifyProblem, VerifyReport};
 use crate::dataset::reader::DatasetReader;
 use crate::dataset::staging;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::dataset::SideFile;
 use crate::format::msgpack;
+use crate::reader::Reader;
 use crate::storage::Source;
 
 /// Samples that are read at the same time.
@@ -18,15 +18,7 @@ impl Files<'_> {
     /// Checks an index of samples in place.
     pub(super) fn report_in_place(&mut self, data: &Source) -> Result<VerifyReport> {
         let Digested { mut problems, remarks, files: digests } = self.check_digests(data)?;
-        let missing: Vec<_> = SideFile::WRITTEN.iter().map(|file| file.path(&self.path)).collect();
-        let missing = missing
-            .into_iter()
-            .filter_map(|path| match self.storage.stat(&path) {
-                Ok(Some(_)) => None,
-                Ok(None) => Some(Ok(path)),
-                Err(error) => Some(Err(error)),
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let missing = self.missing()?;
         let reader = DatasetReader::options().storage(self.storage.clone()).open(&self.path);
         let mut samples = 0;
         match reader {
@@ -69,8 +61,8 @@ impl Files<'_> {
         let mut listed = reader.keys();
         for start in (0..reader.len()).step_by(AT_ONCE) {
             let end = reader.len().min(start + AT_ONCE);
-            if reader.shared_is_remote() {
-                crate::reader::Reader::prefetch(reader, &(start..end).collect::<Vec<_>>());
+            if reader.is_remote() {
+                reader.prefetch(&(start..end).collect::<Vec<_>>());
             }
             let keys: Vec<Result<String>> = listed
                 .by_ref()

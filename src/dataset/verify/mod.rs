@@ -167,15 +167,7 @@ impl<'a> Files<'a> {
         deep: bool,
         hear: &'a HearBytes<'a>,
     ) -> Result<VerifyReport> {
-        let missing: Vec<PathBuf> = SideFile::WRITTEN
-            .iter()
-            .map(|file| file.path(&self.path))
-            .filter_map(|path| match self.storage.stat(&path) {
-                Ok(Some(_)) => None,
-                Ok(None) => Some(Ok(path)),
-                Err(e) => Some(Err(e)),
-            })
-            .collect::<Result<_>>()?;
+        let missing = self.missing()?;
         // Data alone can be compared with nothing, so they are looked at themselves.
         let bare = [SideFile::Offsets, SideFile::Keys, SideFile::Index].map(|file| self.open(file));
         let bare = bare.into_iter().all(|file| matches!(file, Ok(None)));
@@ -221,6 +213,17 @@ impl<'a> Files<'a> {
             being_written,
             leftover,
         })
+    }
+
+    /// Side files that are not there.
+    fn missing(&self) -> Result<Vec<PathBuf>> {
+        let paths = SideFile::WRITTEN.iter().map(|file| file.path(&self.path));
+        let missing = |path: PathBuf| match self.storage.stat(&path) {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(Ok(path)),
+            Err(error) => Some(Err(error)),
+        };
+        paths.filter_map(missing).collect()
     }
 
     fn open(&self, file: SideFile) -> Result<Option<(PathBuf, Source)>> {

@@ -116,6 +116,11 @@ impl Records {
         (self.index.kind.name(), self.index.shards.len(), bytes)
     }
 
+    /// The index.
+    pub(super) fn index(&self) -> &Index {
+        &self.index
+    }
+
     /// How many samples the index counts.
     pub(super) fn samples(&self) -> u64 {
         self.index.samples
@@ -164,12 +169,14 @@ impl Records {
                 }
                 _ => error,
             })?;
-            let found = match source.len() == expected.bytes {
-                false => Some(format!("{} bytes in place of {}", source.len(), expected.bytes)),
-                true => expected.id.as_ref().filter(|_| !source.is_remote()).and_then(|id| {
-                    let found = content_id(&source).ok()?;
-                    (found != *id).then(|| "other bytes at its ends".to_owned())
-                }),
+            let found = match &expected.id {
+                _ if source.len() != expected.bytes => {
+                    Some(format!("{} bytes in place of {}", source.len(), expected.bytes))
+                }
+                Some(id) if !source.is_remote() && content_id(&source)? != *id => {
+                    Some("other bytes at its ends".to_owned())
+                }
+                _ => None,
             };
             match found {
                 None => Ok(Arc::new(source)),

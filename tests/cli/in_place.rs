@@ -53,6 +53,27 @@ fn listed(dir: &TempDir, name: &str) -> Vec<String> {
 }
 
 #[test]
+fn an_index_without_its_side_files_is_refused_for_what_it_lacks() {
+    let dir = with_lines();
+    let index = fs::read(dir.path().join("x.inplace.json")).unwrap();
+    fs::write(dir.path().join("cut.inplace.json"), &index[..index.len() / 2]).unwrap();
+    fs::write(dir.path().join("alone.inplace.json"), &index).unwrap();
+    for (name, code, found) in [
+        ("cut.inplace.json", 1, "expected an index of a dataset in place"),
+        (
+            "alone.inplace.json",
+            2,
+            "alone.inplace.json.offsets: expected this file next to the index",
+        ),
+    ] {
+        for command in ["ls", "cat", "info"] {
+            let failed = run(&dir, [command, name]).exits(code);
+            assert!(failed.err.contains(name) && failed.err.contains(found), "{}", failed.err);
+        }
+    }
+}
+
+#[test]
 fn what_has_changed_is_told_and_indexed_again() {
     let dir = with_lines();
     fs::write(dir.path().join("b.jsonl"), "{\"key\":\"b9\",\"n\":9}\n").unwrap();

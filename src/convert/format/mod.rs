@@ -25,6 +25,7 @@ pub(super) use super::formats::def::{Keys, Output};
 pub(super) use super::formats::webdataset::is_named_tar;
 use super::source_file::open_regular;
 use crate::dataset::check_finished;
+use crate::dataset::names::names_index;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::SideFile;
 use crate::format::dataset::shards::is_manifest;
@@ -232,7 +233,7 @@ impl Format {
 }
 
 /// Fails for what cannot be read as a dataset: one that was never finished, a file of another format, and one that does
-/// not begin with a sample. Next to side files any bytes are a dataset.
+/// not begin with a sample. Next to side files any bytes are a dataset; an index in place is checked as it is opened.
 ///
 /// # Errors
 ///
@@ -255,7 +256,7 @@ pub fn check_is_dataset(path: impl AsRef<Path>) -> Result<()> {
     if let Some(format) = Format::of_other(path) {
         return Err(invalid(format.title()).with_remedy(Remedy::MakeDataset));
     }
-    if has_side_file(path) || !path.is_file() {
+    if has_side_file(path) || names_index(path) || !path.is_file() {
         return Ok(());
     }
     let mut first = [0];

@@ -80,7 +80,7 @@ pub(crate) fn verify<'py>(
 /// WebDataset, JSON lines, TFRecord, MDS or Arrow IPC. Their samples stay where they are, and `output` is a dataset of
 /// them. `key`, `key_field`, `from_format`, `texts`, `lists`, `plain_json` and `max_bytes` are as for `convert`. `skip_bad`
 /// leaves out samples whose place or key is bad, `overwrite` replaces an index, `refresh` indexes again what has changed
-/// (of an index that `path` names, or with `output`), and `append` adds files to the index.
+/// (of an index that `path` names, or with `output`), and `append` adds files to the index. Of indexes `output` becomes one.
 ///
 /// >>> folder = getfixture("tmp_path")
 /// >>> _ = (folder / "pets.jsonl").write_text('{"key": "a", "name": "Mia"}\n{"key": "b", "name": "Rex"}\n')

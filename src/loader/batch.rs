@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::report::{Lane, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Cursor, Value};
-use crate::reader::{Reader, not_of_type};
+use crate::reader::{FieldContent, Reader, not_of_type};
 use crate::sampler::State;
 use crate::sampler::rng::StableRng;
 
@@ -301,33 +301,42 @@ impl Task<'_> {
         Ok(fetched)
     }
 
-    /// As [`each`](Self::each) with records that have only the fields of these names, in memory that one after the other
-    /// uses; `None` if the reader has samples packed.
+    /// As [`each`](Self::each), of a reader that hands out single fields: `take` gets those of these names, numbered
+    /// from 0, and `end` is called with their count behind the last one of a sample. `None` if the reader has samples packed.
     pub(super) fn each_of_fields<S>(
         &self,
         names: &[&str],
-        packed: &mut Vec<u8>,
         state: &mut S,
         begin: impl FnOnce(&mut S, usize),
-        mut decode: impl FnMut(&mut S, &Record<'_>) -> Result<()>,
+        (mut take, mut end): (
+            impl FnMut(&mut S, usize, &str, FieldContent<'_>),
+            impl FnMut(&mut S, usize) -> Result<()>,
+        ),
         mut failed: impl FnMut(&mut S, &Failure) -> bool,
     ) -> Result<Option<Fetched>> {
         let Some(&first) = self.indices.first() else { return Ok(None) };
-        if let Ok(false) = self.reader.pack_fields(in_reader(first), names, packed) {
+        let mut bytes = 0usize;
+        let mut count = |_: &str, field: FieldContent<'_>| {
+            bytes = bytes.saturating_add(field.len());
+            Ok(())
+        };
+        if let Ok(false) = self.reader.read_fields(in_reader(first), names, &mut count) {
             return Ok(None);
         }
         let mut fetched = self.fetched();
-        begin(state, packed.len().saturating_mul(self.indices.len()));
+        begin(state, bytes.saturating_mul(self.indices.len()));
         for (at, &index) in self.indices.iter().enumerate() {
-            self.lane.enter(Stage::Reading);
             let index = in_reader(index);
-            let made = self.reader.pack_fields(index, names, packed);
-            self.lane.enter(Stage::Decoding);
-            fetched.packed = fetched.packed.saturating_add(packed.len());
-            let (reader, epoch, position) = (self.reader, self.epoch, self.positions[at]);
-            let record = Record { reader, index, epoch, position, raw: packed };
+            let mut number = 0;
+            let mut take = |name: &str, field: FieldContent<'_>| {
+                fetched.packed = fetched.packed.saturating_add(field.len());
+                take(state, number, name, field);
+                number += 1;
+                Ok(())
+            };
+            let made = self.reader.read_fields(index, names, &mut take);
             let describe = |e| self.reader.locate(index).describe(e);
-            let result = made.and_then(|_| decode(state, &record).map_err(describe));
+            let result = made.and_then(|_| end(state, number).map_err(describe));
             self.settle(at, result, &mut fetched, |failure| failed(state, failure))?;
         }
         Ok(Some(fetched))

@@ -9,6 +9,29 @@ use super::{Location, Reader};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::msgpack::sample::KEY;
 
+/// What a field holds, as [`Reader::read_fields`] hands it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldContent<'a> {
+    /// A value in msgpack.
+    Packed(&'a [u8]),
+    /// The bytes of a binary value, which are in no msgpack.
+    Bytes(&'a [u8]),
+}
+
+impl FieldContent<'_> {
+    /// Its bytes, as they are.
+    pub fn len(&self) -> usize {
+        match self {
+            FieldContent::Packed(bytes) | FieldContent::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// Which fields samples have, under which names: those to keep or to leave out first, then other names.
 ///
 /// ```

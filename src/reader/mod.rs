@@ -104,7 +104,7 @@ pub use arrays::{ArrayRows, ArraySource, WithArrays};
 pub use directory::DirectoryReader;
 #[cfg(feature = "stat")]
 pub(crate) use fields::has_field;
-pub use fields::{FieldNames, FieldsReader};
+pub use fields::{FieldContent, FieldNames, FieldsReader};
 #[cfg(feature = "readers")]
 pub use files::{FileEntry, FileOptions};
 pub use join::{How, Join, JoinReader, Shared};
@@ -235,11 +235,20 @@ pub trait Reader: Send + Sync {
         })
     }
 
-    /// Packs a sample with only those fields that have one of these names, where samples are made of records of another
-    /// format: `packed` is cleared and filled. False where samples are packed already, or made by
+    /// Calls `take` with the name and the content of each field that has one of these names, where samples are made of
+    /// records of another format; other fields are not decoded. False where samples are packed already, or made by
     /// [`get_raw`](Self::get_raw) alone, which is the default. Loaders ask for the fields of their columns this way.
-    fn pack_fields(&self, index: usize, names: &[&str], packed: &mut Vec<u8>) -> Result<bool> {
-        let _ = (index, names, packed);
+    ///
+    /// # Errors
+    ///
+    /// Those of reading, and the first one of `take`.
+    fn read_fields(
+        &self,
+        index: usize,
+        names: &[&str],
+        take: &mut dyn FnMut(&str, FieldContent<'_>) -> Result<()>,
+    ) -> Result<bool> {
+        let _ = (index, names, take);
         Ok(false)
     }
 
@@ -345,13 +354,13 @@ macro_rules! forward {
             fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {
                 (**self).field(index, name)
             }
-            fn pack_fields(
+            fn read_fields(
                 &self,
                 index: usize,
                 names: &[&str],
-                packed: &mut Vec<u8>,
+                take: &mut dyn FnMut(&str, FieldContent<'_>) -> Result<()>,
             ) -> Result<bool> {
-                (**self).pack_fields(index, names, packed)
+                (**self).read_fields(index, names, take)
             }
             fn labels(&self) -> Result<Option<Vec<String>>> {
                 (**self).labels()

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::RangeBounds;
 
 use super::identity::composed;
-use super::{Location, Reader, Selection, out_of_range, resolve};
+use super::{FieldContent, Location, Reader, Selection, out_of_range, resolve};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
 
@@ -186,8 +186,13 @@ impl<R: Reader> Reader for SelectReader<R> {
         self.reader.field_raw(self.outer(index)?, name)
     }
 
-    fn pack_fields(&self, index: usize, names: &[&str], packed: &mut Vec<u8>) -> Result<bool> {
-        self.reader.pack_fields(self.outer(index)?, names, packed)
+    fn read_fields(
+        &self,
+        index: usize,
+        names: &[&str],
+        take: &mut dyn FnMut(&str, FieldContent<'_>) -> Result<()>,
+    ) -> Result<bool> {
+        self.reader.read_fields(self.outer(index)?, names, take)
     }
 
     fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use super::identity::composed;
-use super::{Location, Reader, out_of_range};
+use super::{FieldContent, Location, Reader, out_of_range};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
 use crate::storage::in_parallel;
@@ -232,9 +232,14 @@ impl<R: Reader> Reader for ShardedReader<R> {
         self.shards[shard].field_raw(index, name)
     }
 
-    fn pack_fields(&self, index: usize, names: &[&str], packed: &mut Vec<u8>) -> Result<bool> {
+    fn read_fields(
+        &self,
+        index: usize,
+        names: &[&str],
+        take: &mut dyn FnMut(&str, FieldContent<'_>) -> Result<()>,
+    ) -> Result<bool> {
         let (shard, index) = self.shard_of(index)?;
-        self.shards[shard].pack_fields(index, names, packed)
+        self.shards[shard].read_fields(index, names, take)
     }
 
     fn field(&self, index: usize, name: &str) -> Result<Option<Value>> {

@@ -74,6 +74,28 @@ fn an_index_without_its_side_files_is_refused_for_what_it_lacks() {
 }
 
 #[test]
+fn indexes_of_parts_are_joined() {
+    let dir = with_lines();
+    for name in ["a", "b"] {
+        let index = format!("{name}.inplace.json");
+        run(&dir, ["index", &format!("{name}.jsonl"), "-o", &index]).exits(0);
+    }
+    let told = run(&dir, ["index", "a.inplace.json", "b.inplace.json", "-o", "all.inplace.json"]);
+    let told = told.exits(0);
+    let expected = "all.inplace.json: 6 samples in 2 files of 114 B; 2 files had not changed";
+    assert!(told.err.contains(expected), "{}", told.err);
+    assert_eq!(listed(&dir, "all.inplace.json"), listed(&dir, "x.inplace.json"));
+    // A folder of files without -o, and what its hint says to type.
+    fs::create_dir(dir.path().join("files")).unwrap();
+    fs::rename(dir.path().join("a.jsonl"), dir.path().join("files/a.jsonl")).unwrap();
+    let failed = run(&dir, ["index", "files"]).exits(2);
+    let hint = "kiste index files -o files.inplace.json";
+    assert!(failed.err.contains(hint), "{}", failed.err);
+    run(&dir, hint.split(' ').skip(1).collect::<Vec<_>>()).exits(0);
+    assert_eq!(listed(&dir, "files.inplace.json"), ["a0", "a1", "a2"]);
+}
+
+#[test]
 fn what_has_changed_is_told_and_indexed_again() {
     let dir = with_lines();
     fs::write(dir.path().join("b.jsonl"), "{\"key\":\"b9\",\"n\":9}\n").unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kiste::convert::{BadInput, Conversion, Format, InPlace, Silent};
 use kiste::loader::{Columns, Loader};
-use kiste::reader::Reader;
+use kiste::reader::{FieldContent, Reader};
 use kiste::sampler::Shuffle;
 use kiste::verify::Verify;
 use kiste::{DatasetReader, Error, ErrorKind, Result};
@@ -185,14 +185,19 @@ fn batches_of_columns_are_the_same() {
             assert!(batches(&place, threads) == batches(&converted, threads), "{name}");
         }
         let view = DatasetReader::open(&place).unwrap();
-        let mut packed = Vec::new();
-        assert!(view.pack_fields(0, &["n", "absent"], &mut packed).unwrap());
-        let sample = kiste::format::msgpack::decode(&packed).unwrap();
-        assert_eq!(sample.as_map().unwrap().len(), 1);
-        assert_eq!(sample["n"], view.get(0).unwrap()["n"]);
-        assert!(
-            !DatasetReader::open(&converted).unwrap().pack_fields(0, &["n"], &mut packed).unwrap()
-        );
+        let mut fields = Vec::new();
+        let mut take = |name: &str, field: FieldContent<'_>| {
+            let value = match field {
+                FieldContent::Packed(packed) => kiste::format::msgpack::decode(packed)?,
+                FieldContent::Bytes(bytes) => bytes.into(),
+            };
+            fields.push((name.to_owned(), value));
+            Ok(())
+        };
+        assert!(view.read_fields(0, &["n", "absent"], &mut take).unwrap());
+        let converted = DatasetReader::open(&converted).unwrap();
+        assert!(!converted.read_fields(0, &["n"], &mut take).unwrap());
+        assert_eq!(fields, [("n".to_owned(), view.get(0).unwrap()["n"].clone())]);
     }
 }
 
@@ -416,6 +421,132 @@ fn files_are_added() {
     let tar = dir.path().join("t-000000.tar");
     let error = InPlace::new([&tar], &index).append().run(&mut Silent).unwrap_err();
     assert!(error.to_string().contains("expected files of jsonl, found webdataset"), "{error}");
+}
+
+/// Whoever follows the hint of an index that lacks a side file gets it back.
+#[test]
+fn side_files_that_are_gone_are_made_again() {
+    let (dir, paths, index) = three();
+    InPlace::new(&paths, &index).run(&mut Silent).unwrap();
+    let converted = dir.path().join("c.msgpack");
+    Conversion::new(&paths, &converted).run(&mut Silent).unwrap();
+    let side = |ending: &str| PathBuf::from(format!("{}.{ending}", index.display()));
+    // Places and keys of shards that stay are taken from these two.
+    for (gone, kept) in [
+        (&["offsets"][..], 0),
+        (&["keys"], 0),
+        (&["key_hashes"], 3),
+        (&["filter", "md5"], 3),
+        (&["offsets", "keys", "key_hashes", "filter", "md5"], 0),
+    ] {
+        gone.iter().for_each(|ending| fs::remove_file(side(ending)).unwrap());
+        if gone == ["key_hashes"] {
+            let error = DatasetReader::open(&index).unwrap().get(0).unwrap_err();
+            assert!(error.to_string().contains("expected the hashes of keys"), "{error}");
+        }
+        let report = InPlace::new([] as [&Path; 0], &index).refresh().run(&mut Silent).unwrap();
+        assert_eq!((report.kept, report.samples), (kept, 15), "{gone:?}");
+        assert_same(&index, &converted);
+        assert!(Verify::of(&index).run().unwrap().is_good());
+    }
+}
+
+#[test]
+fn a_shard_of_mds_that_changed_is_indexed_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (lines, folder) = (dir.path().join("in.jsonl"), dir.path().join("x"));
+    let write = |change: &str| {
+        let text = (0..9).map(|n| format!("{{\"key\":\"k{n}\",\"text\":\"{n}\"}}\n"));
+        fs::write(&lines, text.collect::<String>().replace("\"4\"", change)).unwrap();
+        let conversion = Conversion::new([&lines], &folder).to(Format::Mds).shard_samples(3);
+        conversion.overwrite(true).run(&mut Silent).unwrap();
+    };
+    write("\"4\"");
+    let index = dir.path().join("x.inplace.json");
+    InPlace::new([&folder], &index).key_field("key").run(&mut Silent).unwrap();
+    write("\"other\"");
+    let report = InPlace::new([] as [&Path; 0], &index).refresh().run(&mut Silent).unwrap();
+    assert_eq!((report.kept, report.samples), (2, 9));
+    let converted = dir.path().join("c.msgpack");
+    Conversion::new([&folder], &converted).key_field("key").run(&mut Silent).unwrap();
+    assert_same(&index, &converted);
+    // Without the list of shards nothing says what columns a changed one has.
+    fs::write(folder.join("shard.00001.mds"), "").unwrap();
+    fs::remove_file(folder.join("index.json")).unwrap();
+    let error = InPlace::new([] as [&Path; 0], &index).refresh().run(&mut Silent).unwrap_err();
+    assert!(error.to_string().contains("expected an index.json next to the shard"), "{error}");
+}
+
+/// Parts of the files that were indexed for themselves, each in a folder of its own.
+#[test]
+fn indexes_of_parts_become_one() {
+    for (format, name, key) in FORMATS {
+        let (dir, paths) = shards(5, format, name);
+        let making = |paths: &[PathBuf], index: &Path| {
+            let making = InPlace::new(paths, index).from(format);
+            if let Some(key) = key { making.key_field(key) } else { making }
+        };
+        let paths = match format == Format::Mds {
+            true => mds_shards(&paths[0]),
+            false => paths,
+        };
+        let (one, other) = paths.split_at(paths.len() / 2);
+        let mut parts = Vec::new();
+        for (part, paths) in [("one", one), ("other", other)] {
+            if paths.is_empty() {
+                continue;
+            }
+            fs::create_dir(dir.path().join(part)).unwrap();
+            parts.push(dir.path().join(part).join("part.inplace.json"));
+            making(paths, &parts[parts.len() - 1]).run(&mut Silent).unwrap();
+        }
+        let (whole, all) = (dir.path().join("w.inplace.json"), dir.path().join("a.inplace.json"));
+        making(&paths, &whole).run(&mut Silent).unwrap();
+        let report = InPlace::new(&parts, &all).run(&mut Silent).unwrap();
+        assert_eq!((report.kept, report.shards), (paths.len(), paths.len()), "{name}");
+        assert_same(&all, &whole);
+        assert_eq!(fs::read(&all).unwrap(), fs::read(&whole).unwrap(), "{name}");
+        // The parts are not needed any more.
+        let gone = |part: &PathBuf| fs::remove_dir_all(part.parent().unwrap()).unwrap();
+        parts.iter().for_each(gone);
+        assert!(Verify::of(&all).deep(true).run().unwrap().is_good());
+    }
+}
+
+fn mds_shards(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut shards: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|ending| ending == "mds")).collect();
+    shards.sort();
+    shards
+}
+
+#[test]
+fn indexes_that_do_not_fit_together() {
+    let (dir, paths, index) = three();
+    let part = |name: &str| dir.path().join(format!("{name}.inplace.json"));
+    InPlace::new(&paths[..1], part("a")).run(&mut Silent).unwrap();
+    InPlace::new(&paths[1..], part("b")).key("{key.shard}/{key}").run(&mut Silent).unwrap();
+    let refused = |sources: &[PathBuf]| {
+        InPlace::new(sources, &index).run(&mut Silent).unwrap_err().to_string()
+    };
+    let error = refused(&[part("a"), part("b")]);
+    assert!(error.contains("expected the options of the index, found others"), "{error}");
+    let error = refused(&[part("b"), part("a")]);
+    assert!(error.contains("expected the options of the index, found others"), "{error}");
+    let error = refused(&[part("a"), paths[1].clone()]);
+    assert!(error.contains("expected files or indexes of some, found both"), "{error}");
+    // Files that two of them have are there once; keys that two have are refused.
+    let report = InPlace::new([part("a"), part("a")], &index).run(&mut Silent).unwrap();
+    assert_eq!((report.samples, report.shards), (5, 1));
+    InPlace::new(&paths[1..], part("c")).run(&mut Silent).unwrap();
+    let report = InPlace::new([part("c")], &index).append().run(&mut Silent).unwrap();
+    assert_eq!((report.samples, report.kept), (15, 3));
+    fs::copy(&paths[0], dir.path().join("d.jsonl")).unwrap();
+    InPlace::new([dir.path().join("d.jsonl")], part("d")).run(&mut Silent).unwrap();
+    let report = InPlace::new([part("d")], &index).append().run(&mut Silent);
+    assert_eq!(report.unwrap_err().kind(), ErrorKind::DuplicateKey);
+    assert_eq!(DatasetReader::open(&index).unwrap().len(), 15);
 }
 
 /// The samples by an index, or why there are none.

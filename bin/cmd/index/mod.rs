@@ -10,7 +10,7 @@ use kiste::storage::Shown;
 use kiste::text::units;
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
 use crate::rearrange::Lookup;
 use crate::{file, interrupt};
@@ -22,11 +22,12 @@ use crate::{file, interrupt};
 /// contradicts its digests, checksums, offsets or keys is refused, as these are the only evidence of what is
 /// damaged or lost. For a dataset at a URL only a missing .lookup is made, and only with --lookup.
 ///
-/// With -o the files are of another format, and stay as they are: the index says where their samples lie.
+/// With -o the files are of another format, and stay as they are: the index says where their samples lie. Indexes of
+/// parts of the files become one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Data files; with -o files, folders, patterns or URLs
+    /// Data files; with -o files, folders, patterns, URLs or indexes
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Rebuild all side files, existing ones too; with -o replace an index of this name
@@ -58,6 +59,7 @@ Examples:
   kiste index --crc train.msgpack
   kiste index 'laion-{00000..41455}.tar' -o laion.inplace.json
   kiste index --refresh laion.inplace.json
+  kiste index part-1.inplace.json part-2.inplace.json -o whole.inplace.json
   kiste cat --raw a.msgpack b.msgpack > both.msgpack && kiste index both.msgpack";
 
 #[derive(Serialize)]
@@ -91,6 +93,17 @@ impl Args {
 
     fn index(&self, path: &Path, output: &Output) -> Outcome<Indexed> {
         file::check_is_no_recipe(path)?;
+        if path.is_dir() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let index = path.with_file_name(format!("{name}.inplace.json"));
+            let message = format!("{}: expected a data file, found a directory", file::shown(path));
+            let hint = format!(
+                "\"kiste index {} -o {}\" makes a dataset of the files in it, which stay where they are",
+                quoted(path),
+                quoted(&index)
+            );
+            return Err(Failure::trouble(message).hint(hint));
+        }
         if !kiste::storage::is_url(path) {
             file::check_is_finished(path)?;
         }

@@ -10,7 +10,7 @@ use crate::format::arrow::form::Plan;
 use crate::format::arrow::messages::Layout;
 use crate::storage::Source;
 
-/// A batch: the position of its message, its bytes, and its rows.
+/// A batch: the position of its message, its bytes, and the rows of the file up to its end.
 type Batch = (u64, u64, u64);
 
 /// What is known of a file by its messages.
@@ -35,8 +35,13 @@ pub(super) fn walk(source: &Source, max_bytes: u64) -> Result<Walked> {
     let layout = Layout::read(source.len(), max_bytes, &mut read)?;
     let plan = Plan::of(&layout.schema)?;
     let message = source.read(layout.schema_at)?;
-    let batches = layout.batches.iter().map(|batch| (batch.position, batch.len, batch.rows));
-    let batches = batches.filter(|(_, _, rows)| *rows > 0).collect();
+    let mut rows = 0u64;
+    let with_rows = layout.batches.iter().filter(|batch| batch.rows > 0);
+    let batches = with_rows.map(|batch| {
+        rows = rows.saturating_add(batch.rows);
+        (batch.position, batch.len, rows)
+    });
+    let batches = batches.collect();
     // A file has its index there.
     let after_end = if layout.is_file { 0 } else { source.len().saturating_sub(layout.end) };
     let schema = BASE64_STANDARD.encode(&message);

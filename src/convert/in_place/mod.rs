@@ -9,29 +9,28 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use self::old::{Old, OldKeys, Was};
 use self::scan::{Found, Scanned, scan};
+use self::sources::{CONVERT, File, files, find};
 use super::Remarks;
 use super::carried::{LeftOut, RemarkLog};
-use super::file_names::{self, KeyNames};
 use super::format::Format;
-#[cfg(feature = "parquet")]
-use super::formats::arrow::folder::expand_folders;
-use super::formats::mds::MdsReader;
-use super::layout::{self, Layout};
 use super::monitor::{Monitor, Phase, Progress, Total, check_cancelled};
-use super::{source_file, source_patterns};
+use super::source_file;
+use crate::dataset::Writer;
 use crate::dataset::names::{IN_PLACE, names_index};
 use crate::dataset::reader::in_place::{KeyReader, content_id};
-use crate::dataset::{DatasetReader, Keys, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::in_place::{Frame, Index, Kind, MAX_BYTES, MAX_SHARDS, Options, Shard};
 use crate::format::jsonl::keys::{Notation, has_key};
 use crate::format::jsonl::lines::trimmed;
-use crate::storage::{self, Source, is_url};
+use crate::storage::{self, Source};
 
 #[cfg(feature = "parquet")]
 mod arrow;
+mod old;
 mod scan;
+mod sources;
 
 /// Files that are indexed at the same time.
 const AT_ONCE: usize = 64;
@@ -102,8 +101,9 @@ pub struct InPlaceReport {
 }
 
 impl InPlace {
-    /// Of these files, folders, patterns or names with braces such as `{000..123}`, or URLs. The output is a name that ends in
-    /// `.inplace.json`.
+    /// Of these files, folders, patterns or names with braces such as `{000..123}`, or URLs; or of indexes, whose samples
+    /// the output has one after the other: a part of the files can be indexed on each of several machines. The output is a
+    /// name that ends in `.inplace.json`.
     pub fn new<P: Into<PathBuf>>(
         sources: impl IntoIterator<Item = P>,
         output: impl Into<PathBuf>,
@@ -195,55 +195,27 @@ impl InPlace {
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) without [`overwrite`](Self::overwrite);
     /// [`Unsupported`](ErrorKind::Unsupported) for files that cannot be read in place, such as compressed ones: they have to be
     /// converted; [`DuplicateKey`](ErrorKind::DuplicateKey) if two samples have one key; and the errors of reading.
-    pub fn run(self, monitor: &mut dyn Monitor) -> Result<InPlaceReport> {
+    pub fn run(mut self, monitor: &mut dyn Monitor) -> Result<InPlaceReport> {
         if !names_index(&self.output) {
             let message = format!("expected a name that ends in {IN_PLACE}, found another");
             return Err(Error::new(ErrorKind::Invalid, message).at(&self.output));
         }
-        let old = match self.update {
-            Update::Nothing => None,
-            _ => Some(Old::open(&self.output)?),
-        };
-        Indexing::new(self, old.as_ref())?.run(old.as_ref(), monitor)
-    }
-}
-
-/// An index that is there.
-struct Old {
-    index: Index,
-    reader: DatasetReader,
-    /// The first sample of each shard.
-    firsts: Vec<usize>,
-}
-
-impl Old {
-    fn open(path: &Path) -> Result<Old> {
-        let reader = DatasetReader::open(path)?;
-        // By its name it is one.
-        let no_index = || Error::new(ErrorKind::Invalid, "expected an index, found none").at(path);
-        let index = reader.index_in_place().cloned().ok_or_else(no_index)?;
-        let mut firsts = vec![0usize];
-        for shard in &index.shards {
-            let samples = usize::try_from(shard.samples).unwrap_or(usize::MAX);
-            firsts.push(firsts[firsts.len() - 1].saturating_add(samples));
+        let (indexes, files): (Vec<PathBuf>, Vec<PathBuf>) =
+            self.sources.into_iter().partition(|source| names_index(source));
+        if !indexes.is_empty() && !files.is_empty() {
+            let message = format!(
+                "expected files or indexes of some, found both: {} and {}",
+                storage::shown(&files[0]).display(),
+                storage::shown(&indexes[0]).display()
+            );
+            return Err(Error::new(ErrorKind::Invalid, message));
         }
-        Ok(Old { index, reader, firsts })
+        self.sources = files;
+        let own = (self.update != Update::Nothing).then_some(&self.output);
+        let olds = own.into_iter().chain(&indexes).map(|path| Old::open(path));
+        let olds = olds.collect::<Result<Vec<_>>>()?;
+        Indexing::new(self, &olds)?.run(&olds, monitor)
     }
-}
-
-/// The columns of an MDS shard, and its samples.
-type Columns = (Frame, u64);
-
-/// A file to be indexed.
-struct File {
-    path: PathBuf,
-    /// Its name in the index.
-    name: String,
-    called: Option<String>,
-    /// The columns of an MDS shard, and its samples.
-    mds: Option<Columns>,
-    /// The shard of the old index that it may still be.
-    old: Option<usize>,
 }
 
 /// What is known of a file before its samples are written.
@@ -263,52 +235,53 @@ struct Indexing {
 }
 
 impl Indexing {
-    fn new(mut given: InPlace, old: Option<&Old>) -> Result<Indexing> {
-        let names = |index: &Index| -> Vec<PathBuf> {
-            let folder = given.output.parent().unwrap_or(Path::new("")).to_path_buf();
-            let at = |shard: &Shard| match is_url(&shard.name) {
-                true => PathBuf::from(&shard.name),
-                false => folder.join(&shard.name),
-            };
-            index.shards.iter().map(at).collect()
-        };
+    fn new(mut given: InPlace, olds: &[Old]) -> Result<Indexing> {
         let mut paths = Vec::new();
-        if let Some(old) = old {
-            if given.options != Options::default() && given.options != old.index.options {
-                let message = "expected the options of the index, found others: index the files again, without the old index";
-                return Err(Error::new(ErrorKind::Invalid, message).at(&given.output));
+        for (number, old) in olds.iter().enumerate() {
+            if number == 0 && given.options == Options::default() {
+                given.options = old.index.options.clone();
             }
-            given.options = old.index.options.clone();
-            if given.update == Update::Append || given.sources.is_empty() {
-                paths = names(&old.index);
+            if given.options != old.index.options {
+                let message = "expected the options of the index, found others: index the files again, without the old index";
+                return Err(Error::new(ErrorKind::Invalid, message).at(&old.path));
+            }
+            let is_own = number == 0 && given.update != Update::Nothing;
+            let is_alone = given.sources.is_empty() && olds.len() == 1;
+            if !is_own || is_alone || given.update == Update::Append {
+                paths.extend(old.paths());
             }
         }
-        let (kind, more) = match (old, given.sources.is_empty()) {
+        let (kind, more) = match (olds.first(), given.sources.is_empty()) {
             (Some(old), true) => (old.index.kind, Vec::new()),
             _ => find(&given.sources, given.from)?,
         };
-        if let Some(old) = old.filter(|old| old.index.kind != kind) {
-            let message =
-                format!("expected files of {}, found {}", old.index.kind.name(), kind.name());
-            return Err(Error::new(ErrorKind::Invalid, message).at(&given.output));
+        // The first index has a say in what the others and the files are.
+        let expected = olds.first().map_or(kind, |old| old.index.kind);
+        let mut kinds = olds.iter().map(|old| (old.index.kind, &old.path));
+        let found = kinds.find(|(found, _)| *found != expected);
+        let found = found.or_else(|| (kind != expected).then_some((kind, &given.output)));
+        if let Some((found, path)) = found {
+            let message = format!("expected files of {}, found {}", expected.name(), found.name());
+            return Err(Error::new(ErrorKind::Invalid, message).at(path));
         }
-        let known: HashSet<PathBuf> = paths.iter().cloned().collect();
-        paths.extend(more.into_iter().filter(|path| !known.contains(path)));
+        paths.extend(more);
+        let mut known = HashSet::new();
+        paths.retain(|path| known.insert(path.clone()));
         if paths.len() > MAX_SHARDS {
             let message = format!("expected at most {MAX_SHARDS} files, found {}", paths.len());
             return Err(Error::new(ErrorKind::Limit, message));
         }
-        let files = files(kind, paths, &given, old)?;
+        let files = files(kind, paths, &given, olds)?;
         Ok(Indexing { kind, files, given })
     }
 
-    fn run(self, old: Option<&Old>, monitor: &mut dyn Monitor) -> Result<InPlaceReport> {
+    fn run(self, olds: &[Old], monitor: &mut dyn Monitor) -> Result<InPlaceReport> {
         let Indexing { kind, files, given } = self;
         let is_there = || -> Result<bool> {
             let (storage, place) = storage::of(&given.output)?;
             Ok(storage.lstat(&place)?.is_some())
         };
-        if !given.overwrite && old.is_none() && is_there()? {
+        if !given.overwrite && given.update == Update::Nothing && is_there()? {
             let message = "the index exists already and overwriting it was not asked for";
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(&given.output));
         }
@@ -317,8 +290,8 @@ impl Indexing {
         let mut making = Making {
             kind,
             given: &given,
-            old,
-            keys: None,
+            olds,
+            keys: OldKeys::default(),
             report: InPlaceReport::default(),
             frames: Vec::new(),
             known: HashMap::new(),
@@ -346,9 +319,8 @@ impl Indexing {
 struct Making<'a> {
     kind: Kind,
     given: &'a InPlace,
-    old: Option<&'a Old>,
-    /// The keys of the old index from this sample on.
-    keys: Option<(usize, Keys<'a>)>,
+    olds: &'a [Old],
+    keys: OldKeys<'a>,
     report: InPlaceReport,
     frames: Vec<Frame>,
     known: HashMap<Frame, u32>,
@@ -366,13 +338,13 @@ impl<'a> Making<'a> {
         writer: &mut Writer,
         monitor: &mut dyn Monitor,
     ) -> Result<()> {
-        let (kind, given, old) = (self.kind, self.given, self.old);
+        let (kind, given, olds) = (self.kind, self.given, self.olds);
         let mut rest = files;
         while !rest.is_empty() {
             check_cancelled(monitor)?;
             let (group, later) = rest.split_at(rest.len().min(AT_ONCE));
             rest = later;
-            let prepare = |file: &File| prepare(kind, given, file, old);
+            let prepare = |file: &File| prepare(kind, given, file, olds);
             let ready: Vec<Result<Ready>> = group.par_iter().map(prepare).collect();
             for (file, ready) in group.iter().zip(ready) {
                 self.add(file, ready?, writer, monitor)?;
@@ -393,8 +365,8 @@ impl<'a> Making<'a> {
     ) -> Result<()> {
         let Ready { mut shard, frame, samples, reading } = ready;
         let before = self.report.samples;
-        match (reading, self.old, file.old) {
-            (Some(mut reading), ..) => {
+        match (reading, file.was) {
+            (Some(mut reading), _) => {
                 let mut adding = Adding::default();
                 self.put(&mut adding, &mut shard, samples, &file.path, writer)?;
                 // A large one in pieces.
@@ -406,9 +378,7 @@ impl<'a> Making<'a> {
                 }
                 let scanned = &reading.scanned;
                 self.remark(scanned, &file.path);
-                if self.labels.is_none() {
-                    self.labels = scanned.labels().map(<[String]>::to_vec);
-                }
+                self.add_labels(scanned.labels(), &file.path)?;
                 shard.from = match self.kind {
                     Kind::Arrow => 0,
                     _ => adding.from.unwrap_or(shard.bytes),
@@ -419,11 +389,11 @@ impl<'a> Making<'a> {
                     self.place(&file.path, writer, &key, end)?;
                 }
             }
-            (None, Some(old), Some(at)) => {
-                self.keep(old, at, &shard, writer)?;
+            (None, Some(was)) => {
+                self.keep(was, &shard, writer)?;
                 self.report.kept += 1;
             }
-            (None, ..) => {}
+            (None, None) => {}
         }
         shard.frame = frame.map(|frame| self.frame(frame));
         debug_assert_eq!(self.report.samples - before, shard.samples);
@@ -463,56 +433,51 @@ impl<'a> Making<'a> {
                 format!("expected an index of at most {MAX_BYTES} bytes, found {}", text.len());
             return Err(Error::new(ErrorKind::Limit, message).at(output));
         }
-        let labels = match (self.labels.take(), self.old) {
-            (None, Some(old)) => old.reader.labels()?,
-            (labels, _) => labels,
-        };
-        if let Some(labels) = labels {
-            writer.set_labels(Some(&labels))?;
+        if let Some(labels) = &self.labels {
+            writer.set_labels(Some(labels))?;
         }
         Ok((report, text))
     }
 
-    /// The keys of the old index from this sample on. Shards mostly come in its order, so that each key is passed once.
-    fn keys_from(&mut self, old: &'a Old, first: usize) -> Keys<'a> {
-        match self.keys.take() {
-            Some((at, mut keys)) if at <= first => {
-                if first > at {
-                    // What is wrong with one of them is reported where it is needed.
-                    drop(keys.nth(first - at - 1));
-                }
-                keys
-            }
-            _ => {
-                let mut keys = old.reader.keys();
-                if first > 0 {
-                    drop(keys.nth(first - 1));
-                }
-                keys
-            }
-        }
-    }
-
     /// Writes the samples of a shard of the old index.
-    fn keep(&mut self, old: &'a Old, at: usize, shard: &Shard, writer: &mut Writer) -> Result<()> {
-        let samples = old.firsts[at]..old.firsts[at + 1];
+    fn keep(&mut self, (old, at): Was, shard: &Shard, writer: &mut Writer) -> Result<()> {
+        let known: &'a Old = &self.olds[old];
+        let Some((reader, samples)) = known.samples(at) else { return Ok(()) };
+        self.add_labels(known.labels.as_deref(), &known.path)?;
         let Some(last) = samples.clone().next_back() else { return Ok(()) };
-        let begin = old.reader.byte_range(samples.start)?.start;
-        let mut keys = self.keys_from(old, samples.start);
+        let begin = reader.byte_range(samples.start)?.start;
+        let mut keys = self.keys.from(old, reader, samples.start);
         let missing = || {
             Error::new(ErrorKind::Damaged, "expected a key for each sample in .keys, found fewer")
+                .advise("index the files again, with --force in place of --refresh")
         };
         for index in samples {
             let key = keys.next().ok_or_else(missing)??;
             let end = match index == last {
                 true => shard.span(self.kind),
-                false => old.reader.byte_range(index)?.end - begin,
+                false => reader.byte_range(index)?.end - begin,
             };
             writer.place(&key, self.begin + end)?;
             self.report.samples += 1;
         }
-        self.keys = Some((last + 1, keys));
+        self.keys.keep(old, last + 1, keys);
         Ok(())
+    }
+
+    /// The names of labels that a file or an index has. All that have some must have the same.
+    fn add_labels(&mut self, labels: Option<&[String]>, path: &Path) -> Result<()> {
+        match (&self.labels, labels) {
+            (Some(known), Some(found)) if known != found => {
+                let message =
+                    "expected the names of labels that the files before it have, found others";
+                Err(Error::new(ErrorKind::Unsupported, message).at(path).advise(CONVERT))
+            }
+            (None, labels) => {
+                self.labels = labels.map(<[String]>::to_vec);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes samples, each when the next one says where it ends.
@@ -607,152 +572,8 @@ struct Adding {
     samples: u64,
 }
 
-/// The kind and the files of these sources.
-fn find(sources: &[PathBuf], from: Option<Format>) -> Result<(Kind, Vec<PathBuf>)> {
-    source_file::check_urls(sources)?;
-    let paths = source_patterns::expand(sources, from, false)?;
-    source_file::forget_versions(&paths);
-    let Layout { format, groups, .. } = Layout::of(&paths, from)?;
-    format.check_available()?;
-    if let [first, second, ..] = &groups[..] {
-        let name = |group: &layout::Group| group.split.clone().unwrap_or_default();
-        let message = format!(
-            "expected files of one split, found {:?} and {:?}: name the files of one",
-            name(first),
-            name(second)
-        );
-        return Err(Error::new(ErrorKind::Invalid, message));
-    }
-    let kind = kind_of(format)?;
-    let paths: Vec<PathBuf> = groups.into_iter().flat_map(|group| group.paths).collect();
-    let paths = match kind {
-        #[cfg(feature = "parquet")]
-        Kind::Arrow => {
-            expand_folders(file_names::files(paths)?, "arrow", false, &RemarkLog::default())?
-        }
-        Kind::Mds => paths,
-        _ => file_names::files(paths)?,
-    };
-    if let Some(path) = paths.iter().find(|path| layout::has_values(path)) {
-        let message = "the names of its folders have values, which are not read in place";
-        return Err(Error::new(ErrorKind::Unsupported, message).at(path).advise(CONVERT));
-    }
-    Ok((kind, paths))
-}
-
-/// What can be done with files that cannot be read in place.
-const CONVERT: &str = "convert it instead: kiste convert";
-
-fn kind_of(format: Format) -> Result<Kind> {
-    Ok(match format {
-        Format::Webdataset => Kind::WebDataset,
-        Format::Jsonl => Kind::Jsonl,
-        Format::Mds => Kind::Mds,
-        _ => match format.name() {
-            "tfrecord" => Kind::TfRecord,
-            "arrow" => Kind::Arrow,
-            name => {
-                let message = format!(
-                    "expected files of webdataset, jsonl, tfrecord, mds or arrow, found {name}, whose samples \
-                     have no places of their own"
-                );
-                return Err(Error::new(ErrorKind::Unsupported, message).advise(CONVERT));
-            }
-        },
-    })
-}
-
-/// The files of an index, with their names in it.
-fn files(kind: Kind, paths: Vec<PathBuf>, given: &InPlace, old: Option<&Old>) -> Result<Vec<File>> {
-    let mut found: Vec<(PathBuf, Option<Columns>)> = Vec::new();
-    let names = old.map(|old| {
-        let names = old.index.shards.iter().enumerate();
-        names.map(|(at, shard)| (shard.name.as_str(), at)).collect::<HashMap<_, _>>()
-    });
-    let old_of = |name: &str| names.as_ref().and_then(|names| names.get(name).copied());
-    for path in paths {
-        match kind {
-            // A shard of an index that is there is not a folder.
-            Kind::Mds if !names_mds_shard(&path) => {
-                found.extend(mds_shards(&path)?);
-            }
-            _ => found.push((path, None)),
-        }
-    }
-    let in_keys = given.options.key.as_deref().is_some_and(|key| key.contains("{key.shard}"));
-    let paths: Vec<&PathBuf> = found.iter().map(|(path, _)| path).collect();
-    let called = KeyNames::of(&paths);
-    let mut files = Vec::with_capacity(found.len());
-    for (at, (path, mds)) in found.into_iter().enumerate() {
-        let name = name_of(&path, &given.output)?;
-        let old_at = old_of(&name);
-        let before = old_at.and_then(|at| old?.index.shards.get(at));
-        let called = match before {
-            Some(shard) => shard.called.clone(),
-            None if kind == Kind::WebDataset && !in_keys => None,
-            None => Some(called.name(at, &path)?.to_owned()),
-        };
-        files.push(File { path, name, called, mds, old: old_at });
-    }
-    Ok(files)
-}
-
-fn names_mds_shard(path: &Path) -> bool {
-    path.to_str().is_some_and(|name| name.ends_with(".mds"))
-}
-
-/// The shards of a folder that an `index.json` lists, with their columns.
-fn mds_shards(path: &Path) -> Result<Vec<(PathBuf, Option<Columns>)>> {
-    let reader = MdsReader::open(path)?;
-    let mut shards = Vec::new();
-    for (path, info) in reader.shard_files()? {
-        let columns = info
-            .columns
-            .iter()
-            .map(|column| (column.name.clone(), column.encoding.to_string(), column.size));
-        let frame = Frame { columns: columns.collect(), ..Frame::default() };
-        shards.push((path, Some((frame, info.samples))));
-    }
-    Ok(shards)
-}
-
-/// The name of a file in an index: relative to its folder, if it is below it.
-fn name_of(path: &Path, output: &Path) -> Result<String> {
-    let not_text = || {
-        let message = "expected a name in UTF-8, as the index has it, found another";
-        Error::new(ErrorKind::Invalid, message).at(path)
-    };
-    let text = path.to_str().ok_or_else(not_text)?;
-    if is_url(path) || is_url(output) {
-        let text = text.split(['?', '#']).next().unwrap_or_default();
-        let folder = output.to_str().and_then(|output| output.rsplit_once('/'));
-        let below = folder.filter(|_| is_url(output)).and_then(|(folder, _)| {
-            text.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'))
-        });
-        return match (below, is_url(path)) {
-            (Some(below), _) => Ok(below.to_owned()),
-            (None, true) if !is_url(output) => Ok(text.to_owned()),
-            _ => {
-                let message =
-                    "expected a file next to the index or below its folder, as it is behind a URL";
-                Err(Error::new(ErrorKind::Invalid, message).at(path))
-            }
-        };
-    }
-    let at = |path: &Path| std::path::absolute(path).map_err(|error| Error::io(path, error));
-    let (file, folder) = (at(path)?, at(output)?);
-    let folder = folder.parent().unwrap_or(Path::new("/"));
-    match file.strip_prefix(folder) {
-        Ok(below) => {
-            let parts = below.iter().map(|part| part.to_str().ok_or_else(not_text));
-            Ok(parts.collect::<Result<Vec<_>>>()?.join("/"))
-        }
-        Err(_) => file.to_str().map(str::to_owned).ok_or_else(not_text),
-    }
-}
-
 /// Opens a file and looks for its samples; of a large one the first.
-fn prepare(kind: Kind, given: &InPlace, file: &File, old: Option<&Old>) -> Result<Ready> {
+fn prepare(kind: Kind, given: &InPlace, file: &File, olds: &[Old]) -> Result<Ready> {
     let at = |error: Error| error.shown_at(&file.path);
     let (storage, place) = source_file::storage_of(&file.path)?;
     let source = Arc::new(storage.open(&place).map_err(at)?);
@@ -760,10 +581,15 @@ fn prepare(kind: Kind, given: &InPlace, file: &File, old: Option<&Old>) -> Resul
     let (bytes, name, called) = (source.len(), file.name.clone(), file.called.clone());
     let mut shard = Shard { name, bytes, id, called, ..Shard::default() };
     let ready = |shard, frame| Ready { shard, frame, samples: Vec::new(), reading: None };
-    let before = file.old.and_then(|at| old?.index.shards.get(at));
-    if let Some(before) = before.filter(|before| before.bytes == bytes && before.id == shard.id) {
-        let frame = before.frame.and_then(|frame| old?.index.frames.get(frame as usize)).cloned();
-        return Ok(ready(Shard { frame: None, ..before.clone() }, frame));
+    let before = file.was.and_then(|(old, at)| olds[old].shard(at));
+    let is_same = |before: &Shard| before.bytes == bytes && before.id == shard.id;
+    if let Some((before, frame)) = before.filter(|(before, _)| is_same(before)) {
+        let name = file.name.clone();
+        return Ok(ready(Shard { frame: None, name, ..before.clone() }, frame.cloned()));
+    }
+    if kind == Kind::Mds && file.mds.is_none() {
+        let message = "expected an index.json next to the shard that lists it, found none";
+        return Err(at(Error::new(ErrorKind::NotFound, message)));
     }
     let max_bytes = given.options.max_bytes.unwrap_or(MAX_SAMPLE);
     let frame = file.mds.as_ref().map(|(frame, _)| frame.clone());

@@ -166,7 +166,7 @@ pub(super) fn scan(
             let Walked { schema, batches, labels, after_end: rest } = walk(source, max_bytes)?;
             behind = rest;
             frame = Some(Frame { schema: Some(schema), ..Frame::default() });
-            let rows = batches.iter().fold(0u64, |sum, (_, _, rows)| sum.saturating_add(*rows));
+            let rows = batches.last().map_or(0, |(_, _, rows)| *rows);
             Way::Arrow { rows: 0..rows, batches, labels }
         }
         #[allow(unreachable_patterns, reason = "unless a feature is off")]

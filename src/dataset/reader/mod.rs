@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::error::Result;
 use crate::format::msgpack::{self, Value};
-use crate::reader::{self, Location, Reader};
+use crate::reader::{self, FieldContent, Location, Reader};
 use crate::storage::{self, Source, Storage};
 
 use super::index::Found;
@@ -595,12 +595,6 @@ impl DatasetReader {
         self.shared.one().is_some_and(|one| one.records.is_some())
     }
 
-    /// The index of its samples, if they are in place.
-    #[cfg(feature = "convert")]
-    pub(crate) fn index_in_place(&self) -> Option<&crate::format::in_place::Index> {
-        self.shared.one()?.records.as_ref().map(in_place::Records::index)
-    }
-
     /// The format of the files that its samples lie in, how many these are, and their bytes.
     #[cfg(feature = "convert")]
     pub(crate) fn files_in_place(&self) -> Option<(&'static str, usize, u64)> {
@@ -720,10 +714,15 @@ impl Reader for DatasetReader {
         DatasetReader::field_raw(self, index, name)
     }
 
-    fn pack_fields(&self, index: usize, names: &[&str], packed: &mut Vec<u8>) -> Result<bool> {
+    fn read_fields(
+        &self,
+        index: usize,
+        names: &[&str],
+        take: &mut dyn FnMut(&str, FieldContent<'_>) -> Result<()>,
+    ) -> Result<bool> {
         match self.shared.one().and_then(|one| Some((one, one.records.as_ref()?))) {
             Some((one, records)) => {
-                records.pack_fields(index, &one.byte_range(index)?, names, packed)?;
+                records.read_fields(index, &one.byte_range(index)?, names, take)?;
                 Ok(true)
             }
             None => Ok(false),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::dataset::names::names_index;
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::reader::Location;
+use crate::reader::{FieldContent, Location};
 use crate::storage::{Source, Storage};
 
 /// There are none.
@@ -55,12 +55,12 @@ impl Records {
         match *self {}
     }
 
-    pub(super) fn pack_fields(
+    pub(super) fn read_fields(
         &self,
         _index: usize,
         _addresses: &Range<u64>,
         _names: &[&str],
-        _packed: &mut Vec<u8>,
+        _take: &mut dyn FnMut(&str, FieldContent<'_>) -> Result<()>,
     ) -> Result<()> {
         match *self {}
     }

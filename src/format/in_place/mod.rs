@@ -7,6 +7,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
+use rayon::prelude::*;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -25,6 +26,12 @@ pub(crate) const MAX_SHARDS: usize = 1 << 18;
 const MAX_NAME: usize = 4096;
 /// What is hashed of each end of a shard.
 pub(crate) const END: u64 = 4096;
+
+/// What is in front of the shards and behind them, as an index is written.
+const SHARDS: &[u8] = b"\n\"shards\":[";
+const END_OF_SHARDS: &[u8] = b"\n]}\n";
+/// So many shards are worth more than one thread.
+const AT_ONCE: usize = 1024;
 
 /// The formats whose files are shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,7 +128,7 @@ impl Shard {
     /// How many addresses it takes.
     pub(crate) fn span(&self, kind: Kind) -> u64 {
         match kind {
-            Kind::Arrow => self.batches.iter().fold(0, |rows, batch| batch.2.saturating_add(rows)),
+            Kind::Arrow => self.batches.last().map_or(0, |batch| batch.2),
             _ => self.bytes.saturating_sub(self.from),
         }
     }
@@ -176,6 +183,26 @@ fn few_shards<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Shard>, 
     deserializer.deserialize_seq(Elements)
 }
 
+/// A large index as it is written, with a line for each shard: the lines are parsed at the same time. `None` if it is
+/// small or anything about it is different.
+fn by_lines(text: &[u8]) -> Option<Text> {
+    let head = memchr::memmem::find(text, SHARDS)? + SHARDS.len();
+    let lines = text[head..].strip_suffix(END_OF_SHARDS)?.strip_prefix(b"\n")?;
+    let lines: Vec<&[u8]> = lines.split(|&byte| byte == b'\n').collect();
+    if !(AT_ONCE..=MAX_SHARDS).contains(&lines.len()) {
+        return None;
+    }
+    let last = lines.len() - 1;
+    let shard = |(at, line): (usize, &&[u8])| {
+        let line = if at < last { line.strip_suffix(b",")? } else { line };
+        serde_json::from_slice(line).ok()
+    };
+    let shards: Option<Vec<Shard>> = lines.par_iter().enumerate().map(shard).collect();
+    let mut rest = text[..head].to_vec();
+    rest.extend(END_OF_SHARDS);
+    Some(Text { shards: shards?, ..serde_json::from_slice(&rest).ok()? })
+}
+
 /// Only what says which version it is: a newer one may differ in all else.
 #[derive(Deserialize)]
 struct Head {
@@ -190,7 +217,10 @@ impl Index {
             FormatError::new(0, "an index of a dataset in place", format!("other JSON: {error}"))
         };
         // Once, as it may be large. What cannot be parsed may be of another version.
-        let parsed: Result<Text, _> = serde_json::from_slice(text);
+        let parsed = match by_lines(text) {
+            Some(parsed) => Ok(parsed),
+            None => serde_json::from_slice(text),
+        };
         let head = match &parsed {
             Ok(text) => Head { format: text.format.clone(), version: text.version },
             Err(_) => serde_json::from_slice(text).map_err(json)?,
@@ -222,7 +252,11 @@ impl Index {
         for shard in &self.shards {
             let name = &shard.name;
             let is_name = !name.is_empty() && name.len() <= MAX_NAME;
-            if !is_name || name.chars().any(char::is_control) {
+            let has_control = match name.is_ascii() {
+                true => name.bytes().any(|byte| byte.is_ascii_control()),
+                false => name.chars().any(char::is_control),
+            };
+            if !is_name || has_control {
                 return wrong(format!("a name of 1 to {MAX_NAME} bytes"), format!("{name:?}"));
             }
             let frame = shard.frame.map_or(0, |frame| u64::from(frame) + 1);
@@ -272,18 +306,16 @@ impl Index {
         if self.kind != Kind::Arrow {
             return Ok(());
         }
-        let (mut at, mut rows) = (0u64, 0u64);
-        for &(position, bytes, more) in &shard.batches {
+        let (mut at, mut last) = (0, 0);
+        for &(position, bytes, rows) in &shard.batches {
             let end = position.checked_add(bytes).filter(|end| *end <= shard.bytes);
-            let sum = rows.checked_add(more);
-            // Rows without any bytes are not worth believing.
-            let (Some(end), Some(sum), true) = (end, sum, position >= at) else {
+            let (Some(end), true, true) = (end, position >= at, rows > last) else {
                 let expected = format!("batches of {:?} in order and within the file", shard.name);
-                return Err(FormatError::new(0, expected, format!("{position} and {bytes} bytes")));
+                let found = format!("{position}, {bytes} bytes, up to row {rows}");
+                return Err(FormatError::new(0, expected, found));
             };
-            (at, rows) = (end, sum);
+            (at, last) = (end, rows);
         }
-        let _ = rows;
         Ok(())
     }
 
@@ -304,6 +336,7 @@ impl Index {
             let _ = write!(text, "{}\n{}", if at == 0 { "" } else { "," }, json(frame));
         }
         text += "],\n\"shards\":[";
+        debug_assert!(text.as_bytes().ends_with(SHARDS));
         for (at, shard) in self.shards.iter().enumerate() {
             let _ = write!(text, "{}\n{}", if at == 0 { "" } else { "," }, json(shard));
         }
@@ -357,6 +390,13 @@ impl Addresses {
             self.begins.partition_point(|begin| *begin <= addresses.start).checked_sub(1)?;
         let (begin, end) = (self.begins[shard], *self.begins.get(shard + 1)?);
         Some((shard, addresses.start - begin..addresses.end.min(end).saturating_sub(begin)))
+    }
+
+    /// The samples of a shard.
+    #[cfg(feature = "convert")]
+    pub(crate) fn samples(&self, shard: usize) -> Range<usize> {
+        let at = |shard: usize| self.firsts.get(shard).map_or(usize::MAX, |first| *first as usize);
+        at(shard)..at(shard + 1)
     }
 
     /// The shard of a sample, and its number there.

@@ -236,7 +236,7 @@ fn signed_sum(block: &[u8; BLOCK]) -> i64 {
 
 /// A field without what follows its first zero.
 fn text(field: &[u8]) -> &[u8] {
-    field.split(|&byte| byte == 0).next().unwrap_or_default()
+    &field[..memchr::memchr(0, field).unwrap_or(field.len())]
 }
 
 /// The number in a field: octal digits between spaces, or binary under a first byte of 128.
@@ -252,14 +252,15 @@ fn octal(block: &[u8; BLOCK], at: usize, len: usize) -> Result<u64, FormatError>
             .try_fold(0u64, |number, &byte| Some(number.checked_mul(256)? | u64::from(byte)));
         return number.ok_or_else(refuse);
     }
-    let digits = std::str::from_utf8(text(field)).map_err(|_| refuse())?.trim_matches(' ');
-    if digits.is_empty() {
-        return Ok(0);
+    let mut digits = text(field);
+    while let [b' ', rest @ ..] | [rest @ .., b' '] = digits {
+        digits = rest;
     }
-    if !digits.bytes().all(|byte| (b'0'..=b'7').contains(&byte)) {
-        return Err(refuse());
-    }
-    u64::from_str_radix(digits, 8).map_err(|_| refuse())
+    let number = digits.iter().try_fold(0u64, |number, &byte| match byte {
+        b'0'..=b'7' => Some(number.checked_mul(8)? | u64::from(byte - b'0')),
+        _ => None,
+    });
+    number.ok_or_else(refuse)
 }
 
 #[cfg(test)]

@@ -19,15 +19,15 @@ pub(crate) fn key_and_field(name: &str) -> Option<(&str, &str)> {
 /// The key and suffix of a name: before and after the first dot of its last part, unless that
 /// begins with the dot.
 fn split(name: &str) -> Option<(&str, &str)> {
-    let last = name.rfind('/').map_or(0, |slash| slash + 1);
-    let dot = name[last..].find('.').filter(|&dot| dot > 0)?;
+    let last = memchr::memrchr(b'/', name.as_bytes()).map_or(0, |slash| slash + 1);
+    let dot = memchr::memchr(b'.', &name.as_bytes()[last..]).filter(|&dot| dot > 0)?;
     Some((&name[..last + dot], &name[last + dot + 1..]))
 }
 
 /// Whether the first part is like `__this__`.
 pub(crate) fn is_meta(name: &str) -> bool {
-    let first = name.split('/').next().unwrap_or_default();
-    first.len() >= 4 && first.starts_with("__") && first.ends_with("__")
+    let Some(rest) = name.strip_prefix("__") else { return false };
+    rest.split('/').next().is_some_and(|rest| rest.len() >= 2 && rest.ends_with("__"))
 }
 
 /// A file of a sample.

@@ -19,6 +19,7 @@ mod rows;
 mod sets;
 mod window;
 
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -46,7 +47,8 @@ use super::report::Stage;
 use crate::array::PackedArray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::numpy::is_container;
-use crate::format::msgpack::{Cursor, Kind};
+use crate::format::msgpack::{self, Cursor, Kind};
+use crate::reader::FieldContent;
 use crate::value::{DTypeKind as Type, Element, Number};
 
 /// The columns of a batch and where their values come from. Names must be unique.
@@ -228,6 +230,17 @@ trait Column: Send + Sync {
     }
     /// Writes row `row` from the packed field at the cursor.
     fn read(&self, buffer: &mut dyn Buffer, row: usize, field: &mut Cursor<'_>) -> Result<()>;
+    /// The same from the field as a reader hands it out.
+    fn take(&self, buffer: &mut dyn Buffer, row: usize, field: FieldContent<'_>) -> Result<()> {
+        match field {
+            FieldContent::Packed(packed) => self.read(buffer, row, &mut Cursor::new(packed)),
+            FieldContent::Bytes(bytes) => {
+                let mut packed = Vec::with_capacity(bytes.len() + 5);
+                msgpack::write_bin(bytes, &mut packed)?;
+                self.read(buffer, row, &mut Cursor::new(&packed))
+            }
+        }
+    }
     /// Writes row `row` from the sample.
     fn fill(&self, buffer: &mut dyn Buffer, row: usize, record: &Record<'_>) -> Result<()>;
 }
@@ -531,6 +544,17 @@ impl Column for BytesColumn {
         Ok(())
     }
 
+    fn take(&self, buffer: &mut dyn Buffer, row: usize, field: FieldContent<'_>) -> Result<()> {
+        match (field, buffer.as_any_mut().downcast_mut::<Ragged>()) {
+            (FieldContent::Bytes(bytes), Some(column)) => column.push(row, bytes),
+            (FieldContent::Bytes(_), None) => {}
+            (FieldContent::Packed(packed), _) => {
+                return self.read(buffer, row, &mut Cursor::new(packed));
+            }
+        }
+        Ok(())
+    }
+
     fn fill(&self, _: &mut dyn Buffer, _: usize, _: &Record<'_>) -> Result<()> {
         Ok(())
     }
@@ -781,11 +805,10 @@ impl CollateColumns {
         buffers: &mut Buffers,
         row: usize,
         record: &Record<'_>,
-        Scratch { layout, found, .. }: &mut Scratch,
+        Scratch { layout, found }: &mut Scratch,
     ) -> Result<()> {
         let columns = &self.columns.0;
-        found.clear();
-        found.resize_with(columns.len(), || None);
+        begin_row(found, columns.len());
         let mut cursor = Cursor::new(record.raw());
         for entry in 0..cursor.read_map_len()? as usize {
             if cursor.peek()? != Kind::Str {
@@ -814,12 +837,47 @@ impl CollateColumns {
             if !column.is_field() {
                 column.fill(&mut *buffers[at], row, record)?;
             } else {
-                let read = found[at].take().ok_or_else(|| no_field(name))?;
-                read.map_err(|error| error.with_field(name.as_str()))?;
+                end_field(&mut found[at], name)?;
             }
         }
         Ok(())
     }
+
+    /// The next of the fields that a reader hands out for a row.
+    fn field(
+        &self,
+        buffers: &mut Buffers,
+        row: usize,
+        (number, name, field): (usize, &str, FieldContent<'_>),
+        Scratch { layout, found }: &mut Scratch,
+    ) {
+        if number == 0 {
+            begin_row(found, self.columns.0.len());
+        }
+        if let Some(at) = layout.column(number, name.as_bytes(), &self.columns.0) {
+            found[at] = Some(self.columns.0[at].1.take(&mut *buffers[at], row, field));
+        }
+    }
+
+    /// The end of so many fields of a row.
+    fn end_row(&self, count: usize, found: &mut Vec<Option<Result<()>>>) -> Result<()> {
+        if count == 0 {
+            begin_row(found, self.columns.0.len());
+        }
+        let mut columns = self.columns.0.iter().zip(found);
+        columns.try_for_each(|((name, _), found)| end_field(found, name))
+    }
+}
+
+fn begin_row(found: &mut Vec<Option<Result<()>>>, columns: usize) {
+    found.clear();
+    found.resize_with(columns, || None);
+}
+
+/// Fails unless the field of this column was found and read.
+fn end_field(found: &mut Option<Result<()>>, name: &str) -> Result<()> {
+    let read = found.take().ok_or_else(|| no_field(name))?;
+    read.map_err(|error| error.with_field(name))
 }
 
 /// State shared by the rows of a batch, and of later ones.
@@ -828,8 +886,6 @@ struct Scratch {
     layout: Layout,
     /// The outcome for each column's field in this row.
     found: Vec<Option<Result<()>>>,
-    /// The fields of a sample that were packed for the columns.
-    packed: Vec<u8>,
 }
 
 /// Which column the fields of a sample are for. Samples mostly have the same fields in the same
@@ -881,23 +937,31 @@ fn longest(offsets: Option<&[u64]>, indices: &[u64]) -> Option<(u64, u64)> {
 }
 
 impl CollateColumns {
-    /// From a reader that packs only the fields of these columns, or whole samples.
+    /// From a reader that hands out single fields, if all columns are fields.
     fn gather_fields(
         &self,
         task: &Task<'_>,
-        names: &[&str],
-        packed: &mut Vec<u8>,
+        scratch: &mut Scratch,
         batch: &mut ColumnBatch,
-        (begin, mut row, mut failed): (
-            impl Fn(&mut ColumnBatch, usize),
-            impl FnMut(&mut ColumnBatch, &Record<'_>) -> Result<()>,
-            impl FnMut(&mut ColumnBatch, &Failure) -> bool,
-        ),
-    ) -> Result<Fetched> {
-        match task.each_of_fields(names, packed, batch, &begin, &mut row, &mut failed)? {
-            Some(fetched) => Ok(fetched),
-            None => task.each(batch, begin, row, failed),
+        begin: impl FnOnce(&mut ColumnBatch, usize),
+        failed: impl FnMut(&mut ColumnBatch, &Failure) -> bool,
+    ) -> Result<Option<Fetched>> {
+        let columns = &self.columns.0;
+        if !columns.iter().all(|(_, column)| column.is_field()) {
+            return Ok(None);
         }
+        let names: Vec<&str> = columns.iter().map(|(name, _)| &name[..]).collect();
+        let scratch = RefCell::new(scratch);
+        let take = |batch: &mut ColumnBatch, number: usize, name: &str, field: FieldContent<'_>| {
+            let (row, mut scratch) = (batch.rows, scratch.borrow_mut());
+            self.field(&mut batch.buffers, row, (number, name, field), &mut scratch);
+        };
+        let end = |batch: &mut ColumnBatch, count: usize| {
+            self.end_row(count, &mut scratch.borrow_mut().found)?;
+            batch.rows += 1;
+            Ok(())
+        };
+        task.each_of_fields(&names, batch, begin, (take, end), failed)
     }
 }
 
@@ -925,24 +989,15 @@ impl Gather for CollateColumns {
             batch.buffers.iter_mut().for_each(|buffer| buffer.set_rows(rows));
             zeros
         };
-        let mut packed = std::mem::take(&mut scratch.packed);
-        let row = |batch: &mut ColumnBatch, record: &Record<'_>| {
-            self.row(&mut batch.buffers, batch.rows, record, &mut scratch)?;
-            batch.rows += 1;
-            Ok(())
-        };
-        let all = &self.columns.0;
-        let names: Vec<&str> = match all.iter().all(|(_, column)| column.is_field()) {
-            true => all.iter().map(|(name, _)| &name[..]).collect(),
-            false => Vec::new(),
-        };
-        let fetched = match names.is_empty() {
-            true => task.each(&mut batch, begin, row, failed),
-            false => {
-                self.gather_fields(task, &names, &mut packed, &mut batch, (begin, row, failed))
-            }
-        };
-        scratch.packed = packed;
+        let fetched = self.gather_fields(task, &mut scratch, &mut batch, begin, failed);
+        let fetched = fetched.transpose().unwrap_or_else(|| {
+            let row = |batch: &mut ColumnBatch, record: &Record<'_>| {
+                self.row(&mut batch.buffers, batch.rows, record, &mut scratch)?;
+                batch.rows += 1;
+                Ok(())
+            };
+            task.each(&mut batch, begin, row, failed)
+        });
         self.scratches().push(scratch);
         let fetched = fetched?;
         let rows = batch.rows;

@@ -53,14 +53,11 @@ impl Batches {
 
     /// The batch of a row, and its place there.
     fn find(shard: &Shard, row: u64) -> Option<(usize, usize)> {
-        let mut first = 0u64;
-        for (at, (_, _, rows)) in shard.batches.iter().enumerate() {
-            match row.checked_sub(first) {
-                Some(within) if within < *rows => return Some((at, usize::try_from(within).ok()?)),
-                _ => first = first.saturating_add(*rows),
-            }
-        }
-        None
+        let at = shard.batches.partition_point(|(_, _, rows)| *rows <= row);
+        let before = at.checked_sub(1).and_then(|before| shard.batches.get(before));
+        shard.batches.get(at)?;
+        let within = row - before.map_or(0, |(_, _, rows)| *rows);
+        Some((at, usize::try_from(within).ok()?))
     }
 
     /// The message that a row is in.

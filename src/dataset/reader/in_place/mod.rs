@@ -16,7 +16,7 @@ use crate::format::dataset::key_hashes::{self, Salt};
 use crate::format::in_place::{self, Addresses, END, Index, MAX_BYTES};
 use crate::format::msgpack;
 use crate::format::sample_fields::{Field, pack, pack_field, stored_name, write_field};
-use crate::reader::Location;
+use crate::reader::{FieldContent, Location};
 use crate::storage::{self, Confined, Source, Storage, fetch_together, is_url};
 
 mod decoder;
@@ -37,7 +37,7 @@ pub(crate) struct Records {
     addresses: Addresses,
     shards: Vec<OnceLock<Arc<Source>>>,
     decoder: Decoder,
-    hashes: OnceLock<Option<KeyHashes>>,
+    hashes: OnceLock<KeyHashes>,
     servers: Mutex<Vec<(String, Arc<dyn Storage>)>>,
 }
 
@@ -49,6 +49,9 @@ struct KeyHashes {
     salt: Salt,
     file: Source,
 }
+
+/// What can be done about files that are not as the index has them.
+const REFRESH: &str = "index it again (kiste index --refresh)";
 
 /// Bytes of `.key_hashes` before the first hash, and of each.
 const HASH: u64 = 8;
@@ -76,13 +79,7 @@ impl Records {
         if !names_index(path) {
             return Ok(None);
         }
-        if file.len() > MAX_BYTES {
-            let message =
-                format!("expected an index of at most {MAX_BYTES} bytes, found {}", file.len());
-            return Err(Error::new(ErrorKind::Limit, message).at(path));
-        }
-        let text = file.read(0..file.len())?;
-        let index = Index::parse(&text).map_err(|error| Error::from(error).at(path))?;
+        let index = read_index(path, file)?;
         let decoder = Decoder::of(&index).map_err(|error| error.at(path))?;
         let addresses = Addresses::of(&index);
         let shards = index.shards.iter().map(|_| OnceLock::new()).collect();
@@ -114,11 +111,6 @@ impl Records {
         let bytes =
             self.index.shards.iter().fold(0, |sum: u64, shard| sum.saturating_add(shard.bytes));
         (self.index.kind.name(), self.index.shards.len(), bytes)
-    }
-
-    /// The index.
-    pub(super) fn index(&self) -> &Index {
-        &self.index
     }
 
     /// How many samples the index counts.
@@ -184,7 +176,7 @@ impl Records {
                     let message =
                         format!("the file has changed since it was indexed: found {found}");
                     let error = Error::new(ErrorKind::Replaced, message).at(&path);
-                    Err(error.advise("index it again (kiste index --refresh)"))
+                    Err(error.advise(REFRESH))
                 }
             }
         })
@@ -223,9 +215,19 @@ impl Records {
         with: impl FnOnce(&str, Vec<(Cow<'_, str>, Field<'_>)>) -> Result<T>,
     ) -> Result<T> {
         let place = self.place(index, addresses)?;
+        self.decode_at(index, &place, needs, with)
+    }
+
+    fn decode_at<T>(
+        &self,
+        index: usize,
+        place: &Place,
+        needs: &dyn Fn(&str) -> bool,
+        with: impl FnOnce(&str, Vec<(Cow<'_, str>, Field<'_>)>) -> Result<T>,
+    ) -> Result<T> {
         let source = self.shard(place.shard)?;
         let shard = &self.index.shards[place.shard];
-        let locate = |error: Error| self.at(&place).describe(error);
+        let locate = |error: Error| self.at(place).describe(error);
         let mut with = Some(with);
         let mut out = None;
         let mut take = |key: &str, fields: Vec<(Cow<'_, str>, Field<'_>)>| {
@@ -235,7 +237,7 @@ impl Records {
             }
             Ok(())
         };
-        self.decoder.decode(source, shard, &place, needs, &mut take).map_err(locate)?;
+        self.decoder.decode(source, shard, place, needs, &mut take).map_err(locate)?;
         out.ok_or_else(|| locate(Error::new(ErrorKind::Damaged, "expected a sample, found none")))
     }
 
@@ -250,7 +252,7 @@ impl Records {
                 self.check_key(index, key.unwrap_or_default()).map_err(locate)?;
                 Ok(packed)
             }
-            None => self.decode(index, addresses, &|_| true, |key, fields| pack(key, &fields)),
+            None => self.decode_at(index, &place, &|_| true, |key, fields| pack(key, &fields)),
         }
     }
 
@@ -279,27 +281,30 @@ impl Records {
         })
     }
 
-    /// The fields of these names, packed as a sample.
-    pub(super) fn pack_fields(
+    /// Calls `take` on the key and the fields of these names.
+    pub(super) fn read_fields(
         &self,
         index: usize,
         addresses: &Range<u64>,
         names: &[&str],
-        packed: &mut Vec<u8>,
+        take: &mut dyn FnMut(&str, FieldContent<'_>) -> Result<()>,
     ) -> Result<()> {
-        packed.clear();
         let has_key = names.contains(&msgpack::sample::KEY);
         let needs = |wanted: &str| names.contains(&stored_name(wanted));
-        self.decode(index, addresses, &needs, |key, mut fields| {
-            fields.retain(|(name, _)| needs(name));
-            msgpack::write_map(fields.len() + usize::from(has_key), packed)?;
+        self.decode(index, addresses, &needs, |key, fields| {
+            let mut packed = Vec::new();
             if has_key {
-                msgpack::write_text(msgpack::sample::KEY, packed)?;
-                msgpack::write_text(key, packed)?;
+                msgpack::write_text(key, &mut packed)?;
+                take(msgpack::sample::KEY, FieldContent::Packed(&packed))?;
             }
-            for (name, field) in &fields {
-                msgpack::write_text(stored_name(name), packed)?;
-                write_field(field, packed)?;
+            for (name, field) in fields.iter().filter(|(name, _)| needs(name)) {
+                if let Field::Bytes(bytes) = field {
+                    take(stored_name(name), FieldContent::Bytes(bytes))?;
+                    continue;
+                }
+                packed.clear();
+                write_field(field, &mut packed)?;
+                take(stored_name(name), FieldContent::Packed(&packed))?;
             }
             Ok(())
         })
@@ -309,12 +314,15 @@ impl Records {
     fn check_key(&self, index: usize, key: &str) -> Result<()> {
         let hashes = get_or_open(&self.hashes, || {
             let path = SideFile::KeyHashes.path(&self.path);
-            let Some(file) = self.storage.open_if_exists(&path)? else { return Ok(None) };
+            let file = self.storage.open_if_exists(&path)?.ok_or_else(|| {
+                let message = "expected the hashes of keys, which each sample in place is compared with, found no file";
+                Error::new(ErrorKind::NotFound, message).at(&path).advise(REFRESH)
+            })?;
             let salt = file.read(0..HASH)?;
             let salt = Salt(<[u8; 8]>::try_from(&*salt).unwrap_or_default());
-            Ok(Some(KeyHashes { salt, file }))
+            Ok(KeyHashes { salt, file })
         })?;
-        let Some(KeyHashes { salt, file }) = hashes else { return Ok(()) };
+        let KeyHashes { salt, file } = hashes;
         let at = (index as u64 + 1) * HASH;
         let expected = file.read(at..at + HASH)?;
         let expected = <[u8; 8]>::try_from(&*expected).map(u64::from_be_bytes);
@@ -324,8 +332,7 @@ impl Records {
                 let message = format!(
                     "the file has changed since it was indexed: found the key {key:?}, which has another hash"
                 );
-                Err(Error::new(ErrorKind::Replaced, message)
-                    .advise("index it again (kiste index --refresh)"))
+                Err(Error::new(ErrorKind::Replaced, message).advise(REFRESH))
             }
         }
     }
@@ -382,8 +389,7 @@ impl Records {
     }
 
     fn hash_file(&self) -> Result<Option<&Source>> {
-        let hashes = self.hashes.get().and_then(Option::as_ref);
-        Ok(hashes.map(|hashes| &hashes.file).filter(|file| file.is_remote()))
+        Ok(self.hashes.get().map(|hashes| &hashes.file).filter(|file| file.is_remote()))
     }
 
     /// Announces that these samples will be read soon.
@@ -393,6 +399,17 @@ impl Records {
             ranges.into_iter().for_each(|range| source.will_need(range));
         }
     }
+}
+
+/// The index in this file.
+pub(crate) fn read_index(path: &Path, file: &Source) -> Result<Index> {
+    if file.len() > MAX_BYTES {
+        let message =
+            format!("expected an index of at most {MAX_BYTES} bytes, found {}", file.len());
+        return Err(Error::new(ErrorKind::Limit, message).at(path));
+    }
+    let text = file.read(0..file.len())?;
+    Index::parse(&text).map_err(|error| Error::from(error).at(path))
 }
 
 /// What tells a local file from another one of its length.

@@ -53,6 +53,8 @@ pub struct Batch<D> {
     pub state: State,
     /// The positions of the batch in the epoch, without padding.
     pub positions: Range<u64>,
+    /// The number of its bucket or shape, if batches are [planned](super::Loader::planned) with some.
+    pub bucket: Option<u32>,
     /// The indices of the samples in `data`, in its order.
     pub indices: Vec<u64>,
     /// The samples.
@@ -206,6 +208,8 @@ pub(super) struct Task<'a> {
     pub(super) real: usize,
     pub(super) indices: &'a [u64],
     pub(super) on_error: OnError,
+    /// How many of the samples each packed row has, if they were planned into rows.
+    pub(super) rows: &'a [u32],
     /// Memory for what is fetched.
     pub(super) raws: &'a Cell<Raws<'static>>,
     /// Memory for the indices of the batch.
@@ -340,6 +344,19 @@ impl Task<'_> {
             self.settle(at, result, &mut fetched, |failure| failed(state, failure))?;
         }
         Ok(Some(fetched))
+    }
+
+    /// How many of these samples each packed row has: some may have been left out.
+    pub(super) fn planned_rows(&self, taken: &[u64]) -> Cow<'_, [u32]> {
+        if taken.len() == self.indices.len() {
+            return self.rows.into();
+        }
+        let (mut wanted, mut taken) = (self.indices.iter(), taken.iter().peekable());
+        let count = |row: &u32| {
+            let row = wanted.by_ref().take(*row as usize);
+            row.filter(|index| taken.next_if(|found| found == index).is_some()).count() as u32
+        };
+        self.rows.iter().map(count).collect::<Vec<u32>>().into()
     }
 
     /// Nothing yet.

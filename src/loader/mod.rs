@@ -60,6 +60,7 @@ mod fetch_groups;
 mod epoch_orders;
 mod pool;
 mod report;
+mod schedule;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -69,7 +70,8 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Reader;
-use crate::sampler::{Partition, Sampler, State, Tail};
+use crate::sampler::batching::Planned;
+use crate::sampler::{Sampler, State, Tail};
 
 #[cfg(feature = "arrays")]
 pub use crate::value::Element;
@@ -86,6 +88,7 @@ use columns::CollateColumns;
 #[cfg(feature = "arrays")]
 use columns::FEWEST_SETS;
 use pool::Pool;
+use schedule::Schedule;
 
 /// How to load.
 #[derive(Clone)]
@@ -93,6 +96,7 @@ use pool::Pool;
 pub struct LoaderOptions {
     reader: Arc<dyn Reader>,
     sampler: Arc<dyn Sampler>,
+    planned: Option<Planned>,
     batch_size: u64,
     world: u64,
     rank: u64,
@@ -356,8 +360,9 @@ impl LoaderOptions {
     /// than there is memory for, and for fewer than three sets, if there are threads.
     #[cfg(feature = "arrays")]
     pub fn columns_in(mut self, memory: &ColumnMemory) -> Result<Loader<ColumnBatch>> {
-        if self.batch_size > memory.rows as u64 {
-            let (size, rows) = (self.batch_size, memory.rows);
+        let most = self.planned.as_ref().map_or(Some(self.batch_size), |it| it.batching().most());
+        if most.is_none_or(|most| most > memory.rows as u64) {
+            let (size, rows) = (most.unwrap_or(u64::MAX), memory.rows);
             let message = format!("expected memory for batches of {size} samples, found {rows}");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
@@ -386,104 +391,9 @@ impl LoaderOptions {
             let message = format!("there is no rank {} of {}", self.rank, self.world);
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let mut plan = Partition::new(self.sampler.len(), self.batch_size)?.world(self.world)?;
-        if let Some(tail) = self.tail {
-            plan = plan.tail(tail);
-        }
-        self.start.check(&*self.sampler)?;
-        let first = plan.clone().start(self.start.position)?;
-        let start = State::of(&*self.sampler, self.start.epoch, self.start.position);
-        let mut schedule = Schedule {
-            sampler: self.sampler.clone(),
-            first,
-            plan,
-            rank: self.rank,
-            start,
-            epochs: self.epochs,
-            end: None,
-        };
-        schedule.end_at(self.until);
-        let state = start;
+        let schedule = Schedule::of(&self)?;
+        let state = schedule.start();
         Ok(Loader { pool: Pool::start(self, schedule, gather)?, state })
-    }
-}
-
-/// Which batch is which: pure numbers.
-struct Schedule {
-    sampler: Arc<dyn Sampler>,
-    /// The epoch that is started or resumed.
-    first: Partition,
-    /// All others.
-    plan: Partition,
-    rank: u64,
-    start: State,
-    /// How many there are, if they end.
-    epochs: Option<u64>,
-    /// Where the last of them ends, if before its own end: after this many steps.
-    end: Option<u64>,
-}
-
-impl Schedule {
-    /// Ends with the step that reaches this place, unless the epochs end before.
-    fn end_at(&mut self, end: Option<State>) {
-        let Some(end) = end else { return };
-        let Some(whole) = end.epoch.checked_sub(self.start.epoch) else {
-            self.epochs = Some(0);
-            return;
-        };
-        let steps = self.plan_of(whole).steps_to(end.position);
-        // An epoch that is begun counts.
-        let epochs = if steps == 0 { whole } else { whole.saturating_add(1) };
-        if self.epochs.is_none_or(|known| epochs <= known) {
-            self.end = (steps > 0 && steps < self.plan_of(whole).steps()).then_some(steps);
-            self.epochs = Some(epochs);
-        }
-    }
-
-    /// Where the run is after all epochs, if there are any and they end.
-    fn end(&self) -> Option<State> {
-        let epochs = self.epochs.filter(|&epochs| epochs > 0)?;
-        Some(match self.end {
-            Some(steps) => {
-                let (last, epoch) = (epochs - 1, self.start.epoch.saturating_add(epochs - 1));
-                self.state_after(self.plan_of(last), epoch, steps - 1)
-            }
-            None => {
-                let epoch = self.start.epoch.saturating_add(epochs);
-                State::of(&*self.sampler, epoch, 0)
-            }
-        })
-    }
-
-    /// Where the run is after this step of all ranks.
-    fn state_after(&self, plan: &Partition, epoch: u64, step: u64) -> State {
-        let State { epoch, position, .. } = plan.state_after(epoch, step);
-        State::of(&*self.sampler, epoch, position)
-    }
-
-    /// The partition of an epoch, counted from the one that is started or resumed.
-    fn plan_of(&self, passed: u64) -> &Partition {
-        if passed == 0 { &self.first } else { &self.plan }
-    }
-
-    /// Epoch, step and partition of the batch with this number, counted from the start or resume;
-    /// `None` after the last.
-    fn at(&self, number: u64) -> Option<(u64, u64, &Partition)> {
-        let first = self.first.steps_of(self.rank);
-        let (passed, step) = if number < first {
-            (0, number)
-        } else {
-            let each = self.plan.steps_of(self.rank);
-            let after = number - first;
-            (after.checked_div(each)? + 1, after % each)
-        };
-        if let Some(epochs) = self.epochs {
-            let is_last = passed.checked_add(1) == Some(epochs);
-            if passed >= epochs || is_last && self.end.is_some_and(|steps| step >= steps) {
-                return None;
-            }
-        }
-        Some((self.start.epoch.checked_add(passed)?, step, self.plan_of(passed)))
     }
 }
 
@@ -517,6 +427,7 @@ impl Loader<()> {
         LoaderOptions {
             reader,
             sampler: Arc::new(sampler),
+            planned: None,
             batch_size: 64,
             world: 1,
             rank: 0,
@@ -530,6 +441,32 @@ impl Loader<()> {
             on_error: OnError::default(),
             prefetch: false,
         }
+    }
+}
+
+impl Loader<()> {
+    /// The options for batches that are planned by the lengths of samples, in place of batches of one
+    /// [size](LoaderOptions::batch_size).
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use kiste::loader::Loader;
+    /// use kiste::sampler::Shuffle;
+    /// use kiste::sampler::batching::{Planned, TokenBudget};
+    /// # use kiste::reader::ListReader;
+    /// # let words = ["a", "bcd", "ef", "ghi"].map(|word| std::collections::BTreeMap::from([("key", word)]));
+    /// # let reader = Arc::new(ListReader::pack(words)?);
+    ///
+    /// let lengths = vec![1, 3, 2, 3]; // of four samples
+    /// let planned = Planned::new(Shuffle::new(4, 42), lengths, TokenBudget::packed(4))?;
+    /// let loader = Loader::planned(reader, planned).epochs(1).raw()?;
+    /// let sizes: Vec<usize> = loader.map(|batch| Ok(batch?.data.len())).collect::<kiste::Result<_>>()?;
+    /// assert_eq!((sizes.len(), sizes.iter().sum::<usize>()), (3, 4));
+    /// # Ok::<(), kiste::Error>(())
+    /// ```
+    pub fn planned(reader: impl Reader + 'static, planned: Planned) -> LoaderOptions {
+        let options = Loader::options(reader, planned.sampler().clone());
+        LoaderOptions { planned: Some(planned), ..options }
     }
 }
 

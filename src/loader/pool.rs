@@ -16,13 +16,14 @@ use std::time::Duration;
 
 use foldhash::fast::FixedState;
 
+use super::LoaderOptions;
 use super::batch::{Batch, Gather, Gathered, Space, Task, in_reader};
 use super::epoch_orders::Orders;
 use super::fetch_groups::{Groups, PROBES, Scale, Step};
 use super::report::{Got, Lane, LoaderReport, Look, Meter, Reporter, Resting, Stage};
-use super::{LoaderOptions, Schedule};
+use super::schedule::{Schedule, Share};
 use crate::error::{Error, Result};
-use crate::sampler::{Order, Partition, State};
+use crate::sampler::{Order, State};
 use crate::storage::read_ahead::{self, Ahead};
 
 /// A batch, or what is wrong with it.
@@ -111,7 +112,7 @@ impl<D: Send + 'static> Pool<D> {
         let queue = options.batches();
         let (asked, stop) = (false, false);
         let empty = Queue { next: 0, wanted: 0, done: HashMap::default(), bytes: 0, asked, stop };
-        let orders = Orders::new(schedule.sampler.clone());
+        let orders = Orders::new(options.sampler.clone());
         let shared = Arc::new(Shared {
             options,
             schedule,
@@ -339,10 +340,10 @@ impl<D: Send + 'static> Shared<D> {
 
     /// Makes the order of the next epoch while other workers make the last batches of this one.
     fn look_ahead(&self, number: u64) {
-        let epoch = |number| self.schedule.at(number).map(|(epoch, _, _)| epoch);
+        let epoch = |number| self.schedule.at(number).map(|(epoch, _)| epoch);
         let (now, ahead) = (epoch(number), epoch(number.saturating_add(self.queue as u64)));
-        // Without other workers there is nothing to gain.
-        if self.options.threads > 1 && now < ahead {
+        // Without other workers there is nothing to gain. Planned batches have made theirs.
+        if self.options.threads > 1 && now < ahead && self.options.planned.is_none() {
             if let Some(next) = now.and_then(|now| now.checked_add(1)) {
                 self.orders.make(next);
             }
@@ -384,24 +385,32 @@ impl<D: Send + 'static> Shared<D> {
 
     /// A batch, and how large it is.
     fn make(&self, number: u64, lane: &Lane) -> (Outcome<D>, Size) {
-        // The caller has checked that there is such a batch.
-        let Some((epoch, step, plan)) = self.schedule.at(number) else {
-            let error = Error::new(crate::ErrorKind::Invalid, "there is no such batch");
-            return (Err(Failed { error, state: None }), Size::default());
+        let over = |error: Error| (Err(Failed { error, state: None }), Size::default());
+        let at = self.schedule.at(number);
+        let located = |error: Error| match at {
+            Some((epoch, step)) => error.with_step(epoch, step),
+            None => error,
         };
-        let order = match self.order(number, epoch) {
-            Ok(order) => order,
-            Err(error) => {
-                let error = error.with_step(epoch, step);
-                return (Err(Failed { error, state: None }), Size::default());
+        let share = match self.schedule.share(number) {
+            Ok(Some(share)) => share,
+            // The caller has checked that there is such a batch.
+            Ok(None) => {
+                return over(Error::new(crate::ErrorKind::Invalid, "there is no such batch"));
             }
+            Err(error) => return over(located(error)),
         };
-        match self.batch(number, (epoch, step, plan), &*order, lane) {
+        let prepared = self
+            .order(number, &share)
+            .and_then(|order| Ok((order, self.schedule.state_after(share.epoch, share.step)?)));
+        let (order, state) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return over(located(error)),
+        };
+        match self.batch(number, &share, state, order.as_deref(), lane) {
             Ok((batch, size)) => (Ok(batch), size),
             Err(error) => {
-                let error = error.with_step(epoch, step);
-                let state = Some(self.schedule.state_after(plan, epoch, step));
-                (Err(Failed { error, state }), Size::default())
+                let error = located(error);
+                (Err(Failed { error, state: Some(state) }), Size::default())
             }
         }
     }
@@ -409,15 +418,15 @@ impl<D: Send + 'static> Shared<D> {
     fn batch(
         &self,
         number: u64,
-        (epoch, step, plan): (u64, u64, &Partition),
-        order: &dyn Order,
+        share: &Share,
+        state: State,
+        order: Option<&dyn Order>,
         lane: &Lane,
     ) -> Result<(Batch<D>, Size)> {
-        let share = plan.batch(step, self.schedule.rank);
         let mut space = self.spaces().pop().unwrap_or_default();
         let Space { positions, indices, raws } = &mut space;
         positions.clear();
-        positions.extend(share.iter());
+        positions.extend(share.positions.iter());
         indices.clear();
         indices.reserve(positions.len());
         share.fill(order, indices);
@@ -430,17 +439,20 @@ impl<D: Send + 'static> Shared<D> {
             self.prefetch(number);
         }
         let on_error = self.options.on_error;
-        let real = positions.len() - share.padding() as usize;
+        let real = positions.len() - share.positions.padding() as usize;
         let list = Cell::new(self.lists().pop().unwrap_or_default());
-        let task = Task { reader, epoch, positions, real, indices, on_error, raws, list, lane };
+        let (epoch, rows) = (share.epoch, &*share.rows());
+        let task =
+            Task { reader, epoch, positions, real, indices, on_error, rows, raws, list, lane };
         let gathered = self.gather.gather(&task);
         self.spaces().push(space);
         let Gathered { fetched, data, bytes } = gathered?;
         let batch = Batch {
             epoch,
-            step,
-            state: self.schedule.state_after(plan, epoch, step),
-            positions: share.positions(),
+            step: share.step,
+            state,
+            positions: share.positions.positions(),
+            bucket: share.bucket(),
             indices: fetched.indices,
             data,
             padding: fetched.padding,
@@ -455,16 +467,13 @@ impl<D: Send + 'static> Shared<D> {
         let Ok(mut told) = self.told.try_lock() else { return };
         *told = number.max(*told);
         while *told <= number.saturating_add(self.queue.clamp(MIN_TOLD, MAX_TOLD) as u64) {
-            let Some((epoch, step, plan)) = self.schedule.at(*told) else { return };
             // An order that is not made yet is made here only if no other thread is making it. A
             // failure is reported when the order is needed.
-            let order = match self.options.threads {
+            let order = |epoch| match self.options.threads {
                 0 | 1 => self.orders.get(epoch).ok(),
                 _ => self.orders.made(epoch),
             };
-            let Some(order) = order else { return };
-            let indices = plan.batch(step, self.schedule.rank).indices(&*order);
-            let indices: Vec<usize> = indices.into_iter().map(in_reader).collect();
+            let Some(indices) = self.samples(*told, order) else { return };
             self.options.reader.prefetch(&indices);
             *told += 1;
         }
@@ -545,21 +554,36 @@ impl<D: Send + 'static> Shared<D> {
     ) -> Vec<usize> {
         let mut indices = Vec::new();
         for number in batches {
-            let Some((epoch, step, plan)) = self.schedule.at(number) else { break };
-            let Some(order) = order(epoch) else { break };
-            let batch = plan.batch(step, self.schedule.rank).indices(&*order);
-            indices.extend(batch.into_iter().map(in_reader));
+            let Some(batch) = self.samples(number, &order) else { break };
+            indices.extend(batch);
         }
         indices
     }
 
-    /// The order of the epoch that this batch is of.
-    fn order(&self, number: u64, epoch: u64) -> Result<Arc<dyn Order>> {
+    /// The samples of a batch, if it exists and has an order.
+    fn samples(
+        &self,
+        number: u64,
+        order: impl FnOnce(u64) -> Option<Arc<dyn Order>>,
+    ) -> Option<Vec<usize>> {
+        let share = self.schedule.share(number).ok()??;
+        let order = match share.needs_order() {
+            true => Some(order(share.epoch)?),
+            false => None,
+        };
+        let mut indices = Vec::new();
+        share.fill(order.as_deref(), &mut indices);
+        Some(indices.into_iter().map(in_reader).collect())
+    }
+
+    /// The order of the epoch that this batch is of, if it needs one.
+    fn order(&self, number: u64, share: &Share) -> Result<Option<Arc<dyn Order>>> {
         // No worker is further behind than the queue is long.
         let behind = number.saturating_sub(self.queue as u64);
-        if let Some((oldest, _, _)) = self.schedule.at(behind) {
+        if let Some((oldest, _)) = self.schedule.at(behind) {
             self.orders.forget_before(oldest);
+            self.schedule.forget_before(oldest);
         }
-        self.orders.get(epoch)
+        share.needs_order().then(|| self.orders.get(share.epoch)).transpose()
     }
 }

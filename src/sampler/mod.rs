@@ -47,6 +47,7 @@
 //!
 //! Absent on purpose: samplers with state. Position and epoch belong to the caller.
 
+pub mod batching;
 pub mod rng;
 mod permutation;
 mod range;
@@ -57,6 +58,7 @@ mod quasi_shuffle;
 mod mixture;
 mod partition;
 mod fingerprint;
+mod lengths;
 mod torch;
 mod options;
 pub mod quality;
@@ -72,6 +74,7 @@ use crate::error::Result;
 
 pub use block_shuffle::{BlockOrder, BlockShuffle};
 pub use fingerprint::Fingerprint;
+pub use lengths::Lengths;
 pub use mixture::{
     Exhausted, Mixture, MixturePhase, MixtureSource, TokenWeight, exact_quotas, quotas,
     quotas_by_tokens,

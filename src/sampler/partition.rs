@@ -397,6 +397,15 @@ pub struct BatchPositions {
 }
 
 impl BatchPositions {
+    /// These positions of an epoch, all of which may be padding.
+    pub(crate) fn of(positions: Range<u64>, is_padding: bool, len: u64) -> BatchPositions {
+        let Range { start, end } = positions;
+        match is_padding {
+            true => BatchPositions { start, end: start, padding: end - start, len },
+            false => BatchPositions { start, end, padding: 0, len },
+        }
+    }
+
     /// Positions, padding included.
     pub fn len(&self) -> u64 {
         self.end - self.start + self.padding

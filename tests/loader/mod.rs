@@ -4,6 +4,7 @@ mod columns;
 mod errors;
 mod lists;
 mod order;
+mod planned;
 pub(crate) mod report;
 mod resume;
 mod threads;

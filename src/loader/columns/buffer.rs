@@ -17,8 +17,8 @@ pub(super) trait Buffer: Any + Send + Sync {
     fn reserve(&mut self, rows: usize, bytes: usize);
     /// Sets the number of rows: truncates, or adds zeros.
     fn set_rows(&mut self, rows: usize);
-    /// Completes the batch; no more rows come.
-    fn finish(&mut self, _rows: usize) -> Result<()> {
+    /// Completes the batch; no more rows come. Samples may have been planned into packed rows of so many each.
+    fn finish(&mut self, _rows: usize, _planned: &[u32]) -> Result<()> {
         Ok(())
     }
     /// The offsets between samples, if samples have any number of rows.

@@ -281,7 +281,7 @@ impl<T: Element> Buffer for Lists<T> {
         self.data.truncate(self.offsets[rows] as usize * self.width);
     }
 
-    fn finish(&mut self, rows: usize) -> Result<()> {
+    fn finish(&mut self, rows: usize, planned: &[u32]) -> Result<()> {
         if self.is_over {
             return Err(too_large("of rows in a batch", "more"));
         }
@@ -296,7 +296,7 @@ impl<T: Element> Buffer for Lists<T> {
             }
             Form::Packed(packed) => {
                 let Lists { data, offsets, pieces, .. } = self;
-                pieces.pack(&packed, offsets, data)?;
+                pieces.pack(&packed, offsets, planned, data)?;
             }
         }
         trim(&mut self.data);

@@ -1001,8 +1001,9 @@ impl Gather for CollateColumns {
         self.scratches().push(scratch);
         let fetched = fetched?;
         let rows = batch.rows;
+        let planned = task.planned_rows(&fetched.indices);
         for (buffer, (name, _)) in batch.buffers.iter_mut().zip(&batch.columns.0) {
-            buffer.finish(rows).map_err(|error| {
+            buffer.finish(rows, &planned).map_err(|error| {
                 let error = error.within(format_args!("column {name:?}"));
                 match longest(buffer.offsets(), &fetched.indices) {
                     Some((index, len)) => {

@@ -20,7 +20,43 @@ pub struct Packed<T> {
     fill: T,
 }
 
+/// Where samples begin that were planned into rows of so many each.
+fn planned_starts(
+    length: usize,
+    samples: impl Iterator<Item = usize>,
+    planned: &[u32],
+) -> Result<Vec<usize>> {
+    let (mut starts, mut samples) = (Vec::new(), samples);
+    for (row, &count) in planned.iter().enumerate() {
+        let start = row.checked_mul(length).ok_or_else(too_many)?;
+        let mut used = 0;
+        for len in samples.by_ref().take(count as usize) {
+            if len > length - used {
+                let expected = format!("samples of a row of {length}, as their lengths were known");
+                return Err(unfit(expected, format!("{} tokens", used.saturating_add(len))));
+            }
+            starts.push(start + used);
+            used += len;
+        }
+    }
+    Ok(starts)
+}
+
 impl<T: Element> Packed<T> {
+    /// Where samples begin that follow each other.
+    fn starts(&self, samples: impl Iterator<Item = usize>) -> Result<Vec<usize>> {
+        let mut end = 0usize;
+        let start = |len: usize| {
+            let start = match end % self.length {
+                used if !self.splits && used + len > self.length => end + self.length - used,
+                _ => end,
+            };
+            end = start.checked_add(len).ok_or_else(too_many)?;
+            Ok(start)
+        };
+        samples.map(start).collect()
+    }
+
     /// Rows of this many tokens. A sample that does not fit continues in the next row.
     pub fn split(length: usize) -> Packed<T> {
         Packed { length, splits: true, cuts: false, rows: None, fill: T::default() }
@@ -147,22 +183,26 @@ impl Pieces {
         4 * (self.positions.len() + self.documents.len() + self.cu_seqlens.len())
     }
 
-    /// Packs samples that stand back to back, with these offsets.
+    /// Packs samples that stand back to back, with these offsets. Where whole samples were planned into rows, each row
+    /// has so many of them.
     pub(super) fn pack<T: Element>(
         &mut self,
         packed: &Packed<T>,
         offsets: &[u64],
+        planned: &[u32],
         data: &mut Vec<T>,
     ) -> Result<()> {
         let length = packed.length;
         let samples = || offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize);
-        // Where the first token of the sample goes, and the end of the one before.
-        let place = |end: usize, len: usize| match end % length {
-            used if !packed.splits && used + len > length => end + length - used,
-            _ => end,
+        let starts = match planned {
+            [_, ..] if !packed.splits => planned_starts(length, samples(), planned)?,
+            _ => packed.starts(samples())?,
         };
-        let ends = samples().try_fold(0usize, |end, len| place(end, len).checked_add(len));
-        let needed = ends.map(|end| end.div_ceil(length));
+        let end = starts.iter().zip(samples()).map(|(start, len)| start + len).max();
+        let needed = Some(end.unwrap_or(0).div_ceil(length).max(match packed.splits {
+            true => 0,
+            false => planned.len(),
+        }));
         let rows = match (needed, packed.rows) {
             (Some(needed), Some(rows)) if needed > rows => {
                 return Err(unfit(format!("samples for up to {rows} rows of {length}"), needed));
@@ -195,8 +235,7 @@ impl Pieces {
             }
         };
         let mut end = 0;
-        for (document, len) in samples().enumerate() {
-            let start = place(end, len);
+        for (document, (len, &start)) in samples().zip(&starts).enumerate() {
             cut(end, start, None);
             cut(start, start + len, Some(document));
             end = start + len;
@@ -205,15 +244,6 @@ impl Pieces {
         cu_seqlens.push(all as i32);
         // The last sample first, so that none is overwritten before it has moved.
         data.resize(all, packed.fill);
-        let mut starts = Vec::new();
-        if !packed.splits {
-            let mut end = 0;
-            starts.extend(samples().map(|len| {
-                let start = place(end, len);
-                end = start + len;
-                start
-            }));
-        }
         for (sample, &to) in starts.iter().enumerate().rev() {
             let (start, end) = (offsets[sample] as usize, offsets[sample + 1] as usize);
             data.copy_within(start..end, to);

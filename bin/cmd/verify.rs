@@ -170,6 +170,7 @@ fn cure(data: &Path, report: &VerifyReport) -> Option<String> {
             let (options, what) = match file {
                 Some(SideFile::Crc) => ("--force --crc", "the checksums"),
                 Some(SideFile::Lookup) => ("--lookup", "the lookup"),
+                Some(SideFile::Lengths) => ("--lengths COLUMN", "the lengths"),
                 _ => ("--force", "the side files"),
             };
             let proven = if report.proves(data) { "nothing is wrong with the data: " } else { "" };

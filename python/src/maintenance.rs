@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use kiste::convert::InPlace;
+use kiste::index::IndexOptions;
+use kiste::rearrange::LengthOf;
 use kiste::repair::{Leftover, Repair};
 use kiste::verify::Verify;
 use pyo3::exceptions::PyUserWarning;
@@ -76,11 +78,20 @@ pub(crate) fn verify<'py>(
 /// >>> list(ki.open(path).keys())
 /// ['a', 'b']
 ///
+/// `lengths` are columns of `.lengths`, numbers of each sample by which batches are planned without reading these:
+/// `"len(tokens)"`, `"width(image)"`, `"height(image)"`, `"ms(seconds)"`, `"frames"` (a field), or `"bytes"` (the packed
+/// sample). Columns that are there stay, and `force=True` makes those that are asked for again.
+///
+/// >>> made = ki.index(path, lengths=["len(key)", "bytes"])["made"]
+/// >>> [file.name for file in made]
+/// ['bare.msgpack.lengths']
+///
 /// With `output="NAME.inplace.json"`, `path` is files, folders, patterns or URLs (or a list of them) of tar archives of
 /// WebDataset, JSON lines, TFRecord, MDS or Arrow IPC. Their samples stay where they are, and `output` is a dataset of
 /// them. `key`, `key_field`, `from_format`, `texts`, `lists`, `plain_json` and `max_bytes` are as for `convert`. `skip_bad`
 /// leaves out samples whose place or key is bad, `overwrite` replaces an index, `refresh` indexes again what has changed
 /// (of an index that `path` names, or with `output`), and `append` adds files to the index. Of indexes `output` becomes one.
+/// `lengths` are then those of the new index; an index that is made again does not keep those it had.
 ///
 /// >>> folder = getfixture("tmp_path")
 /// >>> _ = (folder / "pets.jsonl").write_text('{"key": "a", "name": "Mia"}\n{"key": "b", "name": "Rex"}\n')
@@ -89,8 +100,8 @@ pub(crate) fn verify<'py>(
 /// >>> ki.open(folder / "pets.inplace.json")["b"]
 /// {'key': 'b', 'name': 'Rex'}
 #[pyfunction]
-#[pyo3(signature = (path, *, force=false, trust_data=false, lookup=None, checksums=false, progress=None, output=None,
-    key=None, key_field=None, from_format=None, texts=None, lists=None, plain_json=false, max_bytes=None,
+#[pyo3(signature = (path, *, force=false, trust_data=false, lookup=None, checksums=false, lengths=None, progress=None,
+    output=None, key=None, key_field=None, from_format=None, texts=None, lists=None, plain_json=false, max_bytes=None,
     skip_bad=false, overwrite=false, refresh=false, append=false))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn index<'py>(
@@ -100,6 +111,7 @@ pub(crate) fn index<'py>(
     trust_data: bool,
     lookup: Option<bool>,
     checksums: bool,
+    lengths: Option<Vec<String>>,
     progress: Option<Bound<'py, PyAny>>,
     output: Option<PathBuf>,
     key: Option<String>,
@@ -119,12 +131,17 @@ pub(crate) fn index<'py>(
         Ok(one) => vec![one],
         Err(_) => path.extract()?,
     };
+    let lengths = lengths.unwrap_or_default();
+    let lengths = lengths.iter().map(|column| LengthOf::parse(column).map_err(kiste::Error::from));
+    let lengths = lengths.collect::<kiste::Result<Vec<LengthOf>>>().map_err(raise)?;
     if output.is_none() && !refresh {
         let path: PathBuf = path.extract()?;
-        let options = kiste::index::IndexOptions::default().force(force).trust_data(trust_data);
-        let options = options.lookup(lookup).checksums(checksums);
+        // Each of many files is checked when it is opened.
+        let are_many = !lengths.is_empty() && kiste::dataset::names_shards(&path);
+        let options = IndexOptions::default().force(force).trust_data(trust_data);
+        let options = options.lookup(lookup).checksums(checksums).lengths(lengths);
         let indexed = watched(py, progress, move |messenger| {
-            if !kiste::storage::is_url(&path) {
+            if !kiste::storage::is_url(&path) && !are_many {
                 kiste::convert::check_is_dataset(&path)?;
             }
             let read = messenger.bytes("indexing");
@@ -144,6 +161,7 @@ pub(crate) fn index<'py>(
         (None, [index]) => (index.clone(), Vec::new()),
         (None, _) => return Err(invalid("refresh takes one index, or output with its name")),
     };
+    let index = output.clone();
     let mut making = InPlace::new(sources, output).plain_json(plain_json).skip_bad(skip_bad);
     making = making.overwrite(overwrite).texts(texts.unwrap_or_default());
     making = making.lists(lists.unwrap_or_default());
@@ -159,7 +177,15 @@ pub(crate) fn index<'py>(
     if append {
         making = making.append();
     }
-    let report = watched(py, progress, move |monitor| making.run(monitor))?;
+    let report = watched(py, progress, move |monitor| {
+        let report = making.run(monitor)?;
+        if !lengths.is_empty() {
+            let read = monitor.bytes("measuring");
+            let options = IndexOptions::default().lengths(lengths);
+            options.build_with(index, &|done, of| read.reached(done, of))?;
+        }
+        Ok(report)
+    })?;
     dict.set_item("samples", report.samples)?;
     dict.set_item("shards", report.shards)?;
     dict.set_item("bytes", report.bytes)?;

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::{self, Value};
+use crate::reader::lengths::About;
 use crate::reader::{Location, Reader, ShardedReader};
 use crate::rearrange::MergedLabels;
+use crate::sampler::Lengths;
 
 /// The field whose numbers `.labels` names.
 const LABEL: &str = "label";
@@ -130,6 +132,15 @@ impl Reader for Renumbered {
 
     fn labels(&self) -> Result<Option<Vec<String>>> {
         Ok(Some(self.merged.names().to_vec()))
+    }
+
+    /// Not of the labels, nor of packed samples, whose labels may take more bytes.
+    fn lengths(&self, column: &str) -> Result<Option<Arc<dyn Lengths>>> {
+        let about = About::of(column);
+        match about == About::Sample || about.is_field(|name| name == LABEL) {
+            true => Ok(None),
+            false => self.reader.lengths(column),
+        }
     }
 
     fn identity(&self) -> Result<String> {

@@ -19,6 +19,7 @@ use crate::format::dataset::SideFile;
 /// | [`SideFile::Md5`] | `.md5` | unless not wanted | the MD5 digests of the files above |
 /// | [`SideFile::Lookup`] | `.lookup` | from 1,024 samples on, or on request | a hash table of the keys |
 /// | [`SideFile::Crc`] | `.crc` | on request | a checksum of each sample |
+/// | [`SideFile::Lengths`] | `.lengths` | on request | numbers of each sample, by which batches are planned |
 /// | [`SideFile::Index`] | `.index` | never | keys and offsets, as datadings before 3.1 wrote them |
 /// | [`Labels`](Self::Labels) | `.labels` | if there are names | the names of the numeric labels, one a line |
 ///
@@ -107,7 +108,7 @@ mod tests {
         for file in DatasetFile::all() {
             assert_eq!(DatasetFile::of_suffix(file.suffix()), Some(file));
         }
-        assert_eq!(DatasetFile::all().count(), 10);
+        assert_eq!(DatasetFile::all().count(), 11);
         assert_eq!(DatasetFile::of_suffix(".partial"), None);
     }
 

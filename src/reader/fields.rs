@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::identity::composed;
+use super::lengths::About;
 use super::packed_fields::{Name, PackedFields};
 use super::{Location, Reader};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::msgpack::sample::KEY;
+use crate::sampler::Lengths;
 
 /// What a field holds, as [`Reader::read_fields`] hands it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -332,6 +335,15 @@ impl<R: Reader> Reader for FieldsReader<R> {
         match self.names.old_name(LABEL) {
             Some(LABEL) => self.reader.labels(),
             _ => Ok(None),
+        }
+    }
+
+    /// Those of a field that is there under its own name. The packed sample is another one.
+    fn lengths(&self, column: &str) -> Result<Option<Arc<dyn Lengths>>> {
+        let is_there = |name: &str| self.names.old_name(name) == Some(name);
+        match About::of(column).is_field(is_there) {
+            true => self.reader.lengths(column),
+            false => Ok(None),
         }
     }
 

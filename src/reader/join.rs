@@ -1,13 +1,16 @@
 //! [`JoinReader`]: two readers joined by key.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::identity::composed;
+use super::lengths::{About, Choice, Chosen};
 use super::packed_fields::{Name, PackedFields};
 use super::{Location, Reader, out_of_range};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::sample::KEY;
 use crate::format::msgpack::{Value, to_vec};
+use crate::sampler::Lengths;
 
 /// Keys that are looked up together.
 const TOGETHER: usize = 1024;
@@ -192,7 +195,7 @@ pub struct JoinReader<L, R> {
     /// Packed values for missing fields, by their old names.
     missing: Vec<(String, Vec<u8>)>,
     /// The indices on the left, ascending; none where all samples are there.
-    lefts: Vec<usize>,
+    lefts: Arc<Vec<usize>>,
     /// The index on the right of each sample, or [`NONE`].
     rights: Vec<usize>,
     unmatched: usize,
@@ -238,6 +241,7 @@ impl<L: Reader, R: Reader> JoinReader<L, R> {
                 }
             }
         }
+        let lefts = Arc::new(lefts);
         let joined = JoinReader { left, right, join, missing, lefts, rights, unmatched };
         joined.compare_names()?;
         Ok(joined)
@@ -415,6 +419,25 @@ impl<L: Reader, R: Reader> Reader for JoinReader<L, R> {
             (labels, None) | (None, labels) => Ok(labels),
             (left, right) => Ok(left.filter(|left| right.as_ref() == Some(left))),
         }
+    }
+
+    /// Those of the left reader, for fields that cannot come from the right one.
+    fn lengths(&self, column: &str) -> Result<Option<Arc<dyn Lengths>>> {
+        let about = About::of(column);
+        let may_be_replaced = match self.join.shared {
+            Shared::Right => {
+                !about.is_field(|_| true) || about.is_field(|name| self.join.takes(name))
+            }
+            Shared::Refuse | Shared::Prefix(_) => about == About::Sample,
+        };
+        if may_be_replaced {
+            return Ok(None);
+        }
+        let left = self.left.lengths(column)?;
+        Ok(left.map(|left| match self.join.how {
+            How::Inner => Arc::new(Chosen::new(left, Choice::Indices(self.lefts.clone()))),
+            How::Left => left,
+        }))
     }
 
     fn identity(&self) -> Result<String> {

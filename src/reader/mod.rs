@@ -72,6 +72,7 @@ use crate::format::FormatError;
 #[cfg(feature = "arrays")]
 use crate::format::msgpack::numpy;
 use crate::format::msgpack::{self, Cursor, Value};
+use crate::sampler::Lengths;
 
 pub(crate) mod links;
 #[cfg(feature = "readers")]
@@ -82,6 +83,7 @@ pub(crate) mod labels;
 mod arrays;
 mod key_index;
 pub(crate) mod identity;
+pub(crate) mod lengths;
 pub(crate) mod pack;
 mod sharded;
 #[cfg(feature = "readers")]
@@ -264,6 +266,18 @@ pub trait Reader: Send + Sync {
         Ok(None)
     }
 
+    /// Numbers of the samples that are known without reading them, such as `len(tokens)`: the columns of `.lengths`,
+    /// which [`DatasetReader::lengths`](crate::DatasetReader::lengths) opens. `None` if there are none, which is the
+    /// default.
+    ///
+    /// # Errors
+    ///
+    /// Those of a file that is damaged, of other data, or without this column.
+    fn lengths(&self, column: &str) -> Result<Option<Arc<dyn Lengths>>> {
+        let _ = column;
+        Ok(None)
+    }
+
     /// A text that tells these samples from others of the same number: for those who keep the name of a
     /// dataset and open it again later. It is made of digests where there are some, or else of some of the
     /// samples.
@@ -364,6 +378,9 @@ macro_rules! forward {
             }
             fn labels(&self) -> Result<Option<Vec<String>>> {
                 (**self).labels()
+            }
+            fn lengths(&self, column: &str) -> Result<Option<Arc<dyn Lengths>>> {
+                (**self).lengths(column)
             }
             fn identity(&self) -> Result<String> {
                 (**self).identity()

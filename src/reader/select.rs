@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 use std::ops::RangeBounds;
+use std::sync::Arc;
 
 use super::identity::composed;
+use super::lengths::{Choice, Chosen};
 use super::{FieldContent, Location, Reader, Selection, out_of_range, resolve};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
+use crate::sampler::Lengths;
 
 /// Chosen samples of another reader, numbered from 0 in the order they were chosen in: by index,
 /// by key, or by a question that each is asked once.
@@ -29,7 +32,7 @@ use crate::format::msgpack::Value;
 #[derive(Debug, Clone)]
 pub struct SelectReader<R> {
     reader: R,
-    selection: Selection,
+    selection: Arc<Selection>,
 }
 
 impl<R: Reader> SelectReader<R> {
@@ -40,7 +43,7 @@ impl<R: Reader> SelectReader<R> {
     /// [`Invalid`](ErrorKind::Invalid) if there is no such index.
     pub fn new(reader: R, indices: impl IntoIterator<Item = usize>) -> Result<SelectReader<R>> {
         let selection = Selection::new(reader.len(), indices)?;
-        Ok(SelectReader { reader, selection })
+        Ok(SelectReader { reader, selection: Arc::new(selection) })
     }
 
     /// The samples of this selection, which was made for a reader of the same length.
@@ -55,7 +58,7 @@ impl<R: Reader> SelectReader<R> {
         };
         match last.filter(|&last| last >= reader.len()) {
             Some(last) => Err(out_of_range(last, reader.len())),
-            None => Ok(SelectReader { reader, selection }),
+            None => Ok(SelectReader { reader, selection: Arc::new(selection) }),
         }
     }
 
@@ -66,7 +69,7 @@ impl<R: Reader> SelectReader<R> {
     /// If the range is not within the reader, as slicing does.
     pub fn of_range(reader: R, range: impl RangeBounds<usize>) -> SelectReader<R> {
         let selection = Selection::of_range(resolve(range, reader.len()));
-        SelectReader { reader, selection }
+        SelectReader { reader, selection: Arc::new(selection) }
     }
 
     /// The samples with these keys, in this order.
@@ -201,6 +204,11 @@ impl<R: Reader> Reader for SelectReader<R> {
 
     fn labels(&self) -> Result<Option<Vec<String>>> {
         self.reader.labels()
+    }
+
+    fn lengths(&self, column: &str) -> Result<Option<Arc<dyn Lengths>>> {
+        let chosen = |inner| Chosen::new(inner, Choice::Selection(self.selection.clone()));
+        Ok(self.reader.lengths(column)?.map(|inner| Arc::new(chosen(inner)) as Arc<dyn Lengths>))
     }
 
     fn identity(&self) -> Result<String> {

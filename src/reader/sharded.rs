@@ -3,11 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use super::identity::composed;
+use super::lengths::Concatenated;
 use super::{FieldContent, Location, Reader, out_of_range};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::Value;
+use crate::sampler::Lengths;
 use crate::storage::in_parallel;
 
 /// Several readers seen as one: the samples of the first, then of the second, and so on.
@@ -257,6 +260,15 @@ impl<R: Reader> Reader for ShardedReader<R> {
             }
         }
         Ok(labels)
+    }
+
+    /// Those of all shards that have samples, or none.
+    fn lengths(&self, column: &str) -> Result<Option<Arc<dyn Lengths>>> {
+        let shards = self.shards.iter().filter(|shard| shard.len() > 0);
+        let all: Option<Vec<_>> =
+            shards.map(|shard| shard.lengths(column)).collect::<Result<_>>()?;
+        let all = all.filter(|all| !all.is_empty());
+        Ok(all.map(|all| Arc::new(Concatenated::new(all)) as Arc<dyn Lengths>))
     }
 
     fn identity(&self) -> Result<String> {

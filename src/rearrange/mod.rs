@@ -47,7 +47,7 @@ mod split;
 pub use by_key::ByKey;
 pub use diff::{Changed, DiffCounts, Difference, Side, diff};
 pub use draw::{Amount, draw};
-pub use expression::{Chosen, Expression, ExpressionError, Mismatch};
+pub use expression::{Chosen, Expression, ExpressionError, LengthOf, Mismatch};
 pub use external::external_shuffle;
 pub use interleave::interleave;
 pub use labels::MergedLabels;

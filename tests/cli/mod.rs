@@ -57,6 +57,7 @@ mod many_fields;
 mod leftovers;
 mod older;
 mod in_place;
+mod lengths;
 #[cfg(unix)]
 mod interrupt;
 mod blpk;

@@ -2,6 +2,7 @@ mod checksums;
 mod crash;
 mod damage;
 mod lazy;
+mod lengths;
 mod model;
 mod recovery;
 mod together;

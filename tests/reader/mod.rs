@@ -4,6 +4,7 @@ mod compose;
 mod conformance;
 mod dataset;
 mod files;
+mod lengths;
 mod list;
 mod natural;
 #[cfg(feature = "formats")]

@@ -76,6 +76,15 @@ impl Options {
         self.output.is_some() || self.refresh
     }
 
+    /// The index that is made or brought up to date.
+    pub(super) fn index<'a>(&'a self, files: &'a [PathBuf]) -> Option<&'a Path> {
+        match (&self.output, files) {
+            (Some(to), _) => Some(to),
+            (None, [index]) => Some(index),
+            (None, _) => None,
+        }
+    }
+
     /// Whether bad samples are left out.
     pub(super) fn skips_bad(&self) -> bool {
         self.skip_bad

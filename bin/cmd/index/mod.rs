@@ -5,7 +5,9 @@ mod in_place;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use kiste::format::dataset::SideFile;
 use kiste::index::{IndexOptions, Indexed};
+use kiste::rearrange::LengthOf;
 use kiste::storage::Shown;
 use kiste::text::units;
 use serde::Serialize;
@@ -42,6 +44,11 @@ pub(crate) struct Args {
     /// Also make .crc, a checksum of each sample, so that verify can name the damaged ones
     #[arg(long)]
     crc: bool,
+    /// Also make .lengths with this column, a number of each sample by which batches are planned: len(FIELD) of lists,
+    /// text, bytes and arrays, width(FIELD) and height(FIELD) of images, ms(FIELD) of seconds, FIELD itself, or bytes,
+    /// the size of the packed sample. Columns that are there stay; --force makes this one again. Can be repeated
+    #[arg(long, value_name = "COLUMN")]
+    lengths: Vec<LengthOf>,
     /// Do not make .md5, which takes a pass over the data
     #[arg(long)]
     no_md5: bool,
@@ -57,6 +64,7 @@ Examples:
   kiste index train.msgpack
   kiste index --lookup s3://bucket/train.msgpack
   kiste index --crc train.msgpack
+  kiste index --lengths 'len(tokens)' train.shards.json
   kiste index 'laion-{00000..41455}.tar' -o laion.inplace.json
   kiste index --refresh laion.inplace.json
   kiste index part-1.inplace.json part-2.inplace.json -o whole.inplace.json
@@ -72,7 +80,7 @@ struct Made<'a> {
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         if self.in_place.are_asked() {
-            return self.in_place.run(&self.files, (self.force, self.jsonl), output);
+            return self.make_in_place(output);
         }
         if self.in_place.skips_bad() {
             return Err(Failure::trouble("expected -o or --refresh with --skip-bad"));
@@ -91,6 +99,31 @@ impl Args {
         Ok(exit)
     }
 
+    /// An index of samples in place, and its lengths: an index that is made again loses those it had.
+    fn make_in_place(self, output: &Output) -> Outcome<Exit> {
+        let Args { files, force, jsonl, lengths, in_place, .. } = self;
+        let index = in_place.index(&files).map(Path::to_path_buf);
+        let has_lengths = |index: &PathBuf| SideFile::Lengths.path(index).exists();
+        let had = index.as_ref().is_some_and(has_lengths);
+        let exit = in_place.run(&files, (force, jsonl), output)?;
+        let Some(index) = index else { return Ok(exit) };
+        if !lengths.is_empty() {
+            let progress =
+                output.progress_bytes(format!("measuring {}", file::shown(&index)), None);
+            interrupt::writing(&index);
+            let options = IndexOptions::default().lengths(lengths);
+            let indexed = options.build_with(&index, &|done, of| progress.reaches_of(done, of))?;
+            drop(progress);
+            tell(&index, &indexed, output);
+        } else if had && !has_lengths(&index) {
+            output.warn(format_args!(
+                "{}: its lengths are gone, as they were of the samples before: --lengths makes them again",
+                file::shown(&index)
+            ));
+        }
+        Ok(exit)
+    }
+
     fn index(&self, path: &Path, output: &Output) -> Outcome<Indexed> {
         file::check_is_no_recipe(path)?;
         if path.is_dir() {
@@ -104,7 +137,9 @@ impl Args {
             );
             return Err(Failure::trouble(message).hint(hint));
         }
-        if !kiste::storage::is_url(path) {
+        // Each of many files is checked when it is opened.
+        let are_many = !self.lengths.is_empty() && kiste::dataset::names_shards(path);
+        if !kiste::storage::is_url(path) && !are_many {
             file::check_is_finished(path)?;
         }
         let progress = output.progress_bytes(format!("indexing {}", file::shown(path)), None);
@@ -112,6 +147,7 @@ impl Args {
         let options = IndexOptions::default().force(self.force).trust_data(self.trust_data);
         let options = options.lookup(self.lookup.asked());
         let options = options.checksums(self.crc).digests(!self.no_md5);
+        let options = options.lengths(self.lengths.iter().cloned());
         Ok(options.build_with(path, &|done, of| progress.reaches_of(done, of))?)
     }
 }
@@ -127,6 +163,12 @@ fn tell(path: &Path, indexed: &Indexed, output: &Output) {
         let extension = file.extension().unwrap_or_default();
         format!(".{}", extension.to_string_lossy())
     };
-    let made: Vec<String> = indexed.made.iter().map(suffix).collect();
+    // Of many files once each.
+    let mut made: Vec<String> = Vec::new();
+    for suffix in indexed.made.iter().map(suffix) {
+        if !made.contains(&suffix) {
+            made.push(suffix);
+        }
+    }
     output.note(format_args!("{path}: {samples}, made {}", made.join(" ")));
 }

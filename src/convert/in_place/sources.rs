@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::InPlace;
 use super::old::{Old, Was};
+#[cfg(feature = "parquet")]
 use crate::convert::carried::RemarkLog;
 use crate::convert::file_names::{self, KeyNames};
 use crate::convert::format::Format;

@@ -27,6 +27,7 @@ mod checksums;
 mod collision;
 mod digests;
 mod evidence;
+mod lengths;
 mod lookup;
 mod remote;
 
@@ -39,6 +40,8 @@ pub(crate) use checksums::{
 };
 pub(crate) use digests::{digest, digest_into, read_digests};
 pub(crate) use hash_ahead::{Ahead, Hashed};
+pub use lengths::Measure;
+pub(crate) use lengths::{FoundLengths, LengthsFile, stale_lengths};
 pub(crate) use lookup::wants_lookup;
 
 /// Which side files to make.
@@ -49,6 +52,7 @@ pub struct IndexOptions {
     trust_data: bool,
     lookup: Option<bool>,
     checksums: bool,
+    lengths: Vec<Arc<dyn Measure>>,
     digests: bool,
     durable: bool,
     storage: Arc<dyn Storage>,
@@ -62,6 +66,7 @@ impl Default for IndexOptions {
             trust_data: false,
             lookup: None,
             checksums: false,
+            lengths: Vec::new(),
             digests: true,
             durable: true,
             storage,
@@ -118,6 +123,36 @@ impl IndexOptions {
         self
     }
 
+    /// Also makes `.lengths`, with these columns: numbers of each sample, by which batches are planned. Columns that
+    /// are there stay, if the file is of this data, and those of another version go. With
+    /// [`force`](Self::force) the columns that are asked for are always made again. Default: none.
+    ///
+    /// They are made last, once everything else is published. Of a manifest or a pattern each data file gets its own,
+    /// and what else it lacks; of samples in place their index gets one.
+    ///
+    /// ```
+    /// # #[cfg(feature = "arrays")] {
+    /// use kiste::index::IndexOptions;
+    /// use kiste::rearrange::LengthOf;
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("one.msgpack");
+    /// # let mut writer = kiste::Writer::create(&path)?;
+    /// # writer.write(&std::collections::BTreeMap::from([("key", "a"), ("text", "long")]))?;
+    /// # writer.finish()?;
+    /// let columns = ["len(text)", "bytes"].map(LengthOf::parse);
+    /// let columns = columns.into_iter().collect::<Result<Vec<_>, _>>()?;
+    /// let made = IndexOptions::default().lengths(columns).build(&path)?.made;
+    /// assert!(made[0].ends_with("one.msgpack.lengths"));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn lengths<M: Measure + 'static>(mut self, columns: impl IntoIterator<Item = M>) -> Self {
+        let columns = columns.into_iter().map(|column| Arc::new(column) as Arc<dyn Measure>);
+        self.lengths.extend(columns);
+        self
+    }
+
     /// Also makes `.md5`. Default: yes.
     pub fn digests(mut self, yes: bool) -> Self {
         self.digests = yes;
@@ -167,15 +202,23 @@ impl IndexOptions {
     /// The errors of [`build`](Self::build) and of `hear`.
     pub fn build_with(self, path: impl AsRef<Path>, hear: &HearBytes<'_>) -> Result<Indexed> {
         let path = path.as_ref();
+        match self.lengths.is_empty() {
+            true => self.build_others(path, hear),
+            false => lengths::build(&self, path, hear),
+        }
+    }
+
+    /// Makes all but lengths.
+    fn build_others(&self, path: &Path, hear: &HearBytes<'_>) -> Result<Indexed> {
         if names_index(path) {
             let message = "the side files of samples in place are made together with their index";
             let error = Error::new(ErrorKind::Unsupported, message).at(path);
             return Err(error.advise("index the files again: kiste index --refresh"));
         }
         if storage::is_url(path) {
-            return remote::build(&self, path);
+            return remote::build(self, path);
         }
-        let planned = Rebuild::plan(&self, path)?;
+        let planned = Rebuild::plan(self, path)?;
         if planned.make.is_empty() {
             let samples = samples(&*self.storage, path)?;
             return Ok(Indexed { samples, made: Vec::new() });
@@ -185,7 +228,7 @@ impl IndexOptions {
         // The plan counts from here on: another writer may have finished before this.
         let stage = || -> Result<(Rebuild<'_>, Journal)> {
             let journal = staging.journal(Journal::side_files(), staging.observe()?)?;
-            let mut rebuild = Rebuild::plan(&self, path)?;
+            let mut rebuild = Rebuild::plan(self, path)?;
             rebuild.stage(&staging, hear)?;
             Ok((rebuild, journal))
         };
@@ -308,9 +351,12 @@ impl<'a> Rebuild<'a> {
         let mut remove = Vec::new();
         // A file that is rebuilt invalidates its old digest, and other hashes what was made from them.
         let sides = self.make.iter().any(|file| SideFile::WRITTEN.contains(file));
-        for (outdated, file) in
-            [(sides, SideFile::Md5), (self.makes(SideFile::KeyHashes), SideFile::Lookup)]
-        {
+        let other_data = self.options.force && self.options.trust_data;
+        for (outdated, file) in [
+            (sides, SideFile::Md5),
+            (self.makes(SideFile::KeyHashes), SideFile::Lookup),
+            (other_data, SideFile::Lengths),
+        ] {
             if outdated && !self.makes(file) {
                 remove.push(file);
             }

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use crate::error::Result;
 use crate::format::msgpack::{self, Value};
 use crate::reader::{self, FieldContent, Location, Reader};
+use crate::sampler::Lengths;
 use crate::storage::{self, Source, Storage};
 
 use super::index::Found;
@@ -35,6 +36,7 @@ mod files;
 pub(crate) mod shards;
 mod iter;
 mod identity;
+mod lengths;
 #[cfg(feature = "convert")]
 pub(crate) mod in_place;
 #[cfg(not(feature = "convert"))]
@@ -735,6 +737,10 @@ impl Reader for DatasetReader {
 
     fn labels(&self) -> Result<Option<Vec<String>>> {
         DatasetReader::labels(self)
+    }
+
+    fn lengths(&self, column: &str) -> Result<Option<Arc<dyn Lengths>>> {
+        DatasetReader::lengths(self, column)
     }
 
     fn identity(&self) -> Result<String> {

@@ -13,9 +13,7 @@ use crate::format::msgpack::sample::{KeySearch, KeyStep};
 use crate::format::msgpack::{self, Value};
 use crate::storage::{Announced, FileId, OpenFile, Source, Storage, prefetch};
 
-use super::super::index::{
-    Checksums, Found, checksum_of, checksum_of_offsets, open_checksums, recorded_md5,
-};
+use super::super::index::{Checksums, Found, open_checksums, recorded_md5};
 use super::super::staging;
 use super::super::walk::{NoMessage, messages};
 use super::in_place::Records;
@@ -519,10 +517,7 @@ impl OpenDataset {
     /// What there is of a `.crc`.
     pub(super) fn find_checksums(&self) -> Result<Found> {
         open_checksums(&*self.storage, &self.path, || {
-            let offsets = match &self.offsets {
-                Offsets::File(file) => checksum_of(file, 0)?,
-                Offsets::Derived(ends) => checksum_of_offsets(ends),
-            };
+            let offsets = self.checksum_of_all_offsets()?;
             let md5 = recorded_md5(&self.storage, &self.path)?;
             Ok(crc::Source { count: self.len as u64, data_len: self.data_len, md5, offsets })
         })

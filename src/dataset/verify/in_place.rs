@@ -24,6 +24,7 @@ impl Files<'_> {
         match reader {
             Ok(reader) => {
                 samples = reader.len() as u64;
+                self.check_lengths(&reader.source()?, &mut problems)?;
                 self.check_records(&reader, &mut problems)?;
             }
             Err(error) if is_of_system(&error) => return Err(error),

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::dataset::SideFile;
+use crate::format::dataset::{SideFile, crc};
 use crate::storage::{self, Source, Storage};
 
+use super::index;
 use super::names::Named;
 #[cfg(feature = "convert")]
 use super::names::names_index;
@@ -26,6 +27,7 @@ mod checksums;
 mod positions;
 mod keys;
 mod labels;
+mod lengths;
 mod samples;
 mod shards;
 
@@ -34,7 +36,7 @@ use digests::Digested;
 pub use report::{Cure, VerifyProblem, VerifyReport};
 use state::State;
 
-/// Checks digests, checksums, offsets, keys, hashes, filter and lookup against each other, with the
+/// Checks digests, checksums, offsets, keys, hashes, filter, lookup and lengths against each other, with the
 /// default options. See [`Verify`].
 ///
 /// # Errors
@@ -270,6 +272,15 @@ impl<'a> Files<'a> {
             Some(ends) => self.compare(data, ends, listed.as_deref(), &mut problems)?,
             None => None,
         };
+        if let Some(ends) = &ends {
+            let now = crc::Source {
+                count: ends.len().saturating_sub(1) as u64,
+                data_len: self.end,
+                md5: index::recorded_md5(&self.storage, &self.path)?,
+                offsets: index::checksum_of_offsets(ends),
+            };
+            self.check_lengths(&now, &mut problems)?;
+        }
         if let Some(ends) = ends.as_ref().filter(|_| deep || !self.storage.is_object_store()) {
             self.check_labels(data, ends, &mut problems)?;
         }

@@ -147,6 +147,7 @@ impl VerifyReport {
         let is_index = names_index(data);
         match () {
             () if is_index && is_good && !self.missing.iter().any(is_its) => Cure::None,
+            () if only(SideFile::Lengths) && !is_good => Cure::Rebuild(Some(SideFile::Lengths)),
             () if is_index => Cure::IndexAgain,
             () if files().any(|file| is_partial(file)) => Cure::Repair,
             () if files().any(|file| file == data) => Cure::Salvage,
@@ -273,6 +274,7 @@ mod tests {
         assert_eq!(cure(&["a.msgpack.crc", "a.msgpack"], &[]), Cure::Salvage);
         assert_eq!(cure(&["a.msgpack.crc"], &[]), Cure::Rebuild(Some(SideFile::Crc)));
         assert_eq!(cure(&["a.msgpack.crc", "a.msgpack.keys"], &[]), Cure::Rebuild(None));
+        assert_eq!(cure(&["a.msgpack.lengths"], &[]), Cure::Rebuild(Some(SideFile::Lengths)));
         // Without proof of the data, what tells of other samples may be right.
         for (file, expected) in [
             ("a.msgpack.offsets", Cure::Salvage),

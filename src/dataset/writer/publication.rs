@@ -106,6 +106,8 @@ impl Publication<'_> {
             true => publish.push(SideFile::Lookup.into()),
             false => remove.push(SideFile::Lookup),
         }
+        // It is of the samples that were there before.
+        remove.push(SideFile::Lengths);
         destination.publish(&journal, data, &publish, &remove)?;
         Ok(data_md5)
     }

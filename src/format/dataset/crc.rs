@@ -54,6 +54,34 @@ pub struct Source {
     pub offsets: u32,
 }
 
+impl Source {
+    /// Fails if the present data is other data than this. Positions are those of the numbers in a header.
+    pub(super) fn check(&self, now: &Source) -> Result<(), FormatError> {
+        let stale = |at, what: &str, now: String, then: String| {
+            Err(FormatError::new(at, format!("{what} {now}"), then))
+        };
+        if self.count != now.count {
+            let (now, then) = (now.count.to_string(), self.count.to_string());
+            return stale(16, "the number of samples", now, then);
+        }
+        if self.data_len != now.data_len {
+            let (now, then) = (now.data_len.to_string(), self.data_len.to_string());
+            return stale(24, "the size of the data", now, then);
+        }
+        if let (Some(now), Some(then)) = (now.md5.filter(|md5| *md5 != [0; 16]), self.md5) {
+            if now != then {
+                let (now, then) = (crate::format::hex(&now), crate::format::hex(&then));
+                return stale(32, "the MD5 of the data", now, then);
+            }
+        }
+        if self.offsets != now.offsets {
+            let (now, then) = (format!("{:08x}", now.offsets), format!("{:08x}", self.offsets));
+            return stale(48, "the checksum of .offsets", now, then);
+        }
+        Ok(())
+    }
+}
+
 /// The header of a `.crc` file.
 ///
 /// ```
@@ -155,29 +183,7 @@ impl Header {
     ///
     /// An MD5 that only one of the two knows is not compared.
     pub fn check_source(&self, now: &Source) -> Result<(), FormatError> {
-        let then = &self.source;
-        let stale = |at, what: &str, now: String, then: String| {
-            Err(FormatError::new(at, format!("{what} {now}"), then))
-        };
-        if then.count != now.count {
-            let (now, then) = (now.count.to_string(), then.count.to_string());
-            return stale(16, "the number of samples", now, then);
-        }
-        if then.data_len != now.data_len {
-            let (now, then) = (now.data_len.to_string(), then.data_len.to_string());
-            return stale(24, "the size of the data", now, then);
-        }
-        if let (Some(now), Some(then)) = (now.md5.filter(|md5| *md5 != [0; 16]), then.md5) {
-            if now != then {
-                let (now, then) = (crate::format::hex(&now), crate::format::hex(&then));
-                return stale(32, "the MD5 of the data", now, then);
-            }
-        }
-        if then.offsets != now.offsets {
-            let (now, then) = (format!("{:08x}", now.offsets), format!("{:08x}", then.offsets));
-            return stale(48, "the checksum of .offsets", now, then);
-        }
-        Ok(())
+        self.source.check(now)
     }
 
     /// Checks the entries by their checksum. An error means that none of them can be trusted.

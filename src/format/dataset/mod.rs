@@ -22,6 +22,8 @@ pub mod legacy_index;
 pub(crate) mod lookup;
 #[doc(hidden)]
 pub mod crc;
+#[doc(hidden)]
+pub mod lengths;
 pub mod shards;
 
 #[doc(hidden)]
@@ -41,7 +43,17 @@ mod tests {
     fn frozen() {
         assert_eq!(
             SideFile::ALL.map(SideFile::suffix),
-            [".offsets", ".keys", ".key_hashes", ".filter", ".md5", ".index", ".lookup", ".crc"]
+            [
+                ".offsets",
+                ".keys",
+                ".key_hashes",
+                ".filter",
+                ".md5",
+                ".index",
+                ".lookup",
+                ".crc",
+                ".lengths"
+            ]
         );
         assert_eq!(
             SideFile::WRITTEN.map(SideFile::suffix),
@@ -56,6 +68,8 @@ mod tests {
         assert_eq!((lookup::HEADER, lookup::SLOT), (128, 4));
         assert_eq!((crc::MAGIC, crc::VERSION), (*b"KISTECRC", 1));
         assert_eq!((crc::HEADER, crc::ENTRY, crc::MAX_COUNT), (64, 4, 0xffff_ffff));
+        assert_eq!((lengths::MAGIC, lengths::VERSION), (*b"KISTELEN", 1));
+        assert_eq!((lengths::START, lengths::MAX_COLUMNS, lengths::MAX_NAME), (64, 64, 256));
         assert_eq!((lookup::EMPTY, lookup::MAX_COUNT), (0xffff_ffff, 0xffff_ffff));
     }
 }

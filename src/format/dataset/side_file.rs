@@ -36,11 +36,13 @@ pub enum SideFile {
     Lookup,
     /// A checksum of each sample: [`crc`](super::crc). Ours alone, and optional.
     Crc,
+    /// Numbers of each sample: [`lengths`](super::lengths). Ours alone, and optional.
+    Lengths,
 }
 
 impl SideFile {
     /// All side files, in order of declaration.
-    pub const ALL: [SideFile; 8] = [
+    pub const ALL: [SideFile; 9] = [
         SideFile::Offsets,
         SideFile::Keys,
         SideFile::KeyHashes,
@@ -49,6 +51,7 @@ impl SideFile {
         SideFile::Index,
         SideFile::Lookup,
         SideFile::Crc,
+        SideFile::Lengths,
     ];
 
     /// The side files that every complete dataset has, in the order in which they are written.
@@ -67,6 +70,7 @@ impl SideFile {
             SideFile::Index => ".index",
             SideFile::Lookup => ".lookup",
             SideFile::Crc => ".crc",
+            SideFile::Lengths => ".lengths",
         }
     }
 

@@ -14,7 +14,9 @@ use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::chunked::names;
 use crate::format::msgpack::sample::fields;
 use crate::format::msgpack::{RowRef, Value};
+use crate::reader::lengths::About;
 use crate::reader::{Location, Reader, pack};
+use crate::sampler::Lengths;
 use crate::storage::{Confined, Storage};
 
 /// Where referenced arrays are, and how they are read.
@@ -255,6 +257,14 @@ impl<R: Reader> Reader for WithArrays<R> {
 
     fn labels(&self) -> Result<Option<Vec<String>>> {
         self.reader.labels()
+    }
+
+    /// Those of the samples with their references, which have no lengths themselves: not of packed samples.
+    fn lengths(&self, column: &str) -> Result<Option<Arc<dyn Lengths>>> {
+        match About::of(column) {
+            About::Sample => Ok(None),
+            _ => self.reader.lengths(column),
+        }
     }
 
     fn sample_bytes(&self) -> Option<u64> {

@@ -18,7 +18,8 @@
 //! an error, as it could be meant for something else. Only patterns have signs of their own.
 //!
 //! `token` cuts text, `parse` makes a tree of it, `print` makes text of the tree, `evaluate` asks the tree
-//! about one sample, and `choose` about all samples of a reader. In the tree, `path` is which value is meant,
+//! about one sample, and `choose` about all samples of a reader. `length` is a number of each sample, which is
+//! written like a term. In the tree, `path` is which value is meant,
 //! `function` a number about it, and `literal` and `pattern` what it is compared with.
 
 use std::str::FromStr;
@@ -33,6 +34,7 @@ use crate::format::msgpack::Value;
 mod choose;
 mod evaluate;
 mod function;
+mod length;
 mod literal;
 mod node;
 mod parse;
@@ -44,6 +46,7 @@ mod token;
 mod tests;
 
 pub use choose::{Chosen, Mismatch};
+pub use length::LengthOf;
 pub use node::ExpressionError;
 
 /// A condition on the fields of a sample.

@@ -29,9 +29,27 @@ pub(super) struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
+    fn new(text: &'t str) -> Parser<'t> {
+        Parser { tokens: Tokens::new(text), ahead: None, count: 0, depth: 0 }
+    }
+
+    /// What is in front of a comparison, and nothing behind it; or a path in the parentheses of this other function.
+    pub(super) fn parse_term(text: &'t str, other: &str) -> Result<(Term, bool)> {
+        let mut parser = Parser::new(text);
+        let is_other = parser.peek()?.kind == Kind::Word(other);
+        let is_other = is_other && parser.after_next()?.kind == Kind::Sign("(");
+        let term = match is_other {
+            true => Term { function: None, path: parser.argument()? },
+            false => parser.term()?,
+        };
+        match parser.peek()?.kind {
+            Kind::End => Ok((term, is_other)),
+            _ => Err(parser.expected("the end")),
+        }
+    }
+
     pub(super) fn parse(text: &'t str) -> Result<Node> {
-        let tokens = Tokens::new(text);
-        let mut parser = Parser { tokens, ahead: None, count: 0, depth: 0 };
+        let mut parser = Parser::new(text);
         let node = parser.either()?;
         match parser.peek()?.kind {
             Kind::End => Ok(node),
@@ -158,11 +176,16 @@ impl<'t> Parser<'t> {
         if function.is_none() {
             return Ok(Term { function, path: self.path()? });
         }
+        Ok(Term { function, path: self.argument()? })
+    }
+
+    /// The path in parentheses behind the next word, which was looked at.
+    fn argument(&mut self) -> Result<Path> {
         self.advance()?;
         self.expect_sign("(")?;
         let path = self.path()?;
         self.expect_sign(")")?;
-        Ok(Term { function, path })
+        Ok(path)
     }
 
     fn path(&mut self) -> Result<Path> {

@@ -1,9 +1,9 @@
-//! Offsets, keys, key hashes, filter, digests, checksums and the legacy index.
+//! Offsets, keys, key hashes, filter, digests, checksums, lengths and the legacy index.
 #![no_main]
 
 use kiste::format::dataset::keys::Keys;
 use kiste::format::dataset::legacy_index::Entries;
-use kiste::format::dataset::{Digests, crc, filter, key_hashes, offsets};
+use kiste::format::dataset::{Digests, crc, filter, key_hashes, lengths, offsets};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -47,6 +47,17 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = header.check_table(crc::checksum(entries));
         for i in 0..header.source().count {
             crc::entry(entries, i as usize).unwrap();
+        }
+    }
+    let header = &bytes[..bytes.len().min(lengths::MAX_HEADER)];
+    if let Ok(header) = lengths::Header::parse(header, len) {
+        assert!(bytes.starts_with(&header.encode()) && header.file_len() == len);
+        for column in 0..header.columns().len() {
+            let range = header.range(column);
+            let column = &bytes[range.start as usize..range.end as usize];
+            for i in 0..header.source().count {
+                lengths::entry(column, i as usize).unwrap();
+            }
         }
     }
     if let Ok(digests) = Digests::parse(bytes) {

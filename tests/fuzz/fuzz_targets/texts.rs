@@ -11,7 +11,8 @@ use kiste::format::blosc::Codec;
 use kiste::format::chunked::{format_time, names, parse_time};
 use kiste::natural_order;
 use kiste::reader::{Reader, NamePattern, ZipReader};
-use kiste::rearrange::Expression;
+use kiste::rearrange::{Expression, LengthOf};
+use kiste::sampler::batching::parse;
 use kiste::storage::MemoryStorage;
 use kiste::text;
 use kiste::value::{DType, NdArray};
@@ -140,6 +141,23 @@ fn typed(text: &str) {
     }
 }
 
+/// A column of lengths and a batching, which their texts make again.
+fn lengths(text: &str) {
+    if let Ok(column) = LengthOf::parse(text) {
+        assert_eq!(LengthOf::parse(&column.to_string()).as_ref(), Ok(&column));
+    }
+    if let Ok(batching) = parse(text) {
+        let text = batching.description();
+        assert_eq!(parse(&text).unwrap().description(), text);
+        let columns = [&[0u32, 7, 3, 900, u32::MAX, 3][..]; 2];
+        if let Ok(batches) = batching.plan(&columns[..batching.columns()], 1) {
+            let mut order = batches.order.clone();
+            order.sort_unstable();
+            assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+        }
+    }
+}
+
 fn paths(text: &str) {
     let Ok(reader) = ZipReader::options().open_zip_in(&*ARCHIVE, "x.zip", [text]) else { return };
     assert!(reader.len() <= 4);
@@ -148,7 +166,7 @@ fn paths(text: &str) {
 fuzz_target!(|bytes: &[u8]| {
     let Some((&which, bytes)) = bytes.split_first() else { return };
     let text = &*String::from_utf8_lossy(bytes);
-    match which % 9 {
+    match which % 10 {
         0 => drop(expand_braces(text)),
         1 => patterns(text),
         2 => order(text),
@@ -157,6 +175,7 @@ fuzz_target!(|bytes: &[u8]| {
         5 => condition(text),
         6 => key(text),
         7 => typed(text),
+        8 => lengths(text),
         _ => paths(text),
     }
 });

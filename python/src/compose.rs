@@ -140,6 +140,9 @@ fn dataset_of(py: Python<'_>, view: View, parts: &[Part], copy: Option<bool>) ->
 /// `max_passes` says for some sources how often their samples come at most in the whole run. A source that has come as often
 /// is an error of the epoch that would need more; with `exhausted="others"` its share goes to the others.
 ///
+/// With `tokens`, the name of a column of lengths that all sources have (`ki.index(path, lengths=["len(tokens)"])`), weights are
+/// shares of tokens in place of samples: a source whose samples are twice as long comes half as often.
+///
 /// `phases` are other weights from positions on, which are counted through the whole run: a dict of positions to dicts of
 /// weights. A source that is not named has none. Phases can be added when a run has begun, behind the position that it has
 /// reached: what comes before stays the same, and states that were saved are valid.
@@ -160,7 +163,7 @@ fn dataset_of(py: Python<'_>, view: View, parts: &[Part], copy: Option<bool>) ->
 /// 512 384
 /// 512 256
 #[pyfunction]
-#[pyo3(signature = (sources, *, samples=None, seed=0, max_passes=None, exhausted="error", phases=None))]
+#[pyo3(signature = (sources, *, samples=None, seed=0, max_passes=None, exhausted="error", phases=None, tokens=None))]
 pub(crate) fn Mixture(
     sources: &Bound<'_, PyMapping>,
     samples: Option<u64>,
@@ -168,6 +171,7 @@ pub(crate) fn Mixture(
     max_passes: Option<&Bound<'_, PyMapping>>,
     exhausted: &str,
     phases: Option<&Bound<'_, PyAny>>,
+    tokens: Option<String>,
 ) -> PyResult<Dataset> {
     let py = sources.py();
     let (mut names, mut parts, mut weights) = (Vec::new(), Vec::new(), Vec::new());
@@ -190,6 +194,7 @@ pub(crate) fn Mixture(
             options = options.max_passes(name, passes.extract()?);
         }
     }
+    options = tokens.into_iter().fold(options, MixtureOptions::tokens);
     options = options.exhausted(exhausted_of(exhausted)?);
     if let Some(phases) = phases {
         for (from, weights) in pairs_of::<u64>(phases)? {

@@ -160,7 +160,17 @@ impl Sampler {
                 .collect()
         };
         let cap = |name| rule.max_passes.iter().find(|(own, _)| own == name).map(|(_, cap)| *cap);
-        let mut phases = rule.phases.iter().map(|phase| (phase.from, weights(&phase.weights)));
+        // Shares of tokens are quotas by now.
+        let quotas = |from: u64| -> Option<Vec<f64>> {
+            let mut phases = view.sampler().filter(|_| rule.tokens.is_some())?.phases();
+            let phase = phases.find(|phase| phase.from == from && phase.used_up.is_none())?;
+            Some(phase.quotas.into_iter().map(|quota| quota as f64).collect())
+        };
+        let of_phase = |phase: &recipe::Phase| {
+            let weights = quotas(phase.from).unwrap_or_else(|| weights(&phase.weights));
+            (phase.from, weights)
+        };
+        let mut phases = rule.phases.iter().map(of_phase);
         let Some((_, first)) = phases.next() else { return Err(invalid("a mixture of nothing")) };
         Mixed {
             sizes: sources.iter().map(|(_, source)| source.reader().len() as u64).collect(),

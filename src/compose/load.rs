@@ -208,6 +208,9 @@ impl<'a> Sources<'a> {
         for phase in phases {
             options = options.phase(phase.from, phase.weights.clone());
         }
+        if let Some(column) = &rule.tokens {
+            options = options.tokens(column);
+        }
         for (name, passes) in &rule.max_passes {
             options = options.max_passes(name, *passes);
         }

@@ -7,7 +7,7 @@ use super::made::Made;
 use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::recipe::{self, MixtureRule, Phase};
-use crate::sampler::{Mixture, MixtureSource, exact_quotas};
+use crate::sampler::{Mixture, MixtureSource, TokenWeight, exact_quotas, quotas_by_tokens};
 
 pub use crate::sampler::Exhausted;
 
@@ -25,6 +25,7 @@ pub use crate::sampler::Exhausted;
 pub struct MixtureOptions {
     pub(super) samples: Option<u64>,
     pub(super) seed: u64,
+    pub(super) tokens: Option<String>,
     pub(super) max_passes: Vec<(String, u64)>,
     pub(super) exhausted: Exhausted,
     pub(super) phases: Vec<(u64, Vec<(String, f64)>)>,
@@ -37,6 +38,7 @@ impl MixtureOptions {
         let options = MixtureOptions {
             samples,
             seed,
+            tokens: None,
             max_passes,
             exhausted: Exhausted::Error,
             phases: Vec::new(),
@@ -55,6 +57,15 @@ impl MixtureOptions {
     #[must_use]
     pub fn seed(mut self, seed: u64) -> MixtureOptions {
         self.seed = seed;
+        self
+    }
+
+    /// Weights are shares of tokens, or whatever this column of [lengths](crate::Reader::lengths) counts: a source whose
+    /// samples are twice as long comes half as often. Shares are rounded to a ten-thousandth of all samples, and hold for
+    /// whole passes. Default: shares of samples.
+    #[must_use]
+    pub fn tokens(mut self, column: impl Into<String>) -> MixtureOptions {
+        self.tokens = Some(column.into());
         self
     }
 
@@ -99,6 +110,7 @@ impl MixtureOptions {
             samples: self.samples,
             seed: self.seed,
             sources: sources.iter().map(|(name, _)| name.clone()).collect(),
+            tokens: self.tokens.clone(),
             max_passes: self.max_passes.clone(),
             exhausted: match self.exhausted {
                 Exhausted::Others => recipe::Exhausted::Others,
@@ -129,7 +141,31 @@ pub(super) fn mixture(sources: Vec<(String, View)>, options: MixtureOptions) -> 
     View::new(reader, Made::Mixture { sources, options, sampler })
 }
 
+/// The samples of a round where weights are shares of tokens.
+const ROUND: u64 = 10_000;
+
+/// The sum of a column of lengths.
+fn sum_of((name, source): &(String, View), column: &str) -> Result<u64> {
+    let reader = source.reader();
+    let lengths = reader.lengths(column)?.ok_or_else(|| {
+        let message = format!("expected lengths {column:?} of the source {name:?}, found none");
+        invalid(message).advise("kiste index --lengths makes them")
+    })?;
+    let (mut sum, mut found) = (0u64, Vec::new());
+    let samples = reader.len() as u64;
+    for start in (0..samples).step_by(1 << 16) {
+        let part: Vec<u64> = (start..samples.min(start + (1 << 16))).collect();
+        found.clear();
+        lengths.gather(&part, &mut found)?;
+        sum = found.iter().fold(sum, |sum, length| sum.saturating_add(u64::from(*length)));
+    }
+    Ok(sum)
+}
+
 fn sampler_of(sources: &[(String, View)], options: &MixtureOptions, all: u64) -> Result<Mixture> {
+    let column = options.tokens.as_deref();
+    let tokens = column.map(|column| sources.iter().map(|it| sum_of(it, column)).collect());
+    let tokens: Option<Vec<u64>> = tokens.transpose()?;
     let quotas = |weights: &[(String, f64)]| -> Result<Vec<u64>> {
         let is_empty =
             |name: &str| sources.iter().any(|(own, view)| own == name && view.reader().is_empty());
@@ -141,6 +177,14 @@ fn sampler_of(sources: &[(String, View)], options: &MixtureOptions, all: u64) ->
         let weight = |(name, _): &(String, View)| {
             weights.iter().find(|(own, _)| own == name).map_or(0.0, |(_, weight)| *weight)
         };
+        if let Some(tokens) = &tokens {
+            let of = |(source, tokens): (&(String, View), &u64)| {
+                let samples = source.1.reader().len() as u64;
+                TokenWeight { weight: weight(source), samples, tokens: *tokens }
+            };
+            let weights: Vec<TokenWeight> = sources.iter().zip(tokens).map(of).collect();
+            return quotas_by_tokens(&weights, ROUND);
+        }
         exact_quotas(&sources.iter().map(weight).collect::<Vec<f64>>()).map_err(|error| match error.kind() {
             ErrorKind::Limit => {
                 let message = format!(

@@ -120,6 +120,8 @@ pub struct MixtureRule {
     /// The sources, whose order the draws depend on. In a file that names none: in the order in which the weights
     /// name them.
     pub sources: Vec<String>,
+    /// The column of lengths that weights are shares of, in place of samples.
+    pub tokens: Option<String>,
     /// How often all samples of a source may be drawn, at most.
     pub max_passes: Vec<(String, u64)>,
     /// What happens when a source has no passes left.

@@ -29,8 +29,8 @@ const SOURCE: [&str; 12] = [
 ];
 const JOIN: [&str; 8] =
     ["path", "source", "identity", "how", "fields", "prefix", "missing", "missing_null"];
-const MIXTURE: [&str; 7] =
-    ["samples", "seed", "sources", "max_passes", "exhausted", "weights", "phase"];
+const MIXTURE: [&str; 8] =
+    ["samples", "seed", "sources", "tokens", "max_passes", "exhausted", "weights", "phase"];
 const PHASE: [&str; 2] = ["from", "weights"];
 
 impl Recipe {
@@ -404,6 +404,7 @@ fn mixture(table: &Table) -> Checked<MixtureRule> {
         samples: table.integer("samples")?,
         seed: table.integer("seed")?.unwrap_or_default(),
         sources,
+        tokens: table.text("tokens")?,
         max_passes: table.map("max_passes", Item::integer)?.unwrap_or_default(),
         exhausted: table
             .word("exhausted", [("error", Exhausted::Error), ("others", Exhausted::Others)])?,

@@ -184,6 +184,9 @@ fn mixture_section(rule: &MixtureRule) -> Section {
     if rule.sources != MixtureRule::weighed(&rule.phases) {
         section.list("sources", &rule.sources);
     }
+    if let Some(column) = &rule.tokens {
+        section.text("tokens", column);
+    }
     if !rule.max_passes.is_empty() {
         let passes = rule.max_passes.iter().map(|(name, passes)| (name, passes.to_string()));
         section.table("max_passes", passes);

@@ -34,6 +34,7 @@ mod ls;
 mod man;
 mod merge;
 mod order;
+mod order_batches;
 mod recipe;
 mod repair;
 mod sample;

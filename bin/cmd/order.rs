@@ -39,18 +39,18 @@ use crate::output::Output;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Data file
-    file: PathBuf,
+    pub(super) file: PathBuf,
     #[command(flatten)]
     ordering: Ordering,
     /// Epoch, counted from 0
     #[arg(long, value_name = "E", default_value_t = 0)]
-    epoch: u64,
+    pub(super) epoch: u64,
     /// Ranks (processes that train together)
     #[arg(long, value_name = "W", default_value_t = 1)]
-    world: u64,
+    pub(super) world: u64,
     /// The batches of this rank, counted from 0
     #[arg(long, value_name = "R", default_value_t = 0)]
-    rank: u64,
+    pub(super) rank: u64,
     /// Workers in each rank, which make its batches in turn: --find says which one
     #[arg(long, value_name = "N", default_value_t = 1)]
     workers: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Args {
     batch_size: u64,
     /// Only the batch of this step, counted from 0, or of several steps: 7, 7.. or 7..10
     #[arg(long, value_name = "T|A..B", value_parser = parse_steps)]
-    step: Option<(u64, Option<u64>)>,
+    pub(super) step: Option<(u64, Option<u64>)>,
     /// How to treat an incomplete last step: uneven (some batches are shorter), drop, pad (with
     /// samples from the start), or even (all batches are shorter by as much). [default: uneven for one
     /// rank, pad for several]
@@ -68,13 +68,15 @@ pub(crate) struct Args {
     tail: Option<End>,
     /// Print indices instead of keys
     #[arg(long)]
-    indices: bool,
+    pub(super) indices: bool,
     /// Print where each sample comes from: source, file and key
     #[arg(long, conflicts_with_all = ["find", "indices"])]
     source: bool,
+    #[command(flatten)]
+    pub(super) planned: super::order_batches::Planned,
     /// Say when and where the sample with this key is seen in this epoch: every place, if there are several
     #[arg(long, value_name = "KEY", conflicts_with_all = ["step", "rank", "indices"])]
-    find: Option<String>,
+    pub(super) find: Option<String>,
     /// Print what this pipeline of image columns does to each sample, such as "seed(7) |
     /// random_resized_crop(224) | hflip": position, key and what was drawn. Only headers of images
     /// are decoded
@@ -87,7 +89,7 @@ pub(crate) struct Args {
     field: String,
     /// Print one JSON object: of --find, or with the list as "keys", "indices" or "samples"
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -98,6 +100,7 @@ Examples:
   kiste order mix.kiste.toml --world 8 --rank 3 --batch-size 32 --step 48211 --source
   kiste order train.msgpack --epoch 3 --batch-size 32 --step 7 \
     --augment 'seed(7) | random_resized_crop(224) | hflip'
+  kiste order texts.msgpack --seed 42 --batches budget:8192 --lengths 'len(tokens)' --quality
   kiste order train.msgpack --sampler datadings-quasi --buf-size 4096 --chunk-size 16
 
 Exit code 1 if --find finds no such key.";
@@ -181,20 +184,17 @@ struct Listed<'a> {
 impl Args {
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
         let reader = file::open(&self.file, output)?;
-        let order = self.order(&reader)?;
-        let plan = Partition::new(order.len(), self.batch_size)?.world(self.world)?;
-        let plan = plan.workers(self.workers)?;
-        let plan = match self.tail {
-            Some(End::Uneven) => plan.tail(Tail::Uneven),
-            Some(End::Drop) => plan.tail(Tail::Drop),
-            Some(End::Pad) => plan.tail(Tail::Pad),
-            Some(End::Even) => plan.tail(Tail::Even),
-            None => plan,
-        };
         if self.rank >= self.world {
             let message = format!("rank {} of {}: they are counted from 0", self.rank, self.world);
             return Err(Failure::trouble(message));
         }
+        if self.planned.is_asked() {
+            return self.batches(&reader, output);
+        }
+        let order = self.order(&reader)?;
+        let plan = Partition::new(order.len(), self.batch_size)?.world(self.world)?;
+        let plan = plan.workers(self.workers)?;
+        let plan = self.tail().into_iter().fold(plan, Partition::tail);
         match &self.find {
             Some(key) => self.find(key, &reader.view, &*order, &plan, output)?,
             #[cfg(feature = "images")]
@@ -205,17 +205,30 @@ impl Args {
         Ok(Exit::Yes)
     }
 
-    /// The order of the epoch: a mixture has its own.
+    pub(super) fn tail(&self) -> Option<Tail> {
+        self.tail.map(|end| match end {
+            End::Uneven => Tail::Uneven,
+            End::Drop => Tail::Drop,
+            End::Pad => Tail::Pad,
+            End::Even => Tail::Even,
+        })
+    }
+
     fn order(&self, input: &Input) -> Outcome<Arc<dyn Order>> {
+        Ok(self.sampler(input)?.order(self.epoch)?)
+    }
+
+    /// The orders of the epochs: a mixture has its own.
+    pub(super) fn sampler(&self, input: &Input) -> Outcome<Arc<dyn Sampler>> {
         let Some(mixture) = input.view.sampler() else {
-            return Ok(self.ordering.options().sampler(input.len() as u64)?.order(self.epoch)?);
+            return Ok(self.ordering.options().sampler(input.len() as u64)?.into());
         };
         if self.ordering.is_chosen() {
             let name = file::shown(&self.file);
             let message = format!("{name}: expected no order, as a mixture has its own, found one");
             return Err(Failure::trouble(message));
         }
-        Ok(mixture.order(self.epoch)?)
+        Ok(Arc::new(mixture.clone()))
     }
 
     fn find(

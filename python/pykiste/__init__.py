@@ -23,7 +23,7 @@ Order and threads come from a sampler and a loader, whose state is two integers,
 import atexit as _atexit
 import os as _os
 
-from pykiste import columns, errors
+from pykiste import batching, columns, errors
 from pykiste._core import (
     ArrayStore,
     Batch,
@@ -98,6 +98,7 @@ __all__ = [
     "View",
     "Window",
     "Writer",
+    "batching",
     "columns",
     "commit",
     "concat",

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import Buffer
 
+from pykiste import batching as batching
 from pykiste import columns as columns
 from pykiste import errors as errors
+from pykiste.batching import ByLength, ByShape, Rows, TokenBudget
 from pykiste.columns import Boxes as Boxes
 from pykiste.columns import Kept as Kept
 from pykiste.columns import LabelNames as LabelNames
@@ -84,6 +86,7 @@ __all__ = [
     "View",
     "Window",
     "Writer",
+    "batching",
     "columns",
     "commit",
     "concat",
@@ -221,6 +224,7 @@ def Mixture(
     max_passes: Mapping[str, int] | None = None,
     exhausted: Literal["error", "others"] = "error",
     phases: Mapping[int, Mapping[str, float]] | Iterable[tuple[int, Mapping[str, float]]] | None = None,
+    tokens: str | None = None,
 ) -> Dataset: ...
 
 @final
@@ -312,6 +316,8 @@ class Batch:
     @property
     def padding(self) -> int: ...
     @property
+    def bucket(self) -> int | None: ...
+    @property
     def failures(self) -> list[tuple[int, str | None, str]]: ...
     def ragged(self, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]: ...
     def lengths(self, name: str) -> NDArray[np.int64]: ...
@@ -351,7 +357,7 @@ class Loader:
         dataset: Dataset,
         sampler: Sampler | None = None,
         *,
-        batch_size: int = 64,
+        batch_size: int | None = None,
         columns: Mapping[str, _Column] | None = None,
         rank: int | None = None,
         world: int | None = None,
@@ -363,13 +369,14 @@ class Loader:
         resume: Literal["epoch", "position"] = "epoch",
         prefetch: bool = False,
         buffers: Iterable[dict[str, Any]] | None = None,
+        batching: TokenBudget | ByLength | ByShape | Rows | None = None,
     ) -> Self: ...
     @property
     def has_buffers(self) -> bool: ...
     @property
     def has_columns(self) -> bool: ...
     @property
-    def batch_size(self) -> int: ...
+    def batch_size(self) -> int | None: ...
     @property
     def rank(self) -> int: ...
     @property
@@ -645,6 +652,7 @@ def index(
     trust_data: bool = False,
     lookup: bool | None = None,
     checksums: bool = False,
+    lengths: Sequence[str] | None = None,
     progress: Callable[[Progress], object] | None = None,
     output: Path | None = None,
     key: str | None = None,

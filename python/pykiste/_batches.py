@@ -12,13 +12,14 @@ class BatchColumns(dict):
     """The columns of a batch by their names, and as attributes what else is known of it.
 
     `indices` and `sample_keys` of its samples, in their order; `padding`, how many of them at the end only fill it up;
+    `bucket`, the number of its bucket or shape, if batches are planned with some;
     `epoch`, `step` and `state`, where the run is once all ranks have done this step; `failures`, the samples that could not
     be read. By column: `lengths`, how many rows each sample has; `cu_seqlens`, where each begins in rows that lie one after
     another; and `packed`, the `PackedTokens` of packed columns. What trainers make of a batch on their way to a device keeps
     the attributes.
     """
 
-    epoch = step = state = indices = failures = None
+    epoch = step = state = indices = failures = bucket = None
     padding = 0
 
     def __init__(self, columns=(), like=None):
@@ -115,6 +116,7 @@ class Batches:
         made._loader = self.loader
         made.epoch, made.step, made.state = batch.epoch, batch.step, batch.state
         made.indices, made.padding, made.failures = batch.indices, batch.padding, batch.failures
+        made.bucket = batch.bucket
         for name, kind in kinds.items():
             if kind == "packed":
                 packed = batch.packed(name)

@@ -13,6 +13,7 @@ class BatchColumns(dict[str, Any]):
     state: dict[str, Any]
     indices: NDArray[np.uint64]
     padding: int
+    bucket: int | None
     failures: list[tuple[int, str | None, str]]
     lengths: dict[str, Any]
     cu_seqlens: dict[str, Any]

@@ -70,6 +70,7 @@ pub(crate) struct Batch {
     state: State,
     indices: Vec<u64>,
     padding: u64,
+    bucket: Option<u32>,
     failures: Vec<(u64, Option<String>, String)>,
     data: Data,
     /// The samples, once they have been asked for.
@@ -117,6 +118,7 @@ impl Batch {
             state: batch.state,
             indices: batch.indices,
             padding: batch.padding,
+            bucket: batch.bucket,
             failures,
             data: data(batch.data),
             samples: OnceLock::new(),
@@ -433,6 +435,12 @@ impl Batch {
     #[getter]
     fn padding(&self) -> u64 {
         self.padding
+    }
+
+    /// The number of its bucket or shape, if batches are planned with some.
+    #[getter]
+    fn bucket(&self) -> Option<u32> {
+        self.bucket
     }
 
     /// Samples that could not be read: index, key and what is wrong.

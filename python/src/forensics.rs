@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kiste::compose::View;
 use kiste::reader::Reader;
+use kiste::sampler::batching::PlannedPartition;
 use kiste::sampler::{Partition, Sampler};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -79,12 +80,18 @@ impl SourceNames {
     }
 }
 
+/// How an epoch is dealt out.
+pub(crate) enum Plan {
+    Fixed(Partition),
+    Planned(PlannedPartition),
+}
+
 /// An epoch of a loader, dealt out to ranks.
 pub(crate) struct Dealt {
     pub(crate) reader: Arc<dyn Reader>,
     pub(crate) sampler: Arc<dyn Sampler>,
     pub(crate) sources: Arc<SourceNames>,
-    pub(crate) plan: Partition,
+    pub(crate) plan: Plan,
     pub(crate) world: u64,
     pub(crate) epoch: u64,
 }
@@ -105,8 +112,17 @@ impl Dealt {
         let indices = indices_of(py, &self.reader, key)?;
         let search = move || {
             let mut seen = Vec::new();
-            for position in positions_of(&*self.sampler, self.epoch, &indices)? {
-                seen.extend(self.plan.all_seen_at(position).map(|at| (at.step, at.rank)));
+            match &self.plan {
+                Plan::Fixed(plan) => {
+                    for position in positions_of(&*self.sampler, self.epoch, &indices)? {
+                        seen.extend(plan.all_seen_at(position).map(|at| (at.step, at.rank)));
+                    }
+                }
+                Plan::Planned(plan) => {
+                    for index in indices {
+                        seen.extend(plan.places_of(self.epoch, index as u64)?);
+                    }
+                }
             }
             seen.sort_unstable();
             Ok(seen)
@@ -125,12 +141,17 @@ impl Dealt {
             let last = self.world - 1;
             return Err(invalid(format!("expected a rank from 0 to {last}, found {rank}")));
         }
-        if step >= self.plan.steps() {
-            let steps = self.plan.steps();
-            return Err(no_index(format!("step {step} is out of range for {steps} steps")));
+        if let Plan::Fixed(plan) = &self.plan {
+            let steps = plan.steps();
+            if step >= steps {
+                return Err(no_index(format!("step {step} is out of range for {steps} steps")));
+            }
         }
         let sources = self.sources.clone();
         let seen = pool::apart(py, move || self.seen_at(step, rank))?.map_err(raise)?;
+        let Some(seen) = seen else {
+            return Err(no_index(format!("step {step} is out of range")));
+        };
         let list = PyList::empty(py);
         for Seen { rank, position, index, padding, key, file } in seen {
             let dict = PyDict::new(py);
@@ -146,16 +167,35 @@ impl Dealt {
         Ok(list)
     }
 
-    fn seen_at(&self, step: u64, rank: Option<u64>) -> kiste::Result<Vec<Seen>> {
-        let order = self.sampler.order(self.epoch)?;
+    /// `None` if there is no such step.
+    fn seen_at(&self, step: u64, rank: Option<u64>) -> kiste::Result<Option<Vec<Seen>>> {
         let mut seen = Vec::new();
-        for rank in rank.map_or(0..self.world, |rank| rank..rank + 1) {
-            let batch = self.plan.batch(step, rank);
-            let real = batch.len() - batch.padding();
-            for (nth, position) in (0..).zip(batch.iter()) {
-                let index = order.index_at(position) as usize;
-                let padding = nth >= real;
-                seen.push(Seen { rank, position, index, padding, key: String::new(), file: None });
+        let mut add = |rank, position, index: u64, padding| {
+            let (index, key) = (index as usize, String::new());
+            seen.push(Seen { rank, position, index, padding, key, file: None });
+        };
+        let ranks = rank.map_or(0..self.world, |rank| rank..rank + 1);
+        match &self.plan {
+            Plan::Fixed(plan) => {
+                let order = self.sampler.order(self.epoch)?;
+                for rank in ranks {
+                    let batch = plan.batch(step, rank);
+                    let real = batch.len() - batch.padding();
+                    for (nth, position) in (0..).zip(batch.iter()) {
+                        add(rank, position, order.index_at(position), nth >= real);
+                    }
+                }
+            }
+            Plan::Planned(plan) => {
+                if plan.batch(self.epoch, step, 0)?.is_none() {
+                    return Ok(None);
+                }
+                for rank in ranks {
+                    let Some(batch) = plan.batch(self.epoch, step, rank)? else { continue };
+                    for (position, &index) in batch.positions().zip(batch.indices()) {
+                        add(rank, position, index, batch.is_padding());
+                    }
+                }
             }
         }
         if self.reader.is_remote() {
@@ -166,6 +206,6 @@ impl Dealt {
             one.key = self.reader.key(one.index)?.into_owned();
             one.file = self.reader.locate(one.index).path;
         }
-        Ok(seen)
+        Ok(Some(seen))
     }
 }

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 mod about;
 mod array;
 mod batch;
+mod batching;
 mod buffers;
 mod collate;
 mod columns;

@@ -7,16 +7,18 @@ use std::time::Duration;
 
 use kiste::loader::{ColumnBatch, LoaderReport, OnError, Reporter};
 use kiste::reader::Reader;
+use kiste::sampler::batching::{Planned, PlannedPartition};
 use kiste::sampler::{Partition, State, Tail};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::batch::{Batch, With, keys_of};
+use crate::batching::planned;
 use crate::buffers::Buffers;
 use crate::columns::{Column, all_of, kinds_of, parsed};
 use crate::dataset::Dataset;
 use crate::errors::{bug, invalid, misused, raise, wrong_type};
-use crate::forensics::{Dealt, SourceNames};
+use crate::forensics::{Dealt, Plan, SourceNames};
 use crate::lock;
 use crate::pool::{self, TICK};
 use crate::run_state::Mark;
@@ -26,6 +28,8 @@ use crate::sampler::{Sampler, default_order};
 struct Settings {
     reader: Arc<dyn Reader>,
     sampler: Arc<dyn kiste::sampler::Sampler>,
+    /// Batches that are planned by length.
+    planned: Option<Planned>,
     sources: Arc<SourceNames>,
     columns: Option<Arc<[Column]>>,
     buffers: Option<Buffers>,
@@ -56,9 +60,33 @@ impl Settings {
         self.ranks.call0(py)?.extract(py)
     }
 
-    /// How many batches a rank has of an epoch from a position on.
-    fn batches(&self, (rank, world): (u64, u64), position: u64) -> kiste::Result<u64> {
-        Ok(self.plan(world, position)?.steps_of(rank))
+    /// What a state is a place in.
+    fn states(&self) -> &dyn kiste::sampler::Sampler {
+        match &self.planned {
+            Some(planned) => planned,
+            None => &*self.sampler,
+        }
+    }
+
+    /// How many batches a rank has of an epoch from a place on. Planned ones are counted, until Ctrl-C.
+    fn count(&self, py: Python<'_>, ranks: (u64, u64), state: &State) -> PyResult<u64> {
+        let ((rank, world), epoch) = (ranks, state.epoch);
+        match self.partition(world, state).map_err(raise)? {
+            Some(partition) => {
+                pool::apart(py, move || partition.steps_of(epoch, rank))?.map_err(raise)
+            }
+            None => Ok(self.plan(world, state.position).map_err(raise)?.steps_of(rank)),
+        }
+    }
+
+    /// How an epoch of planned batches is dealt out from a place on.
+    fn partition(&self, world: u64, state: &State) -> kiste::Result<Option<PlannedPartition>> {
+        let Some(planned) = &self.planned else { return Ok(None) };
+        let partition = planned.partition(world)?.start(State::new(state.epoch, state.position))?;
+        Ok(Some(match self.tail {
+            Some(tail) => partition.tail(tail),
+            None => partition,
+        }))
     }
 
     /// How an epoch is dealt out from a position on.
@@ -73,7 +101,14 @@ impl Settings {
 
     /// Whether a rank has no more batches of an epoch that others are not done with.
     fn is_done(&self, ranks: (u64, u64), state: &State) -> kiste::Result<bool> {
-        Ok(state.position > 0 && self.batches(ranks, state.position)? == 0)
+        if state.position == 0 {
+            return Ok(false);
+        }
+        match self.partition(ranks.1, state)? {
+            // Without counting all batches that are left.
+            Some(partition) => Ok(partition.batch(state.epoch, 0, ranks.0)?.is_none()),
+            None => Ok(self.plan(ranks.1, state.position)?.steps_of(ranks.0) == 0),
+        }
     }
 }
 
@@ -148,6 +183,10 @@ enum Turn {
 /// A sample that cannot be read is an exception after its batch, whose other samples are its attribute `batch`; with
 /// `on_error="skip"` batches are shorter and list it in `failures`. After an error that is not about a sample, such as a network
 /// that is down, the loop asks for the same batch again.
+///
+/// `batching` is one of `pykiste.batching`: batches are planned by the lengths of samples, in place of batches of `batch_size`
+/// (64 if neither is given). `len(loader)` counts the batches of the epoch that the loader is in, and plans all of them for
+/// that.
 ///
 /// With `columns`, batches are written to memory that is used again. `buffers` is memory of the caller
 /// for it: three or more dicts, each with a writable array or CPU tensor of shape `(batch_size, …)` for
@@ -243,7 +282,11 @@ impl Loader {
     fn start(&self, state: State, (rank, world): (u64, u64)) -> PyResult<Running> {
         let set = &self.settings;
         set.buffers.as_ref().map_or(Ok(()), Buffers::check_process)?;
-        let mut options = kiste::loader::Loader::options(set.reader.clone(), set.sampler.clone())
+        let options = match &set.planned {
+            Some(planned) => kiste::loader::Loader::planned(set.reader.clone(), planned.clone()),
+            None => kiste::loader::Loader::options(set.reader.clone(), set.sampler.clone()),
+        };
+        let mut options = options
             .batch_size(set.batch_size)
             .rank(rank, world)
             .queue(set.queue)
@@ -415,7 +458,10 @@ impl Loader {
         let started = self.run(py)?.started;
         let epoch = epoch.unwrap_or_else(|| self.state().epoch);
         let position = if epoch == started.epoch { started.position } else { 0 };
-        let plan = set.plan(world, position).map_err(raise)?;
+        let plan = match set.partition(world, &State::new(epoch, position)).map_err(raise)? {
+            Some(partition) => Plan::Planned(partition),
+            None => Plan::Fixed(set.plan(world, position).map_err(raise)?),
+        };
         let (reader, sampler) = (set.reader.clone(), set.sampler.clone());
         Ok(Dealt { reader, sampler, sources: set.sources.clone(), plan, world, epoch })
     }
@@ -491,14 +537,14 @@ impl Drop for Loader {
 #[pymethods]
 impl Loader {
     #[new]
-    #[pyo3(signature = (dataset, sampler=None, *, batch_size=64, columns=None, rank=None,
+    #[pyo3(signature = (dataset, sampler=None, *, batch_size=None, columns=None, rank=None,
         world=None, mesh=None, threads=None, queue=0, tail=None, on_error="raise", resume="epoch",
-        prefetch=false, buffers=None))]
+        prefetch=false, buffers=None, batching=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         dataset: PyRef<'_, Dataset>,
         sampler: Option<PyRef<'_, Sampler>>,
-        batch_size: u64,
+        batch_size: Option<u64>,
         columns: Option<&Bound<'_, PyAny>>,
         rank: Option<u64>,
         world: Option<u64>,
@@ -510,6 +556,7 @@ impl Loader {
         resume: &str,
         prefetch: bool,
         buffers: Option<&Bound<'_, PyAny>>,
+        batching: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Loader> {
         let py = dataset.py();
         let view = dataset.view()?;
@@ -518,6 +565,12 @@ impl Loader {
             Some(sampler) => sampler.shared(),
             None => default_order(&view),
         };
+        let planned = batching.map(|given| planned(given, &reader, &sampler)).transpose()?;
+        if planned.is_some() && batch_size.is_some() {
+            return Err(invalid("batch_size: expected none, as batches are planned, found one"));
+        }
+        let most = planned.as_ref().and_then(|planned| planned.batching().most());
+        let batch_size = batch_size.or(most).unwrap_or(64);
         let columns = columns.map(parsed).transpose()?;
         let tail = match tail {
             None => None,
@@ -552,6 +605,7 @@ impl Loader {
         let settings = Settings {
             reader,
             sampler,
+            planned,
             sources: Arc::new(SourceNames::of(&view)),
             columns,
             buffers,
@@ -597,8 +651,15 @@ impl Loader {
 
     /// Batches that this rank has in a whole epoch.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        let batches = self.settings.batches(self.settings.ranks(py)?, 0).map_err(raise)?;
-        if self.settings.sampler.len() == u64::MAX {
+        let is_endless = self.settings.sampler.len() == u64::MAX;
+        let batches = match is_endless && self.settings.planned.is_some() {
+            true => 0,
+            false => {
+                let epoch = State::new(self.state().epoch, 0);
+                self.settings.count(py, self.settings.ranks(py)?, &epoch)?
+            }
+        };
+        if is_endless {
             return Err(wrong_type(
                 "expected an order that ends for len(), found one that does not",
             ));
@@ -610,13 +671,16 @@ impl Loader {
     #[getter]
     fn remaining(&self, py: Python<'_>) -> PyResult<u64> {
         let ranks = self.settings.ranks(py)?;
-        self.settings.batches(ranks, self.state().position).map_err(raise)
+        self.settings.count(py, ranks, &self.state())
     }
 
-    /// The samples of a batch.
+    /// The samples of a batch; of planned batches the most, or `None` if there is no limit.
     #[getter]
-    fn batch_size(&self) -> u64 {
-        self.settings.batch_size
+    fn batch_size(&self) -> Option<u64> {
+        match &self.settings.planned {
+            Some(planned) => planned.batching().most(),
+            None => Some(self.settings.batch_size),
+        }
     }
 
     /// The rank that this loader is for, from 0.
@@ -656,7 +720,7 @@ impl Loader {
     /// a batch: that one is not among them.
     fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let State { epoch, position, .. } = self.state();
-        self.mark.dict(py, &State::of(&*self.settings.sampler, epoch, position))
+        self.mark.dict(py, &State::of(self.settings.states(), epoch, position))
     }
 
     /// Where the time has gone in this epoch, or in the last one after its end: a dict of durations in
@@ -690,7 +754,7 @@ impl Loader {
     /// One that was saved with another dataset, order or seed is an `InvalidError` that says what differs, unless samples
     /// were only appended and their order is sequential. Without its `order` nothing is compared.
     fn load_state_dict(&self, py: Python<'_>, state: &Bound<'_, PyAny>) -> PyResult<()> {
-        let state = self.mark.state(py, state, &*self.settings.sampler)?;
+        let state = self.mark.state(py, state, self.settings.states())?;
         self.go_to(py, state)
     }
 
@@ -754,11 +818,14 @@ impl Loader {
         let State { epoch, position, .. } = self.state();
         let known = self.settings.ranks.call_method0(py, "known")?;
         let (rank, world): (u64, u64) = known.extract(py)?;
-        let batch_size = self.settings.batch_size;
+        let batches = match &self.settings.planned {
+            Some(planned) => planned.batching().description(),
+            None => self.settings.batch_size.to_string(),
+        };
         let ranks = if world == 1 { String::new() } else { format!(", rank {rank} of {world}") };
         let samples = self.settings.sampler.len();
         Ok(format!(
-            "pykiste.Loader({samples} samples in batches of {batch_size}{ranks}, epoch {epoch}, \
+            "pykiste.Loader({samples} samples in batches of {batches}{ranks}, epoch {epoch}, \
              position {position})"
         ))
     }

@@ -338,12 +338,18 @@ impl<D: Send + 'static> Shared<D> {
         }
     }
 
-    /// Makes the order of the next epoch while other workers make the last batches of this one.
+    /// Makes the order of the next epoch, or plans the next window, while other workers make the last batches of this one.
     fn look_ahead(&self, number: u64) {
+        // Without other workers there is nothing to gain.
+        if self.options.threads <= 1 {
+            return;
+        }
+        if self.options.planned.is_some() {
+            return self.schedule.look_ahead(number);
+        }
         let epoch = |number| self.schedule.at(number).map(|(epoch, _)| epoch);
         let (now, ahead) = (epoch(number), epoch(number.saturating_add(self.queue as u64)));
-        // Without other workers there is nothing to gain. Planned batches have made theirs.
-        if self.options.threads > 1 && now < ahead && self.options.planned.is_none() {
+        if now < ahead {
             if let Some(next) = now.and_then(|now| now.checked_add(1)) {
                 self.orders.make(next);
             }

@@ -247,6 +247,14 @@ impl Schedule {
         }
     }
 
+    /// Plans what comes after this batch, while other threads make batches.
+    pub(super) fn look_ahead(&self, number: u64) {
+        if let (Cut::Planned { partition, .. }, Some((epoch, step))) = (&self.cut, self.at(number))
+        {
+            partition.look_ahead(epoch, step, self.rank);
+        }
+    }
+
     /// Forgets what is only needed for epochs before this one.
     pub(super) fn forget_before(&self, epoch: u64) {
         if let Cut::Planned { partition, .. } = &self.cut {

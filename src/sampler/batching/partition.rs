@@ -179,6 +179,13 @@ impl PlannedPartition {
         }
     }
 
+    /// Plans the window behind the one of a batch, unless another thread does.
+    pub(crate) fn look_ahead(&self, epoch: u64, step: u64, rank: u64) {
+        if let Ok(Some(((window, _), _))) = self.locate(epoch, step, rank) {
+            self.planned.look_ahead(epoch, window.saturating_add(1));
+        }
+    }
+
     /// Forgets what was counted of earlier epochs.
     pub(crate) fn forget_before(&self, epoch: u64) {
         self.epochs().retain(|known, _| *known >= epoch || *known == self.start.epoch);

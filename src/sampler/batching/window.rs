@@ -200,6 +200,18 @@ impl Planned {
         Ok(cell.insert(self.plan(epoch, window)?).clone())
     }
 
+    /// Plans a window that will be asked for, unless another thread has or is about to.
+    pub(super) fn look_ahead(&self, epoch: u64, window: u64) {
+        let is_known = {
+            let kept = self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.iter().any(|(name, _)| *name == (epoch, window))
+        };
+        if !is_known && window < self.windows() {
+            // A failure is the same when it is asked for.
+            let _ = self.batches_in(epoch, window);
+        }
+    }
+
     /// How many batches a window has: planned once for that.
     pub(super) fn batches_in(&self, epoch: u64, window: u64) -> Result<u64> {
         let counts = || self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,6 +11,8 @@ mod lies;
 mod versions;
 mod secrets;
 mod loading;
+#[cfg(feature = "convert")]
+mod in_place;
 mod cache;
 mod environment;
 mod hub;

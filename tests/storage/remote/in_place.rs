@@ -1,7 +1,6 @@
 //! Samples that stay in tar archives behind a URL: how many requests they take.
 
 use super::*;
-use kiste::Reader;
 use kiste::convert::{Conversion, Format, InPlace, Silent};
 use kiste::loader::{Columns, Loader};
 use kiste::sampler::{BlockShuffle, Sequential};

@@ -3,7 +3,7 @@
 Each is a value that pickles. `lengths` is the name of a column of lengths that the dataset has
 (`kiste index --lengths 'len(tokens)'`, `ki.index(path, lengths=[...])`), or an array of one number for each sample. A
 `window` of positions is planned at once; `seed` is that of the order of batches. All ranks make equally many steps.
-What becomes of a sample that no batch has room for is `longer`: "error", "cut" (the column cuts it) or
+`longer` says what happens to a sample that no batch has room for: "error", "cut" (the column cuts it) or
 "leave-out".
 """
 

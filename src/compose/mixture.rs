@@ -60,7 +60,7 @@ impl MixtureOptions {
         self
     }
 
-    /// Weights are shares of tokens, or whatever this column of [lengths](crate::Reader::lengths) counts: a source whose
+    /// Weights are shares of tokens, or of what this column of [lengths](crate::Reader::lengths) counts: a source whose
     /// samples are twice as long comes half as often. Shares are rounded to a ten-thousandth of all samples, and hold for
     /// whole passes. Default: shares of samples.
     #[must_use]

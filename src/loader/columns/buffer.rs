@@ -17,7 +17,7 @@ pub(super) trait Buffer: Any + Send + Sync {
     fn reserve(&mut self, rows: usize, bytes: usize);
     /// Sets the number of rows: truncates, or adds zeros.
     fn set_rows(&mut self, rows: usize);
-    /// Completes the batch; no more rows come. Samples may have been planned into packed rows of so many each.
+    /// Completes the batch; no more rows come. `_planned` counts the samples of each packed row, if rows were planned.
     fn finish(&mut self, _rows: usize, _planned: &[u32]) -> Result<()> {
         Ok(())
     }

@@ -859,7 +859,7 @@ impl CollateColumns {
         }
     }
 
-    /// The end of so many fields of a row.
+    /// The end of a row, of which a reader handed out `count` fields.
     fn end_row(&self, count: usize, found: &mut Vec<Option<Result<()>>>) -> Result<()> {
         if count == 0 {
             begin_row(found, self.columns.0.len());

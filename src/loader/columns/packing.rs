@@ -20,7 +20,7 @@ pub struct Packed<T> {
     fill: T,
 }
 
-/// Where samples begin that were planned into rows of so many each.
+/// Where samples begin that were planned into rows: `planned` counts the samples of each row.
 fn planned_starts(
     length: usize,
     samples: impl Iterator<Item = usize>,
@@ -39,7 +39,10 @@ fn planned_starts(
             used += len;
         }
     }
-    Ok(starts)
+    match samples.count() {
+        0 => Ok(starts),
+        more => Err(unfit("a row for each sample", format!("{more} without one"))),
+    }
 }
 
 impl<T: Element> Packed<T> {
@@ -183,8 +186,8 @@ impl Pieces {
         4 * (self.positions.len() + self.documents.len() + self.cu_seqlens.len())
     }
 
-    /// Packs samples that stand back to back, with these offsets. Where whole samples were planned into rows, each row
-    /// has so many of them.
+    /// Packs samples that stand back to back, with these offsets. Where whole samples were planned into rows, `planned`
+    /// counts the samples of each row.
     pub(super) fn pack<T: Element>(
         &mut self,
         packed: &Packed<T>,
@@ -198,19 +201,13 @@ impl Pieces {
             [_, ..] if !packed.splits => planned_starts(length, samples(), planned)?,
             _ => packed.starts(samples())?,
         };
-        let end = starts.iter().zip(samples()).map(|(start, len)| start + len).max();
-        let needed = Some(end.unwrap_or(0).div_ceil(length).max(match packed.splits {
-            true => 0,
-            false => planned.len(),
-        }));
-        let rows = match (needed, packed.rows) {
-            (Some(needed), Some(rows)) if needed > rows => {
-                return Err(unfit(format!("samples for up to {rows} rows of {length}"), needed));
-            }
-            (_, Some(rows)) => Some(rows),
-            (needed, None) => needed,
-        };
-        let all = rows.and_then(|rows| rows.checked_mul(length));
+        let end = starts.last().zip(samples().next_back()).map_or(0, |(start, len)| start + len);
+        let planned = if packed.splits { 0 } else { planned.len() };
+        let needed = end.div_ceil(length).max(planned);
+        if let Some(rows) = packed.rows.filter(|rows| needed > *rows) {
+            return Err(unfit(format!("samples for up to {rows} rows of {length}"), needed));
+        }
+        let all = packed.rows.unwrap_or(needed).checked_mul(length);
         let Some(all) = all.filter(|all| i32::try_from(*all).is_ok()) else {
             return Err(too_many());
         };
@@ -246,6 +243,10 @@ impl Pieces {
         data.resize(all, packed.fill);
         for (sample, &to) in starts.iter().enumerate().rev() {
             let (start, end) = (offsets[sample] as usize, offsets[sample + 1] as usize);
+            if start == to {
+                // Padding only adds up: those before it stay, too.
+                break;
+            }
             data.copy_within(start..end, to);
         }
         for (token, document) in data.iter_mut().zip(documents.iter()) {

@@ -63,7 +63,7 @@ impl ByLength {
         Ok(ByLength { way: Way::Equal { buckets, batch }, longer: Longer::Refuse })
     }
 
-    /// What becomes of samples that are longer than the last bucket. Default: an error.
+    /// What happens to samples that are longer than the last bucket. Default: an error.
     pub fn longer(mut self, longer: Longer) -> ByLength {
         self.longer = longer;
         self

@@ -40,7 +40,7 @@ impl TokenBudget {
         self
     }
 
-    /// What becomes of samples of more tokens than a batch has. Default: an error.
+    /// What happens to samples of more tokens than a batch has. Default: an error.
     pub fn longer(mut self, longer: Longer) -> TokenBudget {
         self.longer = longer;
         self

@@ -11,7 +11,7 @@
 //! | [`TokenBudget`] | as many samples as fit into a number of tokens, counted [padded](TokenBudget::padded) or [packed](TokenBudget::packed) | text and speech |
 //! | [`ByLength`] | a number of samples of one bucket | models that are compiled for a few lengths |
 //! | [`ByShape`] | a number of samples of one shape, by the ratio of width and height | images of many sizes |
-//! | [`Rows`] | rows of exactly so many tokens, each packed with whole samples or with pieces | language models |
+//! | [`Rows`] | rows of a fixed number of tokens, each packed with whole samples or with pieces | language models |
 //!
 //! ```
 //! use kiste::sampler::Shuffle;
@@ -64,8 +64,8 @@ pub trait Batching: Send + Sync {
     /// Everything that changes the batches, as a text that [`parse`] reads: runs that are resumed compare it.
     fn description(&self) -> String;
 
-    /// The tokens that a batch of these lengths takes with its padding, in so many packed rows. Default: as many as its
-    /// samples have if all are as long as the longest.
+    /// The tokens that a batch of these lengths takes with its padding; `rows` counts its packed rows. Default: the
+    /// longest length times the number of samples.
     fn room(&self, lengths: &[u32], rows: usize) -> u64 {
         let _ = rows;
         lengths.iter().max().map_or(0, |longest| u64::from(*longest) * lengths.len() as u64)
@@ -91,6 +91,39 @@ pub struct Batches {
     pub rows: Vec<u32>,
 }
 
+impl Batches {
+    /// Fails unless these are batches of this many samples: each sample once, no empty batch, and rows that end with
+    /// batches. A [`Batching`] may be anybody's.
+    fn check(&self, samples: usize) -> Result<()> {
+        let wrong = |expected: &str, found: String| {
+            Err(invalid(format!("expected {expected} from the batching, found {found}")))
+        };
+        let mut seen = vec![false; samples];
+        let is_new = |place: &u32| {
+            seen.get_mut(*place as usize).is_some_and(|seen| !std::mem::replace(seen, true))
+        };
+        if self.order.len() != samples || !self.order.iter().all(is_new) {
+            return wrong("each sample once", format!("{} places for {samples}", self.order.len()));
+        }
+        let ascend = |ends: &[u32]| {
+            let is_first = ends.first().is_none_or(|end| *end > 0);
+            let is_last = ends.last().is_none_or(|end| *end as usize <= samples);
+            is_first && is_last && ends.is_sorted_by(|a, b| a < b)
+        };
+        if !ascend(&self.ends) || !ascend(&self.rows) {
+            return wrong("ends of batches and rows that ascend", "others".to_owned());
+        }
+        let has_row = |end: &u32| self.rows.binary_search(end).is_ok();
+        if !self.rows.is_empty() && !self.ends.iter().all(has_row) {
+            return wrong("a row that ends with each batch", "others".to_owned());
+        }
+        match self.buckets.is_empty() || self.buckets.len() == self.ends.len() {
+            true => Ok(()),
+            false => wrong("a bucket for each batch or none", self.buckets.len().to_string()),
+        }
+    }
+}
+
 /// A sample that no batch has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -103,7 +136,7 @@ pub struct TooLong {
     pub most: u64,
 }
 
-/// What becomes of a sample that no batch has room for.
+/// What happens to a sample that no batch has room for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Longer {

@@ -79,7 +79,7 @@ impl PlannedBatch {
 }
 
 impl Planned {
-    /// Deals the batches out to so many ranks.
+    /// Deals the batches out to this many ranks.
     ///
     /// # Errors
     ///

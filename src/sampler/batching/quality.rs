@@ -7,7 +7,7 @@ use crate::error::Result;
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Quality {
-    /// Samples in batches, without those of the padding at the end of the epoch.
+    /// Samples in batches, without the padding at the end of the epoch.
     pub samples: u64,
     /// Samples in no batch.
     pub left_out: u64,

@@ -3,7 +3,7 @@
 use super::bins::best_fit;
 use super::{Batches, Batching, Longer, TooLong, shuffled, sort_descending};
 
-/// Batches of rows of exactly so many tokens, which samples are packed into.
+/// Batches of rows of a fixed number of tokens, which samples are packed into.
 ///
 /// [`Columns::packed`](crate::loader::Columns::packed) fills the rows as they are planned here. The last batch of a
 /// window may have rows of nothing but padding.
@@ -27,7 +27,7 @@ impl Rows {
         Rows { splits: true, ..Rows::whole(length, rows) }
     }
 
-    /// What becomes of samples that are longer than a row or, if they are split, than all rows of a batch. Default:
+    /// What happens to samples that are longer than a row or, if they are split, than all rows of a batch. Default:
     /// an error.
     pub fn longer(mut self, longer: Longer) -> Rows {
         self.longer = longer;

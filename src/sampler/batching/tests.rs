@@ -273,6 +273,53 @@ fn what_does_not_fit_is_named() {
     assert!(partition.start(State::new(0, 1)).is_err());
 }
 
+/// A batching of somebody else, whose batches are what they are.
+struct Other(Batches);
+
+impl Batching for Other {
+    fn plan(&self, _: &[&[u32]], _: u64) -> Result<Batches, TooLong> {
+        Ok(self.0.clone())
+    }
+
+    fn description(&self) -> String {
+        "other".to_owned()
+    }
+}
+
+#[test]
+fn batches_of_a_foreign_batching_are_checked() {
+    let good = Batches {
+        order: vec![2, 0, 1],
+        ends: vec![1, 3],
+        buckets: vec![0, 1],
+        rows: vec![1, 2, 3],
+    };
+    let plan = |batches: &Batches| {
+        let planned = Planned::new(Sequential::new(3), vec![1, 1, 1], Other(batches.clone()));
+        planned.unwrap().window_at(0, 0).map(|window| window.batches())
+    };
+    assert_eq!(plan(&good).unwrap(), 2);
+    let changed = |change: fn(&mut Batches)| {
+        let mut batches = good.clone();
+        change(&mut batches);
+        batches
+    };
+    for (bad, says) in [
+        (changed(|it| it.order = vec![2, 0, 3]), "each sample once"),
+        (changed(|it| it.order = vec![2, 0, 0]), "each sample once"),
+        (changed(|it| it.order = vec![2, 0]), "each sample once"),
+        (changed(|it| it.ends = vec![1, 4]), "that ascend"),
+        (changed(|it| it.ends = vec![0, 3]), "that ascend"),
+        (changed(|it| it.ends = vec![3, 3]), "that ascend"),
+        (changed(|it| it.rows = vec![2, 3]), "a row that ends with each batch"),
+        (changed(|it| it.rows = vec![1, 2, 9]), "that ascend"),
+        (changed(|it| it.buckets = vec![0]), "a bucket for each batch or none"),
+    ] {
+        let error = plan(&bad).unwrap_err().to_string();
+        assert!(error.contains(says) && error.contains("from the batching"), "{error}");
+    }
+}
+
 #[test]
 fn the_nearest_shape() {
     let shapes =

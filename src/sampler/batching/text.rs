@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 /// | `equal:8x64` | [`ByLength::equal`]: 8 buckets, 64 samples a batch |
 /// | `shapes:512x512=4,640x448=4` | [`ByShape`] |
 ///
-/// Behind them `:most=64` is the most samples of a budget, and `:longer=cut` or `:longer=leave-out` what becomes of
+/// Behind them `:most=64` is the most samples of a budget, and `:longer=cut` or `:longer=leave-out` what happens to
 /// samples that no batch has room for.
 ///
 /// ```

@@ -196,7 +196,7 @@ impl Planned {
         if let Some(planned) = &*cell {
             return Ok(planned.clone());
         }
-        // Errors cannot be kept, and are the same for whoever asks again.
+        // An error is not kept: the next call plans again and fails alike.
         Ok(cell.insert(self.plan(epoch, window)?).clone())
     }
 
@@ -249,6 +249,7 @@ impl Planned {
             Error::new(ErrorKind::Invalid, message).with_index(index)
         };
         let batches = self.shared.given.batching.plan(&columns, seed).map_err(too_long)?;
+        batches.check(indices.len())?;
         let indices = batches.order.iter().map(|&place| indices[place as usize]).collect();
         Ok(PlannedWindow { start, batches: Arc::new((batches, indices)) })
     }
@@ -274,7 +275,7 @@ impl Planned {
     }
 }
 
-/// For [`State`](crate::sampler::State): the fingerprint is made of those of the sampler, the lengths and the batching.
+/// For [`State`](crate::sampler::State): its fingerprint covers the sampler, the lengths and the batching.
 impl Sampler for Planned {
     fn len(&self) -> u64 {
         self.shared.given.sampler.len()

@@ -1,14 +1,16 @@
 //! `order --batches`: batches that are planned by length.
 
 use std::io::Write;
+use std::path::Path;
 
+use kiste::sampler::Sampler;
 use kiste::sampler::batching::{self, PlannedBatch, PlannedPartition, Quality};
 use kiste::text::units;
 use serde::Serialize;
 
 use super::cat::absent;
 use super::order::Args;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::file::{self, Input};
 use crate::output::Output;
 
@@ -38,6 +40,11 @@ impl Planned {
     pub(super) fn is_asked(&self) -> bool {
         self.batches.is_some()
     }
+}
+
+/// Names the sample that an error is about.
+fn located(input: &Input, error: kiste::Error) -> kiste::Error {
+    kiste::reader::located(input.view.reader(), error)
 }
 
 #[derive(Serialize)]
@@ -89,7 +96,7 @@ impl Args {
         let partition = self.partition(input)?;
         match &self.find {
             Some(key) => self.find_batch(key, input, &partition, output)?,
-            None if self.planned.quality => self.measure(&partition, output)?,
+            None if self.planned.quality => self.measure(input, &partition, output)?,
             None => self.list_batches(input, &partition, output)?,
         }
         Ok(Exit::Yes)
@@ -102,8 +109,9 @@ impl Args {
             let missing = || {
                 let message = format!("{}: there are no lengths {name:?}", file::shown(&self.file));
                 Failure::trouble(message).hint(format!(
-                    "\"kiste index --lengths '{name}' {}\" makes them",
-                    crate::exit::quoted(&self.file)
+                    "\"kiste index --lengths {} {}\" makes them",
+                    quoted(Path::new(name)),
+                    quoted(&self.file)
                 ))
             };
             input.view.reader().lengths(name)?.ok_or_else(missing)
@@ -126,10 +134,14 @@ impl Args {
         if indices.is_empty() {
             return Err(absent(&self.file, key));
         }
+        let progress = output.progress("counting batches", None);
+        let counting = partition.clone().hear(move |done, of| progress.reaches_of(done, of));
         let mut places = Vec::new();
         for index in indices {
-            places.extend(partition.places_of(self.epoch, index as u64)?);
+            let found = counting.places_of(self.epoch, index as u64);
+            places.extend(found.map_err(|e| located(input, e))?);
         }
+        drop(counting);
         let epoch = self.epoch;
         if places.is_empty() {
             return Err(Failure::no(format_args!("{key:?}: is in no batch of epoch {epoch}")));
@@ -145,8 +157,13 @@ impl Args {
         Ok(out.flush()?)
     }
 
-    fn measure(&self, partition: &PlannedPartition, output: &Output) -> Outcome<()> {
-        let found = batching::quality(partition, self.epoch, &|_| ())?;
+    fn measure(&self, input: &Input, partition: &PlannedPartition, output: &Output) -> Outcome<()> {
+        let samples = partition.planned().len();
+        let progress = output.progress("planning", Some(samples));
+        let hear = |windows: u64| progress.set(samples.min(windows * self.planned.window));
+        let found = batching::quality(partition, self.epoch, &hear);
+        drop(progress);
+        let found = found.map_err(|e| located(input, e))?;
         let (padding, spread) = (found.padding(), found.spread());
         let Quality { samples, left_out, batches, tokens, displacement, tokens_by_rank, .. } =
             &found;
@@ -183,7 +200,9 @@ impl Args {
     /// Calls `with` on the batches of the steps that are asked for, as far as there are some.
     fn each_step(
         &self,
+        input: &Input,
         partition: &PlannedPartition,
+        output: &Output,
         with: &mut dyn FnMut(u64, &PlannedBatch) -> Outcome<()>,
     ) -> Outcome<()> {
         let (first, end) = match self.step {
@@ -191,8 +210,15 @@ impl Args {
             Some((first, None)) => (first, first + 1),
             Some((first, Some(end))) => (first, end),
         };
+        if first > 0 {
+            // All windows before it are planned.
+            let progress = output.progress("counting batches", None);
+            let hear = move |done, of| progress.reaches_of(done, of);
+            let counting = partition.clone().hear(hear);
+            counting.batch(self.epoch, first, self.rank).map_err(|e| located(input, e))?;
+        }
         for step in first..end {
-            match partition.batch(self.epoch, step, self.rank)? {
+            match partition.batch(self.epoch, step, self.rank).map_err(|e| located(input, e))? {
                 Some(batch) => with(step, &batch)?,
                 None if self.step.is_some() && (step == first || end != u64::MAX) => {
                     let steps = partition.steps_of(self.epoch, self.rank)?;
@@ -215,7 +241,7 @@ impl Args {
         let key = |index: &u64| Ok(input.key(*index as usize)?.into_owned());
         if self.json {
             let mut listed = Vec::new();
-            self.each_step(partition, &mut |step, batch| {
+            self.each_step(input, partition, output, &mut |step, batch| {
                 let (padding, bucket) = (batch.is_padding(), batch.bucket());
                 let (keys, indices) = match self.indices {
                     true => (None, Some(batch.indices().to_vec())),
@@ -232,7 +258,7 @@ impl Args {
         }
         let mut out = output.stdout();
         let several = self.step.is_none_or(|(_, end)| end.is_some());
-        self.each_step(partition, &mut |step, batch| {
+        self.each_step(input, partition, output, &mut |step, batch| {
             if several {
                 let bucket =
                     batch.bucket().map_or(String::new(), |bucket| format!(" bucket {bucket}"));

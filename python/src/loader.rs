@@ -6,7 +6,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use kiste::loader::{ColumnBatch, LoaderReport, OnError, Reporter};
-use kiste::reader::Reader;
+use kiste::reader::{Reader, located};
 use kiste::sampler::batching::{Planned, PlannedPartition};
 use kiste::sampler::{Partition, State, Tail};
 use pyo3::prelude::*;
@@ -73,7 +73,8 @@ impl Settings {
         let ((rank, world), epoch) = (ranks, state.epoch);
         match self.partition(world, state).map_err(raise)? {
             Some(partition) => {
-                pool::apart(py, move || partition.steps_of(epoch, rank))?.map_err(raise)
+                let counted = pool::apart(py, move || partition.steps_of(epoch, rank))?;
+                counted.map_err(|error| raise(located(&*self.reader, error)))
             }
             None => Ok(self.plan(world, state.position).map_err(raise)?.steps_of(rank)),
         }

@@ -227,3 +227,14 @@ def test_mixtures_by_tokens(tmp_path):
     assert (pickle.loads(pickle.dumps(mixture)).sampler().order(0)[:] == indices).all()
     with pytest.raises(ki.errors.NotFoundError, match="len.text"):
         ki.Mixture(sources, tokens="len(text)")
+
+
+def test_a_sample_that_no_batch_has_room_for_is_named(texts, lengths):
+    longest = max(lengths)
+    order = ki.Sampler.shuffle(len(texts), seed=1)
+    loader = ki.Loader(texts, order, batching=ki.batching.TokenBudget(longest - 1, "len(tokens)"))
+    for failing in (lambda: next(loader), lambda: len(loader)):
+        with pytest.raises(ki.errors.InvalidError, match="expected a length of at most") as raised:
+            failing()
+        assert raised.value.path == texts.path
+        assert len(texts[raised.value.key]["tokens"]) == longest

@@ -23,6 +23,7 @@ use super::fetch_groups::{Groups, PROBES, Scale, Step};
 use super::report::{Got, Lane, LoaderReport, Look, Meter, Reporter, Resting, Stage};
 use super::schedule::{Schedule, Share};
 use crate::error::{Error, Result};
+use crate::reader;
 use crate::sampler::{Order, State};
 use crate::storage::read_ahead::{self, Ahead};
 
@@ -397,13 +398,13 @@ impl<D: Send + 'static> Shared<D> {
             Some((epoch, step)) => error.with_step(epoch, step),
             None => error,
         };
-        let share = match self.schedule.share(number) {
+        let share = match at.map_or(Ok(None), |at| self.schedule.share_at(at)) {
             Ok(Some(share)) => share,
             // The caller has checked that there is such a batch.
             Ok(None) => {
                 return over(Error::new(crate::ErrorKind::Invalid, "there is no such batch"));
             }
-            Err(error) => return over(located(error)),
+            Err(error) => return over(located(reader::located(&*self.options.reader, error))),
         };
         let prepared = self
             .order(number, &share)

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::LoaderOptions;
 use crate::error::Result;
+use crate::reader::located;
 use crate::sampler::batching::{PlannedBatch, PlannedPartition};
 use crate::sampler::{BatchPositions, Order, Partition, Sampler, State};
 
@@ -80,7 +81,8 @@ impl Schedule {
                 Some(tail) => partition.tail(*tail),
                 None => partition,
             };
-            let partition = partition.start(*start)?;
+            let named = |error| located(&*options.reader, error);
+            let partition = partition.start(*start).map_err(named)?;
             let start = State::of(planned, start.epoch, start.position);
             let cut = Cut::Planned { partition, passed: Mutex::default(), until: *until };
             return Ok(Schedule { cut, rank: *rank, start, epochs: *epochs });
@@ -229,7 +231,11 @@ impl Schedule {
 
     /// The batch with this number.
     pub(super) fn share(&self, number: u64) -> Result<Option<Share>> {
-        let Some((epoch, step)) = self.at(number) else { return Ok(None) };
+        self.at(number).map_or(Ok(None), |at| self.share_at(at))
+    }
+
+    /// The batch of this epoch and step.
+    pub(super) fn share_at(&self, (epoch, step): (u64, u64)) -> Result<Option<Share>> {
         match &self.cut {
             Cut::Fixed { first, plan, .. } => {
                 let plan = if epoch == self.start.epoch { first } else { plan };

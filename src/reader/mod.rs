@@ -634,6 +634,20 @@ impl Location {
     }
 }
 
+/// Adds the file and the key of its sample to an error that has only an index of this reader, as one of planned
+/// batches has.
+pub fn located(reader: &dyn Reader, error: Error) -> Error {
+    let index = error.index().filter(|_| error.path().is_none());
+    let index = index.and_then(|index| usize::try_from(index).ok());
+    let Some(index) = index.filter(|index| *index < reader.len()) else { return error };
+    let place = Location { range: None, ..reader.locate(index) };
+    let error = place.clone().describe(error.with_index(place.index));
+    match reader.key(index) {
+        Ok(key) if error.key().is_none() => error.with_key(key),
+        _ => error,
+    }
+}
+
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(path) = &self.path {

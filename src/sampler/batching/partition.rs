@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use foldhash::fast::FixedState;
+
 use super::{Planned, PlannedWindow, invalid};
 use crate::error::Result;
 use crate::sampler::{Sampler, State, Tail};
@@ -21,8 +23,12 @@ pub struct PlannedPartition {
     world: u64,
     tail: Option<Tail>,
     start: State,
-    epochs: Arc<Mutex<HashMap<u64, Counted>>>,
+    epochs: Arc<Mutex<HashMap<u64, Counted, FixedState>>>,
+    hear: Option<Arc<Hear>>,
 }
+
+/// Hears how many positions of an epoch were counted, of how many.
+type Hear = dyn Fn(u64, u64) -> Result<()> + Send + Sync;
 
 /// The batches of an epoch that are counted.
 #[derive(Default)]
@@ -89,7 +95,8 @@ impl Planned {
             return Err(invalid("0 ranks, expected 1 or more".to_owned()));
         }
         let (planned, start) = (self.clone(), State::default());
-        Ok(PlannedPartition { planned, world, tail: None, start, epochs: Arc::default() })
+        let epochs = Arc::default();
+        Ok(PlannedPartition { planned, world, tail: None, start, epochs, hear: None })
     }
 }
 
@@ -98,6 +105,17 @@ impl PlannedPartition {
     #[must_use]
     pub fn tail(mut self, tail: Tail) -> PlannedPartition {
         self.tail = Some(tail);
+        self
+    }
+
+    /// Calls `hear` where batches are counted, which takes long in an epoch of many windows: with the positions of the
+    /// epoch that are counted, and how many there are. Its error ends the count.
+    #[must_use]
+    pub fn hear(
+        mut self,
+        hear: impl Fn(u64, u64) -> Result<()> + Send + Sync + 'static,
+    ) -> PlannedPartition {
+        self.hear = Some(Arc::new(hear));
         self
     }
 
@@ -129,7 +147,7 @@ impl PlannedPartition {
             })?;
         }
         self.start = state;
-        self.epochs = Arc::new(Mutex::new(HashMap::from([(state.epoch, counted)])));
+        self.epochs = Arc::new(Mutex::new(HashMap::from_iter([(state.epoch, counted)])));
         Ok(self)
     }
 
@@ -138,7 +156,7 @@ impl PlannedPartition {
         self.tail.unwrap_or(if self.world == 1 { Tail::Uneven } else { Tail::Pad })
     }
 
-    fn epochs(&self) -> MutexGuard<'_, HashMap<u64, Counted>> {
+    fn epochs(&self) -> MutexGuard<'_, HashMap<u64, Counted, FixedState>> {
         self.epochs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -169,6 +187,9 @@ impl PlannedPartition {
             };
             // Not while others wait for what is counted already.
             let batches = self.planned.batches_in(epoch, first + next as u64)?;
+            if let Some(hear) = &self.hear {
+                hear(self.planned.end_of(first + next as u64), self.planned.len())?;
+            }
             let mut epochs = self.epochs();
             let Counted { ends, done } = epochs.entry(epoch).or_default();
             if ends.len() == next {

@@ -163,6 +163,11 @@ impl Planned {
         position / self.shared.given.window
     }
 
+    /// Where a window ends.
+    pub(super) fn end_of(&self, window: u64) -> u64 {
+        self.positions(window).end
+    }
+
     /// The positions of a window.
     fn positions(&self, window: u64) -> Range<u64> {
         let start = window.saturating_mul(self.shared.given.window);

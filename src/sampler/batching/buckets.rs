@@ -102,23 +102,32 @@ impl Batching for ByLength {
             }
             Way::Equal { buckets, batch } => {
                 let (mut items, left) = self.longer.take(lengths[0], u64::MAX)?;
-                sort_descending(&mut items);
                 let size = usize::try_from(*batch).unwrap_or(usize::MAX);
                 // Whole batches, so that only the last one is short.
                 let batches = items.len().div_ceil(size) as u64;
-                for bucket in 0..(*buckets).min(batches) {
-                    let cut = |number: u64| {
-                        let batch = u128::from(number) * u128::from(batches)
-                            / u128::from((*buckets).min(batches));
-                        items.len().min((batch as usize).saturating_mul(size))
-                    };
-                    let mut places: Vec<u32> = items[cut(bucket)..cut(bucket + 1)]
-                        .iter()
-                        .map(|item| *item as u32)
-                        .collect();
-                    // Within a bucket as in the order.
-                    places.sort_unstable();
-                    places.chunks(size).for_each(|batch| lists.add(bucket as usize, batch));
+                let buckets = (*buckets).min(batches);
+                if buckets > 1 {
+                    sort_descending(&mut items);
+                }
+                let cut = |number: u64| {
+                    let batch = u128::from(number) * u128::from(batches) / u128::from(buckets);
+                    items.len().min((batch as usize).saturating_mul(size))
+                };
+                let mut bucket_of = vec![0u32; lengths[0].len()];
+                let mut places: Vec<Vec<u32>> = Vec::new();
+                for bucket in 0..buckets {
+                    let own = &items[cut(bucket)..cut(bucket + 1)];
+                    own.iter().for_each(|item| bucket_of[*item as u32 as usize] = bucket as u32);
+                    places.push(Vec::with_capacity(own.len()));
+                }
+                // Within a bucket as in the order.
+                for (place, bucket) in (0u32..).zip(bucket_of) {
+                    if let Some(places) = places.get_mut(bucket as usize) {
+                        places.push(place);
+                    }
+                }
+                for (bucket, places) in places.iter().enumerate() {
+                    places.chunks(size).for_each(|batch| lists.add(bucket, batch));
                 }
                 left
             }

@@ -307,6 +307,10 @@ fn worded(remedy: &Remedy, path: Option<&Path>) -> Option<String> {
              and start again"
                 .to_owned()
         }
+        Remedy::MakeLengths { column, data } => {
+            let (column, data) = (quoted(Path::new(column)), quoted(data));
+            format!("\"kiste index --lengths {column} {data}\" makes them")
+        }
         Remedy::Advice(advice) => (*advice).to_owned(),
         Remedy::NewParts(remedy, dir) => {
             let remedy = worded(remedy, path)?;

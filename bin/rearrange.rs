@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use kiste::compose::{View, is_recipe};
 use kiste::convert::{Conversion, check_dataset_name};
 use kiste::reader::Reader;
-use kiste::rearrange::{self, MadeDataset, MergePlan, NewDataset, Scalar};
+use kiste::rearrange::{self, LengthOf, MadeDataset, MergePlan, NewDataset, Scalar};
 use kiste::sampler::Order;
 use kiste::text::units;
 use kiste::{Error, ErrorKind, Remedy, Writer, WriterOptions};
@@ -48,6 +48,10 @@ pub(crate) struct Writing {
     /// Also write .crc, so that verify can name the damaged samples
     #[arg(long)]
     crc: bool,
+    /// Also write .lengths with this column, such as 'len(tokens)', by which batches are planned: see "kiste index". A
+    /// sample without this number is an error. Can be repeated
+    #[arg(long, value_name = "COLUMN")]
+    lengths: Vec<LengthOf>,
     /// Do not wait for the disk: faster, but a power failure can lose what was written
     #[arg(long)]
     no_sync: bool,
@@ -56,12 +60,14 @@ pub(crate) struct Writing {
 impl Writing {
     pub(crate) fn options(&self) -> WriterOptions {
         let options = Writer::options().digests(!self.no_md5).lookup(self.lookup.asked());
+        let options = options.lengths(self.lengths.iter().cloned());
         options.checksums(self.crc).durable(!self.no_sync)
     }
 
     /// The conversion with these options.
     pub(crate) fn apply(&self, conversion: Conversion) -> Conversion {
         let conversion = conversion.digests(!self.no_md5).lookup(self.lookup.asked());
+        let conversion = conversion.lengths(self.lengths.iter().map(LengthOf::to_string));
         conversion.checksums(self.crc).durable(!self.no_sync)
     }
 }
@@ -187,6 +193,10 @@ impl Making {
             let message =
                 format!("expected another recipe than {}, which it would name", file::shown(input));
             return Err(invalid(message));
+        }
+        if !self.writing.lengths.is_empty() {
+            let message = "a recipe has the lengths of its sources: --lengths is for datasets";
+            return Err(invalid(message.to_owned()));
         }
         let (storage, place) = kiste::storage::of(out)?;
         if !self.force && storage.stat(&place)?.is_some() {

@@ -126,7 +126,7 @@ impl Step<'_> {
             known.map(|(_, conversion)| conversion.output().to_path_buf())
         };
         let outputs: Vec<Option<PathBuf>> = self.pass.splits.iter().map(output).collect();
-        let mut report = self.pass.write(&outputs, &first.dataset_options(), monitor)?;
+        let mut report = self.pass.write(&outputs, &first.dataset_options()?, monitor)?;
         let written = std::mem::take(&mut report.outputs);
         let splits = self.conversions.iter().map(|(split, _)| *split);
         let of = |output| Report { outputs: vec![output], ..report.clone() };

@@ -166,6 +166,14 @@ pub enum Remedy {
     UndoShuffle,
     /// Finish another shuffle in parts that was started for this output, or remove it.
     OtherShuffle,
+    /// Make this column of `.lengths` next to these data: see
+    /// [`IndexOptions::lengths`](crate::index::IndexOptions::lengths).
+    MakeLengths {
+        /// The name of the column.
+        column: String,
+        /// The data file, or the name of a dataset of many.
+        data: PathBuf,
+    },
     /// Something else, in words that name no command and no option.
     Advice(&'static str),
     /// The first of these with new parts, after the directory of the old ones is removed.

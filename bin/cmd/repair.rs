@@ -2,6 +2,7 @@ use kiste::storage::Shown;
 use std::path::{Path, PathBuf};
 
 use kiste::convert::{check_dataset_name, settle_quarantine};
+use kiste::rearrange::LengthOf;
 use kiste::repair::{Ending, Leftover, Proof, Repair, RepairAction, RepairPlan, Repaired, Settled};
 use kiste::text::units;
 use kiste::{DatasetReader, Writer};
@@ -174,7 +175,8 @@ impl Args {
             (_, true) => Some(Ending::Undo),
             _ => None,
         };
-        let repair = Repair::of(&self.file);
+        let writer = Writer::options().known_lengths(LengthOf::measure);
+        let repair = Repair::of(&self.file).writer(writer);
         let plan = repair.plan(ending)?;
         self.tell(&plan, output)?;
         let repaired = plan.run()?;
@@ -208,7 +210,13 @@ impl Args {
                 }
                 return Ok(());
             }
-            Some(Leftover::Samples { base, bytes, .. }) => {
+            Some(Leftover::Samples { base, bytes, lengths, .. }) => {
+                let lost = lengths.iter().filter(|name| LengthOf::measure(name).is_none());
+                let lost: Vec<&str> = lost.map(String::as_str).collect();
+                if plan.action == RepairAction::Finish && !lost.is_empty() {
+                    let lost = lost.join(", ");
+                    output.warn(format_args!("{path}: .lengths will be without {lost}"));
+                }
                 let what = if base.is_some() { "append" } else { "write" };
                 let bytes = units::bytes(*bytes);
                 match plan.complete {

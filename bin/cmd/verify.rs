@@ -3,7 +3,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kiste::dataset::labels_path;
-use kiste::format::dataset::SideFile;
+use kiste::format::dataset::{SideFile, lengths};
 use kiste::text::units;
 use kiste::verify::{Cure, Verify, VerifyReport};
 use serde::Serialize;
@@ -157,6 +157,18 @@ fn is_manifest(path: &Path) -> bool {
     path.to_str().is_some_and(kiste::format::dataset::shards::is_manifest)
 }
 
+/// The options that make all columns of a `.lengths`, whose names are known if its header is whole.
+pub(super) fn lengths_options(data: &Path) -> String {
+    let bytes = std::fs::read(SideFile::Lengths.path(data)).unwrap_or_default();
+    match lengths::Header::parse(&bytes, bytes.len() as u64) {
+        Ok(header) => {
+            let option = |name: &String| format!("--lengths {}", quoted(Path::new(name)));
+            header.names().iter().map(option).collect::<Vec<_>>().join(" ")
+        }
+        Err(_) => "--lengths COLUMN".to_owned(),
+    }
+}
+
 /// The hint how to mend a dataset.
 fn cure(data: &Path, report: &VerifyReport) -> Option<String> {
     let path = quoted(data);
@@ -168,10 +180,10 @@ fn cure(data: &Path, report: &VerifyReport) -> Option<String> {
         Cure::Salvage => format!("\"kiste repair {path} -o OUT\" saves all whole samples"),
         Cure::Rebuild(file) => {
             let (options, what) = match file {
-                Some(SideFile::Crc) => ("--force --crc", "the checksums"),
-                Some(SideFile::Lookup) => ("--lookup", "the lookup"),
-                Some(SideFile::Lengths) => ("--lengths COLUMN", "the lengths"),
-                _ => ("--force", "the side files"),
+                Some(SideFile::Crc) => ("--force --crc".to_owned(), "the checksums"),
+                Some(SideFile::Lookup) => ("--lookup".to_owned(), "the lookup"),
+                Some(SideFile::Lengths) => (lengths_options(data), "the lengths"),
+                _ => ("--force".to_owned(), "the side files"),
             };
             let proven = if report.proves(data) { "nothing is wrong with the data: " } else { "" };
             format!("{proven}\"kiste index {options} {path}\" rebuilds {what}")

@@ -238,6 +238,7 @@ class Writer:
         digests: bool = True,
         checksums: bool = False,
         lookup: bool | None = None,
+        lengths: Sequence[str] | None = None,
         durable: bool = True,
     ) -> Self: ...
     def write(self, sample: Sample) -> None: ...
@@ -627,6 +628,7 @@ def convert(
     digests: bool = True,
     lookup: bool | None = None,
     checksums: bool = False,
+    lengths: str | list[str] | None = None,
     resume: bool = False,
     durable: bool = True,
     untrusted: bool = False,
@@ -681,6 +683,7 @@ def shuffle(
     digests: bool = True,
     lookup: bool | None = None,
     checksums: bool = False,
+    lengths: Sequence[str] = (),
     durable: bool = True,
 ) -> Made: ...
 def split(
@@ -698,6 +701,7 @@ def split(
     digests: bool = True,
     lookup: bool | None = None,
     checksums: bool = False,
+    lengths: Sequence[str] = (),
     durable: bool = True,
 ) -> list[Made]: ...
 def merge(
@@ -714,6 +718,7 @@ def merge(
     digests: bool = True,
     lookup: bool | None = None,
     checksums: bool = False,
+    lengths: Sequence[str] = (),
     durable: bool = True,
 ) -> Merged: ...
 def sort(
@@ -728,6 +733,7 @@ def sort(
     digests: bool = True,
     lookup: bool | None = None,
     checksums: bool = False,
+    lengths: Sequence[str] = (),
     durable: bool = True,
 ) -> Made: ...
 def select(
@@ -741,6 +747,7 @@ def select(
     digests: bool = True,
     lookup: bool | None = None,
     checksums: bool = False,
+    lengths: Sequence[str] = (),
     durable: bool = True,
 ) -> Selected: ...
 def filter(
@@ -753,6 +760,7 @@ def filter(
     digests: bool = True,
     lookup: bool | None = None,
     checksums: bool = False,
+    lengths: Sequence[str] = (),
     durable: bool = True,
 ) -> Filtered: ...
 def diff(

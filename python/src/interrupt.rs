@@ -11,6 +11,7 @@ use kiste::ErrorKind;
 use kiste::compose::Doing;
 use kiste::convert::{Monitor, Notice, Phase, Progress, Total};
 use kiste::reader::{Location, Reader};
+use kiste::sampler::Lengths;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -179,6 +180,10 @@ impl Reader for Stoppable<'_> {
 
     fn locate(&self, index: usize) -> Location {
         self.reader.locate(index)
+    }
+
+    fn lengths(&self, column: &str) -> kiste::Result<Option<Arc<dyn Lengths>>> {
+        self.reader.lengths(column)
     }
 }
 

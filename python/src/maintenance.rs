@@ -13,6 +13,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::errors::{invalid, raise};
 use crate::interrupt::watched;
+use crate::new_dataset::parse_lengths;
 use crate::opening::Opening;
 use crate::pool;
 
@@ -131,15 +132,14 @@ pub(crate) fn index<'py>(
         Ok(one) => vec![one],
         Err(_) => path.extract()?,
     };
-    let lengths = lengths.unwrap_or_default();
-    let lengths = lengths.iter().map(|column| LengthOf::parse(column).map_err(kiste::Error::from));
-    let lengths = lengths.collect::<kiste::Result<Vec<LengthOf>>>().map_err(raise)?;
+    let lengths = parse_lengths(lengths.unwrap_or_default())?;
     if output.is_none() && !refresh {
         let path: PathBuf = path.extract()?;
         // Each of many files is checked when it is opened.
         let are_many = !lengths.is_empty() && kiste::dataset::names_shards(&path);
         let options = IndexOptions::default().force(force).trust_data(trust_data);
         let options = options.lookup(lookup).checksums(checksums).lengths(lengths);
+        let options = options.known_lengths(LengthOf::measure);
         let indexed = watched(py, progress, move |messenger| {
             if !kiste::storage::is_url(&path) && !are_many {
                 kiste::convert::check_is_dataset(&path)?;
@@ -149,6 +149,7 @@ pub(crate) fn index<'py>(
         })?;
         dict.set_item("samples", indexed.samples)?;
         dict.set_item("made", indexed.made)?;
+        dict.set_item("dropped_lengths", indexed.dropped_lengths)?;
         return Ok(dict);
     }
     if force || trust_data || lookup.is_some() || checksums {
@@ -209,7 +210,8 @@ pub(crate) fn index<'py>(
 #[pyfunction]
 #[pyo3(signature = (path, *, undo=false))]
 pub(crate) fn repair(py: Python<'_>, path: PathBuf, undo: bool) -> PyResult<()> {
-    let repair = Repair::of(path);
+    let writer = kiste::Writer::options().known_lengths(LengthOf::measure);
+    let repair = Repair::of(path).writer(writer);
     let finish = |repair: &Repair| -> kiste::Result<bool> {
         let left = repair.leftover()?;
         let is_part = matches!(left, Some(Leftover::Samples { complete: false, .. }));

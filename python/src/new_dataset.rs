@@ -8,12 +8,12 @@ use kiste::Writer;
 use kiste::compose::View;
 use kiste::convert::check_dataset_name;
 use kiste::reader::Reader;
-use kiste::rearrange::{self, MadeDataset, NewDataset, Scalar};
+use kiste::rearrange::{self, LengthOf, MadeDataset, NewDataset, Scalar};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::dataset::Dataset;
-use crate::errors::wrong_type;
+use crate::errors::{raise, wrong_type};
 use crate::interrupt::Messenger;
 use crate::opening::Opening;
 
@@ -81,6 +81,7 @@ impl Making {
                 "digests" => writer.digests(yes()?),
                 "lookup" => writer.lookup(value.extract::<Option<bool>>()?),
                 "checksums" => writer.checksums(yes()?),
+                "lengths" => writer.lengths(parse_lengths(value.extract()?)?),
                 "durable" => writer.durable(yes()?),
                 other => {
                     let message =
@@ -132,6 +133,12 @@ impl Making {
             Ok(())
         })
     }
+}
+
+/// Columns of `.lengths`.
+pub(crate) fn parse_lengths(columns: Vec<String>) -> PyResult<Vec<LengthOf>> {
+    let parsed = |column: &String| LengthOf::parse(column).map_err(kiste::Error::from);
+    columns.iter().map(parsed).collect::<kiste::Result<_>>().map_err(raise)
 }
 
 /// A dataset that was made.

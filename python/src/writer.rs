@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::path::PathBuf;
 
+use kiste::rearrange::LengthOf;
 use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -10,6 +11,7 @@ use pyo3::types::{PyDict, PyString};
 use crate::encode;
 use crate::errors::{invalid, raise};
 use crate::lock::Shared;
+use crate::new_dataset::parse_lengths;
 use crate::pool;
 
 /// Writes a dataset sample by sample.
@@ -22,6 +24,9 @@ use crate::pool;
 /// `digests=False` leaves out `.md5`, `checksums=True` adds `.crc`, a checksum of each sample, and `lookup` says whether there
 /// is to be `.lookup` (by default from 1,024 samples on). With `durable=False` nothing waits for the disk: faster, but when the
 /// machine loses power, what was written last may be lost.
+///
+/// `lengths` are columns of `.lengths`, such as `["len(tokens)"]`, as `index` makes them: each sample is measured when it is
+/// written, and one that has no such number is refused. With `append` the columns that are there stay.
 ///
 /// >>> import pykiste as ki
 /// >>> with ki.Writer(getfixture("tmp_path") / "words.msgpack", checksums=True) as writer:
@@ -102,7 +107,8 @@ fn closed() -> PyErr {
 impl Writer {
     /// Begins a dataset: a new one, or more samples for one that exists.
     #[new]
-    #[pyo3(signature = (path, *, append=false, overwrite=false, digests=true, checksums=false, lookup=None, durable=true))]
+    #[pyo3(signature = (path, *, append=false, overwrite=false, digests=true, checksums=false, lookup=None, lengths=None,
+        durable=true))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         py: Python<'_>,
@@ -112,6 +118,7 @@ impl Writer {
         digests: bool,
         checksums: bool,
         lookup: Option<bool>,
+        lengths: Option<Vec<String>>,
         durable: bool,
     ) -> PyResult<Writer> {
         let options = kiste::Writer::options()
@@ -119,6 +126,8 @@ impl Writer {
             .digests(digests)
             .checksums(checksums)
             .lookup(lookup)
+            .lengths(parse_lengths(lengths.unwrap_or_default())?)
+            .known_lengths(LengthOf::measure)
             .durable(durable);
         let place = path.clone();
         let writer = pool::apart(py, move || match append {

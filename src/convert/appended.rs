@@ -64,7 +64,7 @@ impl Conversion {
             ErrorKind::NotFound => error.with_remedy(Remedy::Create),
             _ => error,
         })?;
-        self.writer_options().check_append(path)?;
+        self.writer_options()?.check_append(path)?;
         Ok((reader.len() as u64, reader.data_len()))
     }
 

@@ -495,7 +495,7 @@ impl<'a> Joining<'a> {
     }
 
     fn writer(&self, path: &Path) -> Result<Option<Writer>> {
-        let options = self.conversion.writer_options();
+        let options = self.conversion.writer_options()?;
         if self.conversion.options.append {
             return options.append(path).map(Some);
         }

@@ -17,7 +17,7 @@ use super::read_options::{self, ReadOptions};
 use super::split::{Split, is_default};
 use crate::dataset::{Writer, WriterOptions};
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::rearrange::check_free;
+use crate::rearrange::{LengthOf, check_free};
 use crate::storage::{LocalStorage, Storage};
 
 /// Describes a conversion: from raw data, other formats or datasets, to a dataset or another format, in one output
@@ -256,12 +256,19 @@ impl Conversion {
         })
     }
 
-    pub(super) fn writer_options(&self) -> WriterOptions {
-        Writer::options()
+    pub(super) fn writer_options(&self) -> Result<WriterOptions> {
+        Ok(Writer::options()
             .digests(!self.options.no_digests)
             .lookup(self.options.lookup)
             .checksums(self.options.checksums)
-            .durable(self.how.durable)
+            .lengths(self.parsed_lengths()?)
+            .known_lengths(LengthOf::measure)
+            .durable(self.how.durable))
+    }
+
+    fn parsed_lengths(&self) -> Result<Vec<LengthOf>> {
+        let invalid = |e| Error::from(e).with_option("lengths");
+        self.options.lengths.iter().map(|column| LengthOf::parse(column).map_err(invalid)).collect()
     }
 
     /// Fails if something is in the place of the output that must stay, before any work is done. A
@@ -294,8 +301,8 @@ impl Conversion {
 
     /// How the dataset is written.
     #[cfg(feature = "datasets")]
-    pub(crate) fn dataset_options(&self) -> WriterOptions {
-        self.writer_options().overwrite(self.options.overwrite)
+    pub(crate) fn dataset_options(&self) -> Result<WriterOptions> {
+        Ok(self.writer_options()?.overwrite(self.options.overwrite))
     }
 
     pub(super) fn limit_or_max(&self) -> u64 {
@@ -323,6 +330,7 @@ impl Conversion {
             ));
         }
         self.check_is_one()?;
+        self.parsed_lengths()?;
         super::reshape::check(&self.options)?;
         if self.options.to.is_none() {
             format::check_output_name(&self.output)?;
@@ -372,6 +380,7 @@ impl Conversion {
             () if options.no_digests => "digests",
             () if options.lookup == Some(true) => "lookup",
             () if options.checksums => "checksums",
+            () if !options.lengths.is_empty() => "lengths",
             () if !self.how.durable => "durable",
             () => return Ok(()),
         };

@@ -221,9 +221,9 @@ impl Conversion {
     ) -> Result<Writer> {
         let path = home.path(name);
         let options = match home.is_own {
-            // Made when the pieces are joined.
-            true => self.writer_options().digests(false).lookup(false).checksums(false),
-            false => self.writer_options(),
+            // Made when the pieces are joined. Lengths are too, but here they tell which samples have none.
+            true => self.writer_options()?.digests(false).lookup(false).checksums(false),
+            false => self.writer_options()?,
         };
         let begun = progress.begun.take();
         if home.is_object_store() {

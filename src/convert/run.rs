@@ -257,7 +257,7 @@ impl Conversion {
     /// The writer of a dataset that is written in one run.
     fn begin(&self, opened: &Opened, monitor: &mut dyn Monitor) -> Result<Beginning> {
         let dataset = &self.output;
-        let options = self.writer_options().overwrite(self.options.overwrite);
+        let options = self.writer_options()?.overwrite(self.options.overwrite);
         let plan = match &opened.samples {
             // Where nothing is kept, nothing can be resumed.
             _ if storage::is_url(dataset) => None,

@@ -39,7 +39,7 @@ impl Conversion {
     fn take_places(&self, urls: &[PathBuf]) -> Result<Vec<Writer>> {
         let mut writers = Vec::with_capacity(urls.len());
         for url in urls {
-            let options = self.writer_options().overwrite(self.options.overwrite);
+            let options = self.writer_options()?.overwrite(self.options.overwrite);
             match options.create(url) {
                 Ok(writer) => writers.push(writer),
                 Err(error) => {

@@ -130,9 +130,11 @@ impl SampleWriter for Writer {
         }
     }
 
-    /// Of its errors only this kind is about the sample.
+    /// Of its errors only these are about the sample: the last ones where its lengths are measured.
     fn refuses(&self, error: &Error, _packed: &[u8]) -> bool {
+        let of_it = [ErrorKind::Damaged, ErrorKind::Limit, ErrorKind::Unsupported];
         error.kind() == ErrorKind::Invalid
+            || (error.key().is_some() && of_it.contains(&error.kind()))
     }
 
     fn earlier(&mut self, key: &str) -> Result<Option<(u64, Option<Vec<u8>>)>> {

@@ -8,6 +8,7 @@ use twox_hash::XxHash3_64;
 use super::Selection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sampler::Lengths;
+use crate::sampler::lengths::no_length;
 
 /// What a column is called that has the bytes of packed samples.
 const BYTES: &str = "bytes";
@@ -190,13 +191,6 @@ impl Lengths for Chosen {
             }
         }
     }
-}
-
-/// The error for an index without a length.
-#[cold]
-pub(crate) fn no_length(index: u64, len: u64) -> Error {
-    let message = format!("there is no length of sample {index} among {len}");
-    Error::new(ErrorKind::Invalid, message)
 }
 
 /// A number made of others, in their order.

@@ -58,7 +58,7 @@ mod quasi_shuffle;
 mod mixture;
 mod partition;
 mod fingerprint;
-mod lengths;
+pub(crate) mod lengths;
 mod torch;
 mod options;
 pub mod quality;

@@ -7,11 +7,12 @@ use kiste::format::dataset::{SideFile, lengths};
 use kiste::format::msgpack::{RowRef, to_vec};
 use kiste::index::{IndexOptions, Measure};
 use kiste::rearrange::LengthOf;
+use kiste::repair::{Ending, Leftover, Repair};
 use kiste::storage::{LocalStorage, MemoryStorage, Storage};
 use kiste::verify::{Cure, Verify};
 use kiste::{DatasetReader, ErrorKind, Result, Value, Writer, WriterOptions};
 
-use crate::support::{Random, open_in};
+use crate::support::{Random, open_in, restore, snapshot};
 
 fn dataset() -> PathBuf {
     PathBuf::from("x.msgpack")
@@ -502,4 +503,181 @@ fn measures_of_others_are_columns_too() {
     let shared: Arc<dyn Storage> = Arc::new(storage);
     let reader = DatasetReader::options().storage(shared).open(dataset()).unwrap();
     assert!(reader.lengths("lettersofkeys").unwrap().is_some());
+}
+
+fn measuring(storage: &MemoryStorage) -> WriterOptions {
+    options(storage).lengths(["len(tokens)", "bytes"].map(of))
+}
+
+/// As they are of the whole dataset: whoever made the file.
+fn assert_is_indexed(storage: &MemoryStorage, columns: &[&str]) {
+    let found = storage.get(side(SideFile::Lengths)).unwrap();
+    let again = MemoryStorage::new();
+    for file in [SideFile::Md5, SideFile::Offsets, SideFile::Keys, SideFile::KeyHashes] {
+        storage.get(side(file)).into_iter().for_each(|bytes| again.put(side(file), bytes));
+    }
+    again.put(side(SideFile::Filter), storage.get(side(SideFile::Filter)).unwrap());
+    again.put(dataset(), storage.get(dataset()).unwrap());
+    let digests = storage.get(side(SideFile::Md5)).is_some();
+    let columns: Vec<LengthOf> = columns.iter().copied().map(of).collect();
+    indexing(&again).digests(digests).lengths(columns).build(dataset()).unwrap();
+    assert!(found == again.get(side(SideFile::Lengths)).unwrap());
+}
+
+#[test]
+fn a_writer_makes_the_same_file() {
+    for (samples, digests) in [(0, true), (1, false), (2, true), (333, false), (70_000, true)] {
+        let storage = MemoryStorage::new();
+        let mut writer = measuring(&storage).digests(digests).create(dataset()).unwrap();
+        write(&mut writer, 0, samples);
+        writer.finish().unwrap();
+        assert_is_indexed(&storage, &["len(tokens)", "bytes"]);
+        assert_eq!(problems(&storage), [""; 0]);
+    }
+}
+
+#[test]
+fn a_sample_without_its_number_is_refused_and_leaves_no_trace() {
+    let storage = MemoryStorage::new();
+    let mut writer = measuring(&storage).create(dataset()).unwrap();
+    write(&mut writer, 0, 3);
+    let sample = Value::Map(vec![("key".into(), "x".into())]);
+    for error in [
+        writer.write_value(&sample).unwrap_err(),
+        writer.write_packed(&to_vec(&sample).unwrap()).unwrap_err(),
+        writer.write_raw_unchecked("x", b"\xc1").unwrap_err(),
+    ] {
+        assert_eq!(error.key(), Some("x"), "{error}");
+    }
+    let again = to_vec(&Value::Map(vec![
+        ("key".into(), "k1".into()),
+        ("tokens".into(), Value::Array(Vec::new())),
+    ]));
+    let error = writer.write_packed(&again.unwrap()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DuplicateKey);
+    write(&mut writer, 3, 9);
+    writer.finish().unwrap();
+    assert_is_indexed(&storage, &["len(tokens)", "bytes"]);
+
+    let twice = options(&storage).overwrite(true).lengths(["bytes", "bytes"].map(of));
+    let error = twice.create(dataset()).unwrap_err();
+    assert_eq!(error.message(), "expected each name once, found \"bytes\" twice");
+    assert_eq!(open_in(&storage, &dataset()).unwrap().len(), 9);
+}
+
+#[test]
+fn an_append_keeps_the_columns_that_are_known() {
+    let storage = MemoryStorage::new();
+    let mut writer = measuring(&storage).create(dataset()).unwrap();
+    write(&mut writer, 0, 50);
+    writer.finish().unwrap();
+    let mut writer = options(&storage).known_lengths(LengthOf::measure).append(dataset()).unwrap();
+    write(&mut writer, 50, 75);
+    writer.finish().unwrap();
+    assert_is_indexed(&storage, &["len(tokens)", "bytes"]);
+
+    // Samples that were there have none of this.
+    let error = options(&storage).lengths([of("len(x)")]).append(dataset()).unwrap_err();
+    assert_eq!((error.key(), error.index()), (Some("k0"), Some(0)), "{error}");
+    let mut writer = options(&storage).lengths([of("ms(seconds)")]).append(dataset()).unwrap();
+    write(&mut writer, 75, 80);
+    writer.finish().unwrap();
+    assert_is_indexed(&storage, &["ms(seconds)"]);
+    options(&storage).append(dataset()).unwrap().finish().unwrap();
+    assert!(storage.get(side(SideFile::Lengths)).is_none());
+}
+
+#[test]
+fn a_write_that_was_cut_short_has_its_columns_in_the_end() {
+    let storage = MemoryStorage::new();
+    let mut writer = measuring(&storage).create(dataset()).unwrap();
+    write(&mut writer, 0, 40);
+    drop(writer); // as if the process had been killed
+    let cut = snapshot(&storage);
+    let error = options(&storage).resume(dataset()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.message().ends_with("found none for len(tokens), bytes"), "{error}");
+    let mut writer = options(&storage).lengths([of("bytes"), of("len(tokens)")]);
+    writer = writer.known_lengths(LengthOf::measure);
+    let mut writer = writer.resume(dataset()).unwrap();
+    write(&mut writer, 40, 60);
+    writer.finish().unwrap();
+    assert_is_indexed(&storage, &["len(tokens)", "bytes"]);
+
+    for (known, expected) in [(true, true), (false, false)] {
+        let storage = restore(&cut);
+        let writer = options(&storage);
+        let writer = if known { writer.known_lengths(LengthOf::measure) } else { writer };
+        let repair = Repair::of(dataset()).storage(Arc::new(storage.clone())).writer(writer);
+        let left = repair.leftover().unwrap();
+        assert!(matches!(left, Some(Leftover::Samples { lengths, .. }) if lengths.len() == 2));
+        repair.finish().unwrap();
+        assert_eq!(open_in(&storage, &dataset()).unwrap().len(), 40);
+        match expected {
+            true => assert_is_indexed(&storage, &["len(tokens)", "bytes"]),
+            false => assert!(storage.get(side(SideFile::Lengths)).is_none()),
+        }
+    }
+}
+
+/// After a failure at any step there are the lengths of what is there, or none.
+#[test]
+fn a_failure_at_any_step_leaves_no_wrong_lengths() {
+    let before = MemoryStorage::new();
+    let mut writer = measuring(&before).create(dataset()).unwrap();
+    write(&mut writer, 0, 7);
+    writer.finish().unwrap();
+    let start = snapshot(&before);
+    let append = |storage: &MemoryStorage| -> Result<()> {
+        let options = options(storage).known_lengths(LengthOf::measure).durable(true);
+        let mut writer = options.append(dataset())?;
+        write(&mut writer, 7, 12);
+        writer.finish().map(drop)
+    };
+    let operations = {
+        let storage = restore(&start);
+        let first = storage.operations();
+        append(&storage).unwrap();
+        storage.operations() - first
+    };
+    for step in 0..operations {
+        let storage = restore(&start);
+        storage.fail_after(step);
+        let _ = append(&storage);
+        storage.restart();
+        let known = options(&storage).known_lengths(LengthOf::measure);
+        let repair = Repair::of(dataset()).storage(Arc::new(storage.clone())).writer(known);
+        if repair.leftover().unwrap().is_some() {
+            repair.plan(Some(Ending::Finish)).unwrap().run().unwrap();
+        }
+        let len = open_in(&storage, &dataset()).unwrap().len() as u64;
+        assert!((7..=12).contains(&len), "{step}");
+        let expected: Vec<u32> = (0..len).map(tokens).collect();
+        assert_eq!(all(&storage, "len(tokens)").unwrap(), expected, "{step}");
+        assert_eq!(problems(&storage), [""; 0], "{step}");
+    }
+}
+
+#[test]
+fn columns_of_an_outdated_file_are_made_again_or_named() {
+    let storage = written(5, true);
+    indexing(&storage).lengths(["len(tokens)", "bytes"].map(of)).build(dataset()).unwrap();
+    let old = storage.get(side(SideFile::Lengths)).unwrap();
+    for known in [true, false] {
+        let storage = written(9, true);
+        storage.put(side(SideFile::Lengths), old.clone());
+        let indexing = indexing(&storage).lengths([of("ms(seconds)")]);
+        let indexing = if known { indexing.known_lengths(LengthOf::measure) } else { indexing };
+        let made = indexing.build(dataset()).unwrap();
+        match known {
+            true => {
+                assert_eq!(made.dropped_lengths, [""; 0]);
+                assert_is_indexed(&storage, &["len(tokens)", "bytes", "ms(seconds)"]);
+            }
+            false => assert_eq!(made.dropped_lengths, ["len(tokens)", "bytes"]),
+        }
+    }
+    // Those of a file that is current stay.
+    indexing(&storage).lengths([of("ms(seconds)")]).build(dataset()).unwrap();
+    assert_is_indexed(&storage, &["len(tokens)", "bytes", "ms(seconds)"]);
 }

@@ -12,6 +12,7 @@ use kiste::storage::Shown;
 use kiste::text::units;
 use serde::Serialize;
 
+use crate::cmd::verify::lengths_options;
 use crate::exit::{Exit, Failure, Outcome, quoted};
 use crate::output::Output;
 use crate::rearrange::Lookup;
@@ -104,7 +105,8 @@ impl Args {
         let Args { files, force, jsonl, lengths, in_place, .. } = self;
         let index = in_place.index(&files).map(Path::to_path_buf);
         let has_lengths = |index: &PathBuf| SideFile::Lengths.path(index).exists();
-        let had = index.as_ref().is_some_and(has_lengths);
+        let had = index.as_deref().map(lengths_options);
+        let had = had.filter(|_| index.as_ref().is_some_and(has_lengths));
         let exit = in_place.run(&files, (force, jsonl), output)?;
         let Some(index) = index else { return Ok(exit) };
         if !lengths.is_empty() {
@@ -115,9 +117,9 @@ impl Args {
             let indexed = options.build_with(&index, &|done, of| progress.reaches_of(done, of))?;
             drop(progress);
             tell(&index, &indexed, output);
-        } else if had && !has_lengths(&index) {
+        } else if let Some(options) = had.filter(|_| !has_lengths(&index)) {
             output.warn(format_args!(
-                "{}: its lengths are gone, as they were of the samples before: --lengths makes them again",
+                "{}: its lengths are gone, as they were of the samples before: {options} makes them again",
                 file::shown(&index)
             ));
         }
@@ -148,6 +150,7 @@ impl Args {
         let options = options.lookup(self.lookup.asked());
         let options = options.checksums(self.crc).digests(!self.no_md5);
         let options = options.lengths(self.lengths.iter().cloned());
+        let options = options.known_lengths(LengthOf::measure);
         Ok(options.build_with(path, &|done, of| progress.reaches_of(done, of))?)
     }
 }
@@ -155,6 +158,12 @@ impl Args {
 fn tell(path: &Path, indexed: &Indexed, output: &Output) {
     let samples = units::counted(indexed.samples, "sample");
     let path = file::shown(path);
+    if !indexed.dropped_lengths.is_empty() {
+        output.warn(format_args!(
+            "{path}: .lengths was outdated, and these columns of it are not made again: {}",
+            indexed.dropped_lengths.join(", ")
+        ));
+    }
     if indexed.made.is_empty() {
         output.note(format_args!("{path}: {samples}, nothing was missing"));
         return;

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use super::super::names::{Named, ReadManifest, names_index, shard_path, shards_of};
 use super::super::passes::{HearBytes, Passes};
 use super::super::reader::DatasetReader;
-use super::super::staging::{Journal, Staging};
+use super::super::staging::{Journal, LengthsWriter, Staging};
 use super::{IndexOptions, Indexed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::FormatError;
@@ -69,6 +70,29 @@ pub trait Measure: Send + Sync {
     fn of(&self, sample: &[u8]) -> Result<u32>;
 }
 
+/// Makes the column of this name, if that is known.
+pub type KnownMeasure = fn(&str) -> Option<Arc<dyn Measure>>;
+
+/// The columns of these names, then what else is asked for, and the names of those that are neither asked for nor
+/// known.
+pub(crate) fn with_known(
+    asked: &[Arc<dyn Measure>],
+    known: Option<KnownMeasure>,
+    names: &[String],
+) -> (Vec<Arc<dyn Measure>>, Vec<String>) {
+    let (mut columns, mut unknown) = (Vec::new(), Vec::new());
+    for name in names {
+        let of_name = |column: &Arc<dyn Measure>| column.name() == *name;
+        let asked = asked.iter().find(|column| of_name(column)).cloned();
+        match asked.or_else(|| known?(name).filter(of_name)) {
+            Some(column) => columns.push(column),
+            None => unknown.push(name.clone()),
+        }
+    }
+    columns.extend(asked.iter().filter(|column| !names.contains(&column.name())).cloned());
+    (columns, unknown)
+}
+
 impl fmt::Debug for dyn Measure + '_ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Measure({:?})", self.name())
@@ -78,8 +102,8 @@ impl fmt::Debug for dyn Measure + '_ {
 /// The state of a `.lengths`.
 pub(crate) enum FoundLengths {
     Missing,
-    /// It is whole, but of another version of the dataset.
-    Stale(FormatError),
+    /// It is whole, but of another version of the dataset: it has these columns.
+    Stale(FormatError, Vec<String>),
     Damaged(FormatError),
     Current(LengthsFile),
 }
@@ -121,7 +145,7 @@ impl FoundLengths {
         }
         match header.check_source(now, || offsets().map_err(Not::Read)) {
             Ok(()) => Ok(FoundLengths::Current(LengthsFile { source, header })),
-            Err(Not::Same(e)) => Ok(FoundLengths::Stale(e)),
+            Err(Not::Same(e)) => Ok(FoundLengths::Stale(e, header.names())),
             Err(Not::Read(e)) => Err(e),
         }
     }
@@ -155,8 +179,7 @@ pub(super) fn build(options: &IndexOptions, path: &Path, hear: &HearBytes<'_>) -
         let message = "are not made at a URL: make them next to a copy, and upload the file";
         return Err(Error::new(ErrorKind::Unsupported, message).with_option("lengths").at(path));
     }
-    let names: Vec<String> = options.lengths.iter().map(|measure| measure.name()).collect();
-    check_names(&names)?;
+    check_names(&options.lengths)?;
     let storage = &*options.storage;
     match Named::find(storage, path)? {
         Named::Dataset => one(options, path, hear),
@@ -175,18 +198,22 @@ pub(super) fn build(options: &IndexOptions, path: &Path, hear: &HearBytes<'_>) -
 
 /// What was made for several datasets.
 fn each(all: impl Iterator<Item = Result<Indexed>>) -> Result<Indexed> {
-    let mut together = Indexed { samples: 0, made: Vec::new() };
+    let mut together = Indexed { samples: 0, made: Vec::new(), dropped_lengths: Vec::new() };
     for indexed in all {
-        let Indexed { samples, made } = indexed?;
+        let Indexed { samples, made, dropped_lengths } = indexed?;
         together.samples = together.samples.saturating_add(samples);
         together.made.extend(made);
+        together.dropped_lengths.extend(dropped_lengths);
     }
     Ok(together)
 }
 
 /// Fails for names that a file cannot have.
-fn check_names(names: &[String]) -> Result<()> {
-    let columns = names.iter().map(|name| Column { name: name.clone(), checksum: 0 }).collect();
+pub(crate) fn check_names(measures: &[Arc<dyn Measure>]) -> Result<()> {
+    if measures.is_empty() {
+        return Ok(());
+    }
+    let columns = measures.iter().map(|of| Column { name: of.name(), checksum: 0 }).collect();
     let source = crc::Source { count: 0, data_len: 0, md5: None, offsets: 0 };
     let invalid = |e: FormatError| {
         let message = format!("expected {}, found {}", e.expected, e.found);
@@ -215,14 +242,15 @@ fn one(options: &IndexOptions, path: &Path, hear: &HearBytes<'_>) -> Result<Inde
     };
     let open = || DatasetReader::options().storage(options.storage.clone()).open(path);
     let reader = open()?;
-    let made = match Plan::of(options, &reader)?.wanted.is_empty() {
+    let plan = Plan::of(options, &reader)?;
+    let made = match plan.wanted.is_empty() {
         true => others,
         false => {
             publish(options, path, hear)?;
             others.into_iter().chain([SideFile::Lengths.path(path)]).collect()
         }
     };
-    Ok(Indexed { samples: reader.len() as u64, made })
+    Ok(Indexed { samples: reader.len() as u64, made, dropped_lengths: plan.dropped })
 }
 
 fn publish(options: &IndexOptions, path: &Path, hear: &HearBytes<'_>) -> Result<()> {
@@ -247,25 +275,34 @@ fn publish(options: &IndexOptions, path: &Path, hear: &HearBytes<'_>) -> Result<
     }
 }
 
-/// Columns that stay, and those that are made.
-struct Plan<'a> {
+/// Columns that stay, those that are made, and the names of those that go.
+struct Plan {
     old: Option<LengthsFile>,
     kept: Vec<usize>,
-    wanted: Vec<&'a dyn Measure>,
+    wanted: Vec<Arc<dyn Measure>>,
+    dropped: Vec<String>,
 }
 
-impl<'a> Plan<'a> {
-    fn of(options: &'a IndexOptions, reader: &DatasetReader) -> Result<Plan<'a>> {
-        let old = match reader.find_lengths()? {
-            FoundLengths::Current(file) => Some(file),
+impl Plan {
+    fn of(options: &IndexOptions, reader: &DatasetReader) -> Result<Plan> {
+        let (old, outdated) = match reader.find_lengths()? {
+            FoundLengths::Current(file) => (Some(file), Vec::new()),
+            FoundLengths::Stale(_, names) => (None, names),
             // Of no use to anyone.
-            FoundLengths::Missing | FoundLengths::Stale(_) | FoundLengths::Damaged(_) => None,
+            FoundLengths::Missing | FoundLengths::Damaged(_) => (None, Vec::new()),
         };
+        let (mut wanted, dropped) = with_known(&options.lengths, options.known_lengths, &outdated);
+        if let (Some(file), false) = (&old, options.force) {
+            for (number, column) in file.header.columns().iter().enumerate() {
+                let asked = wanted.iter().position(|measure| measure.name() == column.name);
+                let Some(asked) = asked else { continue };
+                // One that is damaged is made again.
+                if file.scan(number, |_, _| Ok(()))?.is_ok() {
+                    wanted.remove(asked);
+                }
+            }
+        }
         let columns = old.as_ref().map(|old| old.header.columns()).unwrap_or_default();
-        let measures = options.lengths.iter().map(|measure| &**measure);
-        let has = |measure: &dyn Measure| columns.iter().any(|old| old.name == measure.name());
-        let wanted: Vec<&dyn Measure> =
-            measures.filter(|measure| options.force || !has(*measure)).collect();
         let is_made = |name: &str| wanted.iter().any(|measure| measure.name() == name);
         let kept: Vec<usize> =
             (0..columns.len()).filter(|column| !is_made(&columns[*column].name)).collect();
@@ -279,47 +316,39 @@ impl<'a> Plan<'a> {
             let path = SideFile::Lengths.path(reader.path());
             return Err(Error::new(ErrorKind::Limit, message).at(path));
         }
-        Ok(Plan { old, kept, wanted })
+        Ok(Plan { old, kept, wanted, dropped })
     }
 
     /// Writes the file: no more of it is in memory than the numbers of a part of the samples.
     fn write(
         &self,
         reader: &DatasetReader,
-        mut sink: Box<dyn Sink>,
+        sink: Box<dyn Sink>,
         durable: bool,
         hear: &HearBytes<'_>,
     ) -> Result<()> {
         let known = self.old.as_ref().map(|old| old.header.columns()).unwrap_or_default();
-        let kept = self.kept.iter().map(|column| known[*column].clone());
-        let made = self.wanted.iter().map(|of| Column { name: of.name(), checksum: 0 });
-        let mut columns: Vec<Column> = kept.chain(made).collect();
-        let source = reader.source()?;
-        // Where columns are depends on the names alone.
-        let header = Header::new(source, columns.clone())?;
-        sink.set_len(header.file_len())?;
+        let kept = self.kept.iter().map(|column| known[*column].name.clone());
+        let names = kept.chain(self.wanted.iter().map(|of| of.name()));
+        let mut writer = LengthsWriter::new(sink, reader.source()?, names)?;
         for (new, old) in self.kept.iter().enumerate() {
             let Some(file) = &self.old else { break };
-            let (from, to) = (file.header.range(*old).start, header.range(new).start);
-            let whole = file.scan(*old, |bytes, at| sink.write_at(bytes, to + (at - from)))?;
+            let range = file.header.range(*old);
+            let whole = file.scan(*old, |bytes, at| {
+                // Without the zeros behind it.
+                let numbers = &bytes[..bytes.len().min((range.end - at) as usize)];
+                writer.put(new, (at - range.start) / lengths::ENTRY, numbers)
+            })?;
             whole.map_err(|e| {
                 let error = Error::from(e).at(SideFile::Lengths.path(reader.path()));
                 error.advise("remove the file, and make all of its columns again")
             })?;
         }
-        let made = &mut columns[self.kept.len()..];
+        let kept = self.kept.len();
         self.measure(reader, hear, |measured, first, numbers| {
-            let at = header.range(self.kept.len() + measured).start + first * lengths::ENTRY;
-            made[measured].checksum = crc::extend(made[measured].checksum, numbers);
-            sink.write_at(numbers, at)
+            writer.put(kept + measured, first, numbers)
         })?;
-        for (number, column) in made.iter_mut().enumerate() {
-            let number = self.kept.len() + number;
-            let zeros = header.padded(number).end - header.range(number).end;
-            column.checksum = crc::extend(column.checksum, &[0; 8][..zeros as usize]);
-        }
-        sink.write_at(&Header::new(source, columns)?.encode(), 0)?;
-        if durable { sink.sync() } else { Ok(()) }
+        writer.finish(durable)
     }
 
     /// Hands out the numbers of consecutive samples, of each measure in turn, from the first sample on.

@@ -40,8 +40,8 @@ pub(crate) use checksums::{
 };
 pub(crate) use digests::{digest, digest_into, read_digests};
 pub(crate) use hash_ahead::{Ahead, Hashed};
-pub use lengths::Measure;
-pub(crate) use lengths::{FoundLengths, LengthsFile, stale_lengths};
+pub(crate) use lengths::{FoundLengths, LengthsFile, check_names, stale_lengths, with_known};
+pub use lengths::{KnownMeasure, Measure};
 pub(crate) use lookup::wants_lookup;
 
 /// Which side files to make.
@@ -53,6 +53,7 @@ pub struct IndexOptions {
     lookup: Option<bool>,
     checksums: bool,
     lengths: Vec<Arc<dyn Measure>>,
+    known_lengths: Option<KnownMeasure>,
     digests: bool,
     durable: bool,
     storage: Arc<dyn Storage>,
@@ -67,6 +68,7 @@ impl Default for IndexOptions {
             lookup: None,
             checksums: false,
             lengths: Vec::new(),
+            known_lengths: None,
             digests: true,
             durable: true,
             storage,
@@ -83,6 +85,9 @@ pub struct Indexed {
     /// The files that were made.
     #[serde(serialize_with = "crate::error::serialize_paths")]
     pub made: Vec<PathBuf>,
+    /// Columns that an outdated `.lengths` had, and the new one has not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped_lengths: Vec<String>,
 }
 
 impl IndexOptions {
@@ -124,7 +129,8 @@ impl IndexOptions {
     }
 
     /// Also makes `.lengths`, with these columns: numbers of each sample, by which batches are planned. Columns that
-    /// are there stay, if the file is of this data, and those of another version go. With
+    /// are there stay, if the file is of this data. Of another version they are made again if they are
+    /// [known](Self::known_lengths), and [go](Indexed::dropped_lengths) if not. With
     /// [`force`](Self::force) the columns that are asked for are always made again. Default: none.
     ///
     /// They are made last, once everything else is published. Of a manifest or a pattern each data file gets its own,
@@ -150,6 +156,13 @@ impl IndexOptions {
     pub fn lengths<M: Measure + 'static>(mut self, columns: impl IntoIterator<Item = M>) -> Self {
         let columns = columns.into_iter().map(|column| Arc::new(column) as Arc<dyn Measure>);
         self.lengths.extend(columns);
+        self
+    }
+
+    /// How columns of `.lengths` are made again that are known by their names, such as
+    /// [`LengthOf::measure`](crate::rearrange::LengthOf::measure). Default: none is known.
+    pub fn known_lengths(mut self, known: KnownMeasure) -> Self {
+        self.known_lengths = Some(known);
         self
     }
 
@@ -221,7 +234,7 @@ impl IndexOptions {
         let planned = Rebuild::plan(self, path)?;
         if planned.make.is_empty() {
             let samples = samples(&*self.storage, path)?;
-            return Ok(Indexed { samples, made: Vec::new() });
+            return Ok(Indexed { samples, made: Vec::new(), dropped_lengths: Vec::new() });
         }
         let staging = Staging::begin(self.storage.clone(), path, self.durable);
         let staging = staging.map_err(|error| planned.cannot_begin(error))?;
@@ -364,7 +377,7 @@ impl<'a> Rebuild<'a> {
         staging.commit(journal, &publish, &remove)?;
         let samples = samples(&*self.options.storage, self.path)?;
         let made = self.make.iter().map(|file| file.path(self.path)).collect();
-        Ok(Indexed { samples, made })
+        Ok(Indexed { samples, made, dropped_lengths: Vec::new() })
     }
 
     fn stage(&mut self, staging: &Staging, hear: &HearBytes<'_>) -> Result<()> {

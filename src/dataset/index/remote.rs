@@ -37,7 +37,7 @@ pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
     let samples = samples(&*storage, &path)?;
     let lookup = SideFile::Lookup.path(&path);
     if options.lookup != Some(true) || storage.stat(&lookup)?.is_some() {
-        return Ok(Indexed { samples, made: Vec::new() });
+        return Ok(Indexed { samples, made: Vec::new(), dropped_lengths: Vec::new() });
     }
     let place = Place::take(&storage, &path)?;
     let made = put_lookup(&storage, &path, &lookup, samples);
@@ -46,7 +46,7 @@ pub(super) fn build(options: &IndexOptions, url: &Path) -> Result<Indexed> {
     released.map_err(|error| {
         error.note("the file is complete, but the mark that it is being written was not removed")
     })?;
-    Ok(Indexed { samples, made: vec![lookup] })
+    Ok(Indexed { samples, made: vec![lookup], dropped_lengths: Vec::new() })
 }
 
 /// Creates the missing file, marked with the write that made the others.

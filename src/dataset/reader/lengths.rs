@@ -8,10 +8,11 @@ use super::super::index::{FoundLengths, LengthsFile, stale_lengths};
 use super::super::index::{checksum_of, checksum_of_offsets, recorded_md5};
 use super::DatasetReader;
 use super::open::{Offsets, OpenDataset};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::{SideFile, crc, lengths};
-use crate::reader::lengths::{Concatenated, no_length};
+use crate::reader::lengths::Concatenated;
 use crate::sampler::Lengths;
+use crate::sampler::lengths::no_length;
 use crate::storage::{Source, in_parallel};
 
 /// Numbers at most so far apart are read as one, from a disk and over a network.
@@ -64,16 +65,15 @@ impl OpenDataset {
                 Ok(column) => return Ok(Some(column)),
                 Err(error) => error,
             },
-            FoundLengths::Stale(e) => Error::new(ErrorKind::Damaged, stale_lengths(&e)),
+            FoundLengths::Stale(e, _) => Error::new(ErrorKind::Damaged, stale_lengths(&e)),
             FoundLengths::Damaged(e) => Error::from(e),
         };
-        Err(advised(error, &self.path))
+        Err(advised(error.at(SideFile::Lengths.path(&self.path)), column, &self.path))
     }
 }
 
-fn advised(error: Error, data: &Path) -> Error {
-    let error = error.at(SideFile::Lengths.path(data));
-    error.advise("\"kiste index --lengths COLUMN FILE\" makes the lengths")
+fn advised(error: Error, column: &str, data: &Path) -> Error {
+    error.with_remedy(Remedy::MakeLengths { column: column.to_owned(), data: data.to_path_buf() })
 }
 
 impl DatasetReader {
@@ -135,13 +135,31 @@ impl DatasetReader {
             Err(path) => {
                 let message = "expected this file next to each shard, found none here";
                 let error = Error::new(ErrorKind::NotFound, message).at(path);
-                Err(error.advise(
-                    "\"kiste index --lengths COLUMN FILE\" makes the lengths of all shards",
-                ))
+                Err(advised(error, column, self.path()))
             }
         };
         let shards = found.into_iter().map(shard).collect::<Result<Vec<_>>>()?;
         Ok(Some(Arc::new(Concatenated::new(shards))))
+    }
+
+    /// The names of the columns of `.lengths`: of those that all data files have. None of a file that is damaged or of
+    /// another version.
+    pub fn names_of_lengths(&self) -> Result<Vec<String>> {
+        let mut names: Option<Vec<String>> = None;
+        for number in 0..self.shards() {
+            let found = match self.shared.file(number)?.find_lengths()? {
+                FoundLengths::Current(file) => file.header.names(),
+                _ => Vec::new(),
+            };
+            match &mut names {
+                Some(names) => names.retain(|name| found.contains(name)),
+                None => names = Some(found),
+            }
+            if names.as_ref().is_some_and(Vec::is_empty) {
+                break;
+            }
+        }
+        Ok(names.unwrap_or_default())
     }
 
     /// What there is of a `.lengths`; of a dataset of one file.

@@ -37,6 +37,9 @@ pub enum Leftover {
         /// Whether the writer had noted that these are all of them. If not, the write was cut short, and
         /// the rest is missing.
         complete: bool,
+        /// The columns that `.lengths` was to have: [`Repair::finish`] makes those that the [writer](Repair::writer)
+        /// is asked for or [knows](WriterOptions::known_lengths).
+        lengths: Vec<String>,
     },
     /// Something of a dataset that another program has written since. [`Repair::finish`] refuses,
     /// as that would mix the two; [`Repair::undo`] removes what was left, and the dataset stays as
@@ -135,7 +138,8 @@ impl Repair {
                 let bytes = len.saturating_sub(journal.base.map_or(0, |base| base.bytes));
                 let earlier = storage.stat(&home)?.is_some();
                 let complete = staging.complete(&journal)?.is_some();
-                Leftover::Samples { base: journal.base, bytes, earlier, complete }
+                let (base, lengths) = (journal.base, journal.lengths);
+                Leftover::Samples { base, bytes, earlier, complete, lengths }
             }
             _ => Leftover::Nothing,
         }))

@@ -38,6 +38,9 @@ pub(crate) struct Journal {
     pub(crate) lookup: Option<bool>,
     /// Whether it is to have a checksum of each sample.
     pub(crate) checksums: bool,
+    /// The columns that its `.lengths` is to have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) lengths: Vec<String>,
     /// How the names of the labels change.
     pub(crate) labels: Labels,
     /// The files that made the dataset when this began.
@@ -72,6 +75,7 @@ impl Journal {
             digests,
             lookup,
             checksums,
+            lengths: Vec::new(),
             labels,
             old,
         }
@@ -80,6 +84,11 @@ impl Journal {
     /// There is to be a checksum of each sample.
     pub(crate) fn checksums(self, yes: bool) -> Journal {
         Journal { checksums: yes, ..self }
+    }
+
+    /// `.lengths` is to have these columns.
+    pub(crate) fn lengths(self, names: Vec<String>) -> Journal {
+        Journal { lengths: names, ..self }
     }
 
     /// A dataset that appears or changes during the write is replaced as well.

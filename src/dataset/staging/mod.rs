@@ -63,6 +63,7 @@ use super::files::DatasetFile;
 
 mod checksums;
 mod journal;
+mod lengths;
 mod ownership;
 mod publish;
 mod recovery;
@@ -72,6 +73,7 @@ mod spool;
 pub(crate) use checksums::ChecksumSpool;
 use journal::Complete;
 pub(crate) use journal::{Journal, Labels};
+pub(crate) use lengths::{LengthsSpool, LengthsWriter};
 use ownership::{check_dir, check_names, is_ours};
 use publish::Publication;
 pub(crate) use recovery::{Unfinished, overtaken_message, unfinished};

@@ -14,7 +14,7 @@ const BUFFER: usize = 256 << 10;
 
 /// A file that is appended to in small pieces.
 pub(crate) struct Spool {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     sink: Box<dyn Sink>,
     buffer: Vec<u8>,
     len: u64,

@@ -18,7 +18,7 @@ impl Files<'_> {
         let problem = |flaw: String| VerifyProblem::new(&path, flaw);
         match FoundLengths::look(source, &now, || Ok(now.offsets))? {
             FoundLengths::Missing => {}
-            FoundLengths::Stale(e) => problems.push(problem(stale_lengths(&e))),
+            FoundLengths::Stale(e, _) => problems.push(problem(stale_lengths(&e))),
             FoundLengths::Damaged(e) => problems.push(problem(e.to_string())),
             FoundLengths::Current(file) => {
                 if file.header.source().offsets != now.offsets {

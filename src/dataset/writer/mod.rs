@@ -18,6 +18,7 @@
 
 use crate::error::Shown;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -28,12 +29,13 @@ use crate::format::FormatError;
 use crate::format::dataset::{SideFile, crc};
 use crate::format::md5::Md5;
 use crate::format::msgpack::{self, Value};
+use crate::reader::Reader;
 use crate::storage::Sink;
 
-use super::index::Ahead;
+use super::index::{Ahead, Measure};
 use super::reader::DatasetReader;
 use super::staging::{
-    self, ChecksumSpool, Journal, KeySpool, OffsetSpool, Scratch, Spool, Unfinished,
+    self, ChecksumSpool, Journal, KeySpool, LengthsSpool, OffsetSpool, Scratch, Spool, Unfinished,
 };
 use super::{index, labels};
 
@@ -124,6 +126,8 @@ pub struct Writer {
     #[cfg(feature = "arrays")]
     tally: ArrayTally,
     key_set: KeySet,
+    /// The lengths of a sample.
+    row: Vec<u32>,
     broken: bool,
     /// Whether there are samples from before that stay even if this writer fails.
     keep: bool,
@@ -171,17 +175,18 @@ struct Spools {
     keys: KeySpool,
     ahead: Ahead,
     checksums: Option<ChecksumSpool>,
+    lengths: Option<LengthsSpool>,
 }
 
 impl Spools {
     /// Adds a sample that ends here in the data.
     #[inline]
-    fn note(&mut self, key: &str, end: u64, checksum: u32) -> Result<()> {
+    fn note(&mut self, key: &str, end: u64, checksum: u32, lengths: &[u32]) -> Result<()> {
         self.note_key(key, end)?;
-        self.note_checksum(checksum, end)
+        self.note_numbers(checksum, lengths, end)
     }
 
-    /// The same, without its checksum.
+    /// The same, without its checksum and lengths.
     #[inline]
     fn note_key(&mut self, key: &str, end: u64) -> Result<()> {
         self.offsets.push(end)?;
@@ -191,9 +196,12 @@ impl Spools {
     }
 
     #[inline]
-    fn note_checksum(&mut self, checksum: u32, end: u64) -> Result<()> {
-        match &mut self.checksums {
-            Some(checksums) => checksums.push(checksum, end),
+    fn note_numbers(&mut self, checksum: u32, lengths: &[u32], end: u64) -> Result<()> {
+        if let Some(checksums) = &mut self.checksums {
+            checksums.push(checksum, end)?;
+        }
+        match &mut self.lengths {
+            Some(spool) => spool.push(lengths),
             None => Ok(()),
         }
     }
@@ -280,11 +288,16 @@ impl Writer {
                 true => Some(ChecksumSpool::new(spool(SideFile::Crc)?)?),
                 false => None,
             };
+            let names = options.names_of_lengths();
+            let lengths = match names.is_empty() {
+                true => None,
+                false => Some(LengthsSpool::new(spool(SideFile::Lengths)?, names)),
+            };
             // Where there is data already, all of it is hashed in one go at the end.
             let digest = options.digests && start == Start::New;
             let data = Pipeline::start(data, start.at(), digest).map_err(|e| e.shown_at(path))?;
             let ahead = Ahead::new(options.hash_many);
-            Ok((Spools { offsets, keys, ahead, checksums }, data))
+            Ok((Spools { offsets, keys, ahead, checksums, lengths }, data))
         };
         let (spools, data) = match spools() {
             Ok(files) => files,
@@ -302,6 +315,7 @@ impl Writer {
             #[cfg(feature = "arrays")]
             tally: ArrayTally::default(),
             key_set: KeySet::new(),
+            row: Vec::new(),
             broken: false,
             keep: start.is_resumed(),
             open: Some(Open { process: std::process::id(), destination, journal, data, spools }),
@@ -316,7 +330,8 @@ impl Writer {
     /// # Errors
     ///
     /// [`DuplicateKey`](ErrorKind::DuplicateKey) and [`Invalid`](ErrorKind::Invalid) (no map, no
-    /// `key`, or one that is no string) leave the writer as it was.
+    /// `key`, or one that is no string) leave the writer as it was, and so does a sample without
+    /// [lengths](WriterOptions::lengths) that are asked for, with the error of its [`Measure`].
     pub fn write<T: Serialize + ?Sized>(&mut self, sample: &T) -> Result<()> {
         self.pack(|packed| msgpack::pack_into(sample, packed))
     }
@@ -388,11 +403,12 @@ impl Writer {
         let is_it = std::ptr::eq(likely, key.as_bytes());
         let hash = if is_it { prepared } else { self.key_set.prepare(key.as_bytes()) };
         let sum = if self.options.checksums { crc::checksum(packed) } else { 0 };
+        measure(&self.options.lengths, &mut self.row, key, packed)?;
         let end = self.bytes + packed.len() as u64;
         let noted = spools.note_new(&self.key_set, hash, (key, end), self.samples);
         self.broken = noted.is_err();
         noted??;
-        let noted = spools.note_checksum(sum, end);
+        let noted = spools.note_numbers(sum, &self.row, end);
         let noted = noted.and_then(|()| data.keep().map_err(|e| e.shown_at(&self.path)));
         self.count(hash, end, noted)
     }
@@ -422,13 +438,14 @@ impl Writer {
     fn put(&mut self, key: &str, packed: &[u8]) -> Result<()> {
         let hash = self.key_set.prepare(key.as_bytes());
         let sum = self.checksum(packed);
+        measure(&self.options.lengths, &mut self.row, key, packed)?;
         let end = self.bytes + packed.len() as u64;
         let Open { data, spools, .. } = open(&mut self.open, self.broken, &self.path)?;
         let noted = spools.note_new(&self.key_set, hash, (key, end), self.samples);
         self.broken = noted.is_err();
         noted??;
         let queued = data.append(packed).map_err(|e| e.shown_at(&self.path));
-        let noted = queued.and_then(|()| spools.note_checksum(sum, end));
+        let noted = queued.and_then(|()| spools.note_numbers(sum, &self.row, end));
         self.count(hash, end, noted)
     }
 
@@ -450,11 +467,11 @@ impl Writer {
         if self.options.checksums { crc::checksum(packed) } else { 0 }
     }
 
-    /// Adds a sample whose bytes are there to the side files.
+    /// Adds a sample whose bytes are there to the side files, with the lengths that were just measured.
     fn note(&mut self, key: &str, end: u64, checksum: u32) -> Result<()> {
         let hash = self.key_set.hash(key.as_bytes());
         let spools = &mut open(&mut self.open, self.broken, &self.path)?.spools;
-        let noted = spools.note(key, end, checksum);
+        let noted = spools.note(key, end, checksum, &self.row);
         self.count(hash, end, noted)
     }
 
@@ -475,6 +492,11 @@ impl Writer {
                 None => 0,
             };
             let key = key?;
+            if !self.options.lengths.is_empty() {
+                let sample = old.get_raw(index)?;
+                let measured = measure(&self.options.lengths, &mut self.row, &key, &sample);
+                measured.map_err(|error| old.locate(index).describe(error))?;
+            }
             self.note(&key, old.byte_range(index)?.end, sum)?;
         }
         Ok(())
@@ -720,6 +742,21 @@ fn kept_files<'a>(files: &'a mut Option<Open>, broken: bool, path: &Path) -> Res
 fn over(path: &Path) -> Error {
     let message = "an earlier write failed: the written samples stay until it is repaired";
     Error::new(ErrorKind::Io, message).at(path)
+}
+
+/// Measures a sample, which is refused if it has no such number.
+#[inline]
+fn measure(
+    columns: &[Arc<dyn Measure>],
+    row: &mut Vec<u32>,
+    key: &str,
+    packed: &[u8],
+) -> Result<()> {
+    row.clear();
+    for column in columns {
+        row.push(column.of(packed).map_err(|error| error.with_key(key))?);
+    }
+    Ok(())
 }
 
 /// Refuses one sample too many, and a key that is too long.

@@ -8,7 +8,7 @@ use crate::array::ArrayPolicy;
 use crate::error::Result;
 use crate::storage::{self, LocalStorage, Storage};
 
-use super::super::index::{self, HashMany};
+use super::super::index::{self, HashMany, KnownMeasure, Measure};
 
 /// How to write: what to make, and whether an existing dataset may be replaced.
 ///
@@ -30,6 +30,8 @@ pub struct WriterOptions {
     /// `None`: by the number of samples ([`index::wants_lookup`]).
     pub(super) lookup: Option<bool>,
     pub(super) checksums: bool,
+    pub(super) lengths: Vec<Arc<dyn Measure>>,
+    pub(super) known_lengths: Option<KnownMeasure>,
     pub(super) durable: bool,
     #[cfg(feature = "arrays")]
     pub(super) arrays: Option<Arc<ArrayPolicy>>,
@@ -67,6 +69,8 @@ impl Default for WriterOptions {
             digests: true,
             lookup: None,
             checksums: false,
+            lengths: Vec::new(),
+            known_lengths: None,
             durable: true,
             #[cfg(feature = "arrays")]
             arrays: None,
@@ -117,6 +121,52 @@ impl WriterOptions {
     pub fn checksums(mut self, yes: bool) -> Self {
         self.checksums = yes;
         self
+    }
+
+    /// Writes `.lengths` with these columns, as [`IndexOptions::lengths`](crate::index::IndexOptions::lengths) does:
+    /// each sample is measured when it is written, and one that has no such number is refused. Default: none.
+    ///
+    /// ```
+    /// # #[cfg(feature = "arrays")] {
+    /// use std::collections::BTreeMap;
+    /// use kiste::rearrange::LengthOf;
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("words.msgpack");
+    /// let options = kiste::Writer::options().lengths([LengthOf::parse("len(text)")?]);
+    /// let mut writer = options.create(&path)?;
+    /// writer.write(&BTreeMap::from([("key", "a"), ("text", "crate")]))?;
+    /// let error = writer.write(&BTreeMap::from([("key", "b")])).unwrap_err();
+    /// assert_eq!((error.key(), error.field()), (Some("b"), Some("text")));
+    /// writer.finish()?;
+    /// assert!(kiste::DatasetReader::open(&path)?.lengths("len(text)")?.is_some());
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn lengths<M: Measure + 'static>(mut self, columns: impl IntoIterator<Item = M>) -> Self {
+        let columns = columns.into_iter().map(|column| Arc::new(column) as Arc<dyn Measure>);
+        self.lengths.extend(columns);
+        self
+    }
+
+    /// How columns of `.lengths` are made that are known by their names, such as
+    /// [`LengthOf::measure`](crate::rearrange::LengthOf::measure): an [`append`](Self::append) keeps the columns that
+    /// the dataset has, and [`resume`](Self::resume) makes those of the write that was cut short. Default: none is known.
+    pub fn known_lengths(mut self, known: KnownMeasure) -> Self {
+        self.known_lengths = Some(known);
+        self
+    }
+
+    /// Adds these columns, unless they are asked for; the names of those that are not known are returned.
+    pub(super) fn add_lengths(&mut self, names: &[String]) -> Vec<String> {
+        let (lengths, unknown) = index::with_known(&self.lengths, self.known_lengths, names);
+        self.lengths = lengths;
+        unknown
+    }
+
+    /// The names of the columns of `.lengths`.
+    pub(super) fn names_of_lengths(&self) -> Vec<String> {
+        self.lengths.iter().map(|column| column.name()).collect()
     }
 
     /// Syncs files and directories, so that a finished dataset survives a power failure, not only

@@ -7,7 +7,7 @@ use super::super::index::{self, Build, Built, Wanted};
 use super::super::staging::{Base, Staging};
 use super::{Open, Spools, WriterOptions};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::dataset::{Digests, SideFile};
+use crate::format::dataset::{Digests, SideFile, crc};
 use crate::format::md5::Md5;
 
 /// The last step of [`Writer::finish`](super::Writer::finish).
@@ -21,7 +21,7 @@ impl Publication<'_> {
     pub(super) fn run(&self, files: Open, samples: u64, bytes: u64) -> Result<Option<[u8; 16]>> {
         let Open { destination, journal, data, spools, .. } = files;
         let staging = destination.staging();
-        let Spools { offsets, keys, ahead, checksums } = spools;
+        let Spools { offsets, keys, ahead, checksums, lengths } = spools;
         let (options, sync) = (self.options, self.options.durable);
         let shown = |e: Error| e.shown_at(self.path);
         let storage = &options.storage;
@@ -106,8 +106,20 @@ impl Publication<'_> {
             true => publish.push(SideFile::Lookup.into()),
             false => remove.push(SideFile::Lookup),
         }
-        // It is of the samples that were there before.
-        remove.push(SideFile::Lengths);
+        match lengths {
+            Some(lengths) => {
+                let sum = index::checksum_of(&storage.open(&staging.path(SideFile::Offsets))?, 0)?;
+                let source =
+                    crc::Source { count: samples, data_len: bytes, md5: data_md5, offsets: sum };
+                lengths.finish(&**storage, source, sync, || {
+                    staging.discard(SideFile::Lengths)?;
+                    staging.create(SideFile::Lengths)
+                })?;
+                publish.push(SideFile::Lengths.into());
+            }
+            // It is of the samples that were there before.
+            None => remove.push(SideFile::Lengths),
+        }
         destination.publish(&journal, data, &publish, &remove)?;
         Ok(data_md5)
     }

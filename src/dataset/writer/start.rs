@@ -9,6 +9,7 @@ use crate::format::dataset::shards::is_manifest;
 use crate::storage::{FileKind, LocalStorage, ScratchDir, Storage};
 
 use super::super::files::DatasetFile;
+use super::super::index::{self, FoundLengths};
 use super::super::names::names_index;
 use super::super::reader::DatasetReader;
 use super::super::staging::{self, Base, Journal, Labels, Staging, Unfinished};
@@ -16,7 +17,7 @@ use super::super::walk::whole_samples;
 use super::destination::Destination;
 use super::options::WriterOptions;
 use super::upload::{Upload, no_append};
-use super::{Start, Writer, gave_up};
+use super::{Start, Writer, gave_up, measure};
 
 impl WriterOptions {
     /// Starts a new dataset. Missing parent directories are created. The name may be a URL: see
@@ -38,6 +39,7 @@ impl WriterOptions {
 
     fn create_file(self, path: &Path) -> Result<Writer> {
         self.check_name(path)?;
+        index::check_names(&self.lengths)?;
         let old = self.storage.stat(path)?;
         if old.is_some_and(|old| old.is_dir()) {
             let message = "there is a directory of this name";
@@ -57,7 +59,7 @@ impl WriterOptions {
         }
         let mut journal =
             Journal::samples(None, self.digests, self.lookup).replacing(self.overwrite);
-        journal.checksums = self.checksums;
+        (journal.checksums, journal.lengths) = (self.checksums, self.names_of_lengths());
         // The names of the labels belong to the dataset that is replaced.
         if old.is_some() {
             journal.labels = Labels::Go;
@@ -76,13 +78,16 @@ impl WriterOptions {
 
     fn create_object(mut self, path: &Path) -> Result<Writer> {
         self.check_name(path)?;
+        index::check_names(&self.lengths)?;
         let (storage, scratch) = (self.storage.clone(), ScratchDir::create()?);
         let beside = scratch.path().join(path.file_name().unwrap_or_default());
         let upload = Upload::begin(&self, path, scratch)?;
         let local = Arc::new(LocalStorage::mapped());
         let staging = Staging::begin(local.clone(), &beside, false)?;
-        let journal = Journal::samples(None, self.digests, self.lookup);
-        let journal = staging.journal(journal.checksums(self.checksums), staging.observe()?)?;
+        let journal = Journal::samples(None, self.digests, self.lookup)
+            .checksums(self.checksums)
+            .lengths(self.names_of_lengths());
+        let journal = staging.journal(journal, staging.observe()?)?;
         let data = storage.create_with(path, upload.how(DatasetFile::Data))?;
         (self.storage, self.durable) = (local, false);
         let destination = Destination::object_store(staging, upload);
@@ -107,14 +112,15 @@ impl WriterOptions {
     }
 
     /// Continues a write that was cut short: all whole samples that had reached the file are kept,
-    /// and more can be written. Digests, lookup and checksums are made if that write was to make
+    /// and more can be written. Digests, lookup, checksums and lengths are made if that write was to make
     /// them.
     ///
     /// # Errors
     ///
     /// [`NotFound`](ErrorKind::NotFound) if nothing was left here, [`Locked`](ErrorKind::Locked)
     /// if its writer is alive, [`Invalid`](ErrorKind::Invalid) if all that is missing is to publish
-    /// it ([`Repair::finish`](crate::repair::Repair::finish)).
+    /// it ([`Repair::finish`](crate::repair::Repair::finish)), and if that write was to make lengths that are neither
+    /// [asked for](Self::lengths) nor [known](Self::known_lengths).
     pub fn resume(self, path: impl AsRef<Path>) -> Result<Writer> {
         self.resume_until(path.as_ref(), |new| new.len() as u64)
     }
@@ -159,6 +165,16 @@ impl WriterOptions {
         self.digests &= journal.digests;
         self.lookup = self.lookup.max(journal.lookup);
         self.checksums |= journal.checksums;
+        let unknown = self.add_lengths(&journal.lengths);
+        // A repair saves the samples all the same.
+        if !unknown.is_empty() && self.was_complete.is_none() {
+            let message = format!(
+                "expected the columns that the write began with, found none for {}",
+                unknown.join(", ")
+            );
+            return Err(Error::new(ErrorKind::Invalid, message).with_option("lengths").at(path));
+        }
+        index::check_names(&self.lengths)?;
         staging.discard_side_files()?;
         if self.was_complete != Some(true) {
             staging.withdraw()?;
@@ -194,7 +210,9 @@ impl WriterOptions {
             writer.note_all(old)?;
         }
         for (key, range) in whole_samples(bytes) {
-            let sum = writer.checksum(&bytes[range.start as usize..range.end as usize]);
+            let sample = &bytes[range.start as usize..range.end as usize];
+            let sum = writer.checksum(sample);
+            measure(&writer.options.lengths, &mut writer.row, key, sample)?;
             writer.note(key, start + range.end, sum)?;
         }
         Ok(writer)
@@ -210,6 +228,9 @@ impl WriterOptions {
     /// A `.crc` that is there gets the new samples and keeps the checksums of the old ones, which
     /// need not be read. Where it is damaged or of another version of the dataset, and where
     /// [`checksums`](Self::checksums) asks for one that is not there, the old samples are read.
+    ///
+    /// A `.lengths` that is there is made again, with the columns that are [asked for](Self::lengths) or
+    /// [known](Self::known_lengths), for which the old samples are read; others are not kept.
     ///
     /// A symbolic link is followed: the dataset that it leads to is appended to, under its own
     /// name.
@@ -242,9 +263,14 @@ impl WriterOptions {
         }
         let crc = SideFile::Crc.path(path);
         self.checksums |= self.storage.stat(&crc)?.is_some();
-        let open = || DatasetReader::options().storage(self.storage.clone()).open(path);
+        let storage = self.storage.clone();
+        let open = || DatasetReader::options().storage(storage.clone()).open(path);
         // A dataset that cannot be appended to is an error before anything is made.
         let before = open()?;
+        if let FoundLengths::Current(file) = before.find_lengths()? {
+            self.add_lengths(&file.header.names());
+        }
+        index::check_names(&self.lengths)?;
         let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
         let begun = || {
             // Another writer may have finished before this one had the lock.
@@ -253,8 +279,10 @@ impl WriterOptions {
             let observed = staging.observe()?;
             let old = open()?;
             let base = Base { samples: old.len() as u64, bytes: old.data_len() };
-            let journal = Journal::samples(Some(base), self.digests, self.lookup);
-            let journal = staging.journal(journal.checksums(self.checksums), observed)?;
+            let journal = Journal::samples(Some(base), self.digests, self.lookup)
+                .checksums(self.checksums)
+                .lengths(self.names_of_lengths());
+            let journal = staging.journal(journal, observed)?;
             let data = self.storage.reopen(path)?;
             // New samples go to the file that was just opened.
             match staging.rewritten(&journal)? {

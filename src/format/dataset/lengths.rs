@@ -97,6 +97,11 @@ impl Header {
         &self.columns
     }
 
+    /// The names of the columns.
+    pub fn names(&self) -> Vec<String> {
+        self.columns.iter().map(|column| column.name.clone()).collect()
+    }
+
     /// The number of the column of this name: of exactly this one, or else of the only one that is the same
     /// without spaces and quotes. Of `bytes` only exactly this one.
     pub fn find(&self, name: &str) -> Option<usize> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::evaluate::{Sample, find};
 use super::function::{Found, Function};
@@ -60,6 +61,15 @@ enum Length {
 }
 
 impl LengthOf {
+    /// The column that has this name, if it is one of these.
+    ///
+    /// ```
+    /// let options = kiste::Writer::options().known_lengths(kiste::rearrange::LengthOf::measure);
+    /// ```
+    pub fn measure(name: &str) -> Option<Arc<dyn Measure>> {
+        LengthOf::parse(name).ok().map(|column| Arc::new(column) as Arc<dyn Measure>)
+    }
+
     /// Parses the text of a column.
     ///
     /// # Errors

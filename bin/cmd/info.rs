@@ -2,7 +2,9 @@ use kiste::storage::Shown;
 use std::path::{Path, PathBuf};
 
 use kiste::repair::{Repair, WriteState};
-use kiste::stat::{DatasetInfo, FieldArrays, FieldInfo, FileInfo, InPlaceFiles, SampleBytes};
+use kiste::stat::{
+    DatasetInfo, FieldArrays, FieldInfo, FileInfo, InPlaceFiles, LengthsInfo, SampleBytes,
+};
 use kiste::text::{escaped, units};
 use serde::Serialize;
 
@@ -28,7 +30,7 @@ Examples:
   kiste info train.msgpack --json | jq .samples
 
 Fields, their types and arrays are taken from the first 100 samples. Behind a URL, info fetches
-these samples and all of .offsets: 8 bytes for each sample of the dataset.";
+these samples and all of .offsets: 8 bytes for each sample of the dataset, and 4 more for each column of .lengths.";
 
 #[derive(Serialize)]
 struct Info {
@@ -97,16 +99,26 @@ impl Info {
         let yes_or = |there: bool, no: &'static str| if there { "yes" } else { no };
         if info.in_place.is_some() {
             list.line("digests", yes_or(info.digests, "no"))?;
+            list.lines("lengths", columns(info.lengths.iter().map(lengths).collect()))?;
             return list.finish();
         }
         list.line("digests", yes_or(info.digests, "no: \"kiste index\" adds them"))?;
         list.line("lookup", yes_or(info.lookup, "no"))?;
         list.line("crc", yes_or(info.checksums, "no"))?;
+        list.lines("lengths", columns(info.lengths.iter().map(lengths).collect()))?;
         if let Some(unfinished) = unfinished {
             list.line("beware", output.red(unfinished))?;
         }
         list.finish()
     }
+}
+
+/// A column of `.lengths`, and what its numbers are.
+fn lengths(column: &LengthsInfo) -> (String, String) {
+    let LengthsInfo { name, min, mean, max, total, .. } = column;
+    let (min, max) = (units::count(u64::from(*min)), units::count(u64::from(*max)));
+    let (mean, total) = (units::count(mean.round() as u64), units::count(*total));
+    (name.clone(), format!("{min} to {max}, on average {mean}, {total} in all"))
 }
 
 /// Names and what belongs to them, below each other.

@@ -22,6 +22,7 @@ __all__ = [
     "Indexed",
     "Info",
     "LeftOut",
+    "LengthsInfo",
     "Loading",
     "Made",
     "Merged",
@@ -136,6 +137,16 @@ class InPlaceFiles(TypedDict):
     bytes: int
 
 
+class LengthsInfo(TypedDict):
+    """A column of `.lengths`, and what its numbers are."""
+
+    name: str
+    min: int
+    mean: float
+    max: int
+    total: int
+
+
 class Info(TypedDict):
     """What `Dataset.info()` says. `fields` and `arrays` are of the first 100 samples.
 
@@ -152,6 +163,7 @@ class Info(TypedDict):
     digests: bool
     lookup: bool
     checksums: bool
+    lengths: NotRequired[list[LengthsInfo]]
     in_place: NotRequired[InPlaceFiles]
     unfinished: str | None
 
@@ -284,10 +296,12 @@ class Indexed(TypedDict):
     """What `index` has made: side files of a dataset (`made`), or an index of files whose samples stay where they are.
 
     Of the files of an index, `kept` had not changed since they were indexed. `bad` samples were left out.
+    `dropped_lengths` are columns that an outdated `.lengths` had and the new one has not.
     """
 
     samples: int
     made: NotRequired[list[Path]]
+    dropped_lengths: NotRequired[list[str]]
     shards: NotRequired[int]
     bytes: NotRequired[int]
     kept: NotRequired[int]

@@ -66,9 +66,28 @@ pub struct DatasetInfo {
     pub lookup: bool,
     /// Whether there is `.crc`.
     pub checksums: bool,
+    /// The columns of `.lengths`, if every data file has one of this version of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lengths: Vec<LengthsInfo>,
     /// The files of another format that the samples lie in, if they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_place: Option<InPlaceFiles>,
+}
+
+/// A column of `.lengths`.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[non_exhaustive]
+pub struct LengthsInfo {
+    /// Its name, such as `len(tokens)`.
+    pub name: String,
+    /// The smallest number.
+    pub min: u32,
+    /// On average.
+    pub mean: f64,
+    /// The largest number.
+    pub max: u32,
+    /// The sum of all.
+    pub total: u64,
 }
 
 /// Files of another format that samples lie in.
@@ -164,6 +183,7 @@ impl DatasetInfo {
             digests: has(SideFile::Md5)?,
             lookup: has(SideFile::Lookup)?,
             checksums: has(SideFile::Crc)?,
+            lengths: lengths(reader)?,
             files,
             #[cfg(feature = "convert")]
             in_place: reader.files_in_place().map(|(format, files, bytes)| InPlaceFiles {
@@ -226,6 +246,7 @@ impl DatasetInfo {
             digests: false,
             lookup: false,
             checksums: false,
+            lengths: Vec::new(),
             in_place: None,
         })
     }
@@ -282,6 +303,28 @@ impl FieldArrays {
             container_bytes: found.container_bytes,
         }
     }
+}
+
+/// The columns of `.lengths`, all of which is read: none of an outdated or damaged file, which a verification tells.
+fn lengths(reader: &DatasetReader) -> Result<Vec<LengthsInfo>> {
+    let mut columns = Vec::new();
+    for name in reader.names_of_lengths()? {
+        let Some(lengths) = reader.lengths(&name)? else { continue };
+        let (mut min, mut max, mut total) = (u32::MAX, 0, 0u64);
+        let mut numbers = Vec::new();
+        for first in (0..lengths.len()).step_by(1 << 16) {
+            numbers.clear();
+            let part: Vec<u64> = (first..lengths.len().min(first + (1 << 16))).collect();
+            lengths.gather(&part, &mut numbers)?;
+            for &number in &numbers {
+                (min, max) = (min.min(number), max.max(number));
+                total = total.saturating_add(u64::from(number));
+            }
+        }
+        let mean = total as f64 / (lengths.len() as f64).max(1.0);
+        columns.push(LengthsInfo { name, min: min.min(max), mean, max, total });
+    }
+    Ok(columns)
 }
 
 /// The data file, the side files that every dataset has, and others that are there.

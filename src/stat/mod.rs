@@ -17,7 +17,9 @@ use serde::Serialize;
 pub use bench::{ReadBench, ReadMode, ReadPass};
 pub use field::{Arrays, Classes, FieldSummary, Images};
 pub use histogram::{Bar, Histogram, PERCENTILES};
-pub use info::{DatasetInfo, FieldArrays, FieldInfo, FileInfo, InPlaceFiles, SampleBytes};
+pub use info::{
+    DatasetInfo, FieldArrays, FieldInfo, FileInfo, InPlaceFiles, LengthsInfo, SampleBytes,
+};
 pub use numbers::{NumberBar, Numbers};
 #[doc(hidden)]
 pub use report::picture;

@@ -53,7 +53,11 @@ fn columns_are_made_and_added() {
     fs::rename(&new, &old).unwrap();
     let found = run(&dir, ["verify", "a.msgpack"]).exits(1);
     assert!(found.out.contains("not of this version of the dataset"), "{found:?}");
-    assert!(found.err.contains("kiste index --lengths COLUMN a.msgpack"), "{found:?}");
+    let columns = "--lengths 'len(tokens)' --lengths 'ms(sec)' --lengths bytes";
+    assert!(found.err.contains(&format!("kiste index {columns} a.msgpack")), "{found:?}");
+    let failed =
+        run(&dir, ["order", "a.msgpack", "--batches=budget:9", "--lengths", "len(tokens)"]);
+    assert!(failed.err.contains("kiste index --lengths 'len(tokens)' a.msgpack"), "{failed:?}");
     run(&dir, ["index", "--lengths", "len(tokens)", "a.msgpack"]).exits(0);
     run(&dir, ["verify", "a.msgpack"]).exits(0);
 }
@@ -89,4 +93,85 @@ fn shards_and_samples_in_place_have_them_too() {
     fs::write(dir.path().join("x.inplace.json.lengths"), kept).unwrap();
     let found = run(&dir, ["verify", "x.inplace.json"]).exits(1);
     assert!(found.out.contains("expected the MD5 of the data"), "{found:?}");
+}
+
+#[test]
+fn conversions_measure_what_they_write() {
+    let dir = with_tokens();
+    let args =
+        ["convert", "[ab].jsonl", "x.msgpack", "--lengths", "len(tokens)", "--lengths=bytes"];
+    run(&dir, args).exits(0);
+    run(&dir, ["verify", "x.msgpack"]).exits(0);
+    let made = fs::read(dir.path().join("x.msgpack.lengths")).unwrap();
+    fs::remove_file(dir.path().join("x.msgpack.lengths")).unwrap();
+    run(&dir, ["index", "--lengths=len(tokens)", "--lengths=bytes", "x.msgpack"]).exits(0);
+    assert!(fs::read(dir.path().join("x.msgpack.lengths")).unwrap() == made);
+
+    let info = run(&dir, ["info", "x.msgpack"]).exits(0).out;
+    assert!(info.contains("len(tokens)  0 to 3, on average 2, 12 in all"), "{info}");
+    let info = run(&dir, ["info", "x.msgpack", "--json"]).exits(0).json();
+    assert_eq!(info["lengths"][0]["name"], "len(tokens)");
+    assert_eq!((&info["lengths"][0]["max"], &info["lengths"][0]["mean"]), (&3.into(), &1.5.into()));
+
+    // In parts, in shards, of other datasets, and behind what is there.
+    for part in ["--part=1/2", "--part=2/2"] {
+        run(&dir, ["convert", "[ab].jsonl", "p.msgpack", "--lengths=len(tokens)", part]).exits(0);
+    }
+    run(&dir, ["commit", "p.msgpack"]).exits(0);
+    assert_eq!(numbers(&dir, "p.msgpack", "len(tokens)"), [0, 1, 2, 3, 0, 1, 2, 3]);
+    let args = ["convert", "[ab].jsonl", "s.shards.json", "--shards=2", "--lengths=len(tokens)"];
+    run(&dir, args).exits(0);
+    assert_eq!(numbers(&dir, "s.shards.json", "len(tokens)"), [0, 1, 2, 3, 0, 1, 2, 3]);
+    run(&dir, ["verify", "s.shards.json"]).exits(0);
+    run(&dir, ["sort", "--by=sec", "-r", "x.msgpack", "r.msgpack", "--lengths=ms(sec)"]).exits(0);
+    assert_eq!(numbers(&dir, "r.msgpack", "ms(sec)")[..3], [3500, 3500, 2500]);
+    let failed = run(&dir, ["sort", "--by=sec", "x.msgpack", "r.kiste.toml", "--lengths=bytes"]);
+    failed.fails(2, "a recipe has the lengths of its sources");
+    run(&dir, ["convert", "a.jsonl", "g.msgpack", "--lengths=len(tokens)"]).exits(0);
+    run(&dir, ["convert", "b.jsonl", "g.msgpack", "--append"]).exits(0);
+    assert_eq!(numbers(&dir, "g.msgpack", "len(tokens)"), [0, 1, 2, 3, 0, 1, 2, 3]);
+    run(&dir, ["verify", "g.msgpack"]).exits(0);
+
+    // What has no such number is bad input.
+    let args = ["convert", "[ab].jsonl", "n.msgpack", "--lengths=len(text)"];
+    let failed = run(&dir, args).fails(2, "expected a field of this name, found none");
+    assert!(failed.err.contains("\"a0\"") && failed.err.contains("text"), "{}", failed.err);
+    assert!(!dir.path().join("n.msgpack").exists());
+    fs::write(dir.path().join("c.jsonl"), "{\"key\":\"c\"}\n{\"key\":\"d\",\"tokens\":[1]}\n")
+        .unwrap();
+    let args = ["convert", "c.jsonl", "c.msgpack", "--lengths=len(tokens)", "--bad", "skip"];
+    run(&dir, args).exits(1);
+    assert_eq!(numbers(&dir, "c.msgpack", "len(tokens)"), [1]);
+    let failed = run(&dir, ["convert", "a.jsonl", "n.tar", "--lengths", "bytes"]).exits(2);
+    assert!(failed.err.contains("--lengths is for datasets"), "{}", failed.err);
+}
+
+#[test]
+fn a_sample_that_no_batch_has_room_for_is_named() {
+    let dir = with_tokens();
+    run(&dir, ["convert", "[ab].jsonl", "s.shards.json", "--shards=2", "--lengths=len(tokens)"])
+        .exits(0);
+    let args = [
+        "order",
+        "s.shards.json",
+        "--sampler=sequential",
+        "--batches=budget:2",
+        "--lengths=len(tokens)",
+    ];
+    let failed = run(&dir, args).exits(2);
+    let expected = "s-00000.msgpack: sample 3: key \"a3\": expected a length of at most 2, found 3";
+    assert!(failed.err.contains(expected), "{}", failed.err);
+    let counted = run(
+        &dir,
+        [
+            "order",
+            "s.shards.json",
+            "--batches=budget:9",
+            "--lengths=len(tokens)",
+            "--step=1",
+            "--progress=json",
+        ],
+    )
+    .exits(0);
+    assert!(counted.err.contains("counting batches"), "{}", counted.err);
 }

@@ -1,24 +1,36 @@
 //! Batches that are planned by length: how fast windows are planned, how much padding is left, and what an epoch costs.
 //!
-//! `cargo bench --bench lengths [-- FILE]`: a file of lengths, one a line, in place of log-normal ones.
+//! `cargo bench --bench lengths [-- FILE]`: a file of lengths, one a line, in place of log-normal ones. `-- --billion DIR`
+//! writes a `.lengths` of a billion numbers there (4 GB), plans windows with it, mapped, and removes it.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kiste::DatasetReader;
+use kiste::format::dataset::{Digests, SideFile, crc, lengths};
 use kiste::loader::{Columns, Loader, Padded};
 use kiste::reader::ListReader;
 use kiste::sampler::batching::{Batches, Batching, ByLength, Longer, Planned, Rows, TokenBudget};
 use kiste::sampler::rng::StableRng;
-use kiste::sampler::{Lengths, Sampler, Sequential, Shuffle};
+use kiste::sampler::{BlockShuffle, Lengths, Sampler, Sequential, Shuffle};
 use serde::Serialize;
 
 type Res<T> = Result<T, Box<dyn std::error::Error>>;
 
 const WINDOW: usize = 1 << 16;
 const ROUNDS: u64 = 15;
+const COLD_ROUNDS: u64 = 5;
 
 fn main() -> Res<()> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--billion").skip(1);
+    if let Some(dir) = arguments.next() {
+        return billion(&tempfile::tempdir_in(dir)?.path().join("x.msgpack"));
+    }
     let given = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let lengths: Vec<u32> = match given {
         Some(path) => std::fs::read_to_string(path)?
@@ -152,6 +164,88 @@ fn huge() -> Res<()> {
     Ok(())
 }
 
+/// A real file of a billion lengths, of a dataset whose other files are sparse: next to nothing of them is read.
+fn billion(path: &Path) -> Res<()> {
+    const SAMPLES: u64 = 1_000_000_000;
+    let md5 = [7; 16];
+    let mut digests = Digests::new();
+    digests.set("x.msgpack", md5)?;
+    File::create(path)?.set_len(SAMPLES)?;
+    std::fs::write(SideFile::Md5.path(path), digests.render())?;
+    let mut offsets = File::create(SideFile::Offsets.path(path))?;
+    offsets.seek(SeekFrom::Start(SAMPLES * 8))?;
+    offsets.write_all(&SAMPLES.to_be_bytes())?;
+    write_lengths(&SideFile::Lengths.path(path), SAMPLES, md5)?;
+
+    let column = SideFile::Lengths.path(path);
+    let orders: [(&str, Arc<dyn Sampler>); 3] = [
+        ("sequential", Arc::new(Sequential::new(SAMPLES))),
+        ("shuffled in blocks", Arc::new(BlockShuffle::new(SAMPLES, 1 << 15, 64, 1)?)),
+        ("shuffled", Arc::new(Shuffle::new(SAMPLES, 1))),
+    ];
+    for (name, sampler) in orders {
+        let (mut opening, mut cold, mut warm) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rng = StableRng::new(&[9]);
+        for _ in 0..COLD_ROUNDS {
+            // What is mapped stays in memory.
+            forget(&column)?;
+            let start = Instant::now();
+            let lengths = DatasetReader::open(path)?.lengths("n")?.ok_or("it was written")?;
+            opening.push(ms(start.elapsed()));
+            let batching = Arc::new(TokenBudget::padded(16_384));
+            let planned = Planned::with_columns(sampler.clone(), vec![lengths], batching)?;
+            let window = rng.below(planned.windows());
+            for times in [&mut cold, &mut warm] {
+                // Planned anew: another seed of batches.
+                let again = planned.clone().seed(rng.below(1 << 30));
+                let start = Instant::now();
+                again.window_at(0, window)?;
+                times.push(ms(start.elapsed()));
+            }
+        }
+        let (opening, cold, warm) = (median(opening), median(cold), median(warm));
+        println!(
+            "{name}: opened in {opening:.2} ms, a window in {cold:.1} ms cold, {warm:.2} ms warm; {} MB of memory",
+            resident()
+        );
+    }
+    Ok(())
+}
+
+fn write_lengths(path: &Path, samples: u64, md5: [u8; 16]) -> Res<()> {
+    let mut file = File::create(path)?;
+    let column = |checksum| vec![lengths::Column { name: "n".to_owned(), checksum }];
+    let source = crc::Source { count: samples, data_len: samples, md5: Some(md5), offsets: 0 };
+    let header = lengths::Header::new(source, column(0))?;
+    file.set_len(header.range(0).start)?;
+    file.seek(SeekFrom::End(0))?;
+    let (mut sum, mut rng) = (crc::checksum(&[]), StableRng::new(&[3]));
+    for _ in 0..samples / 1000 / 1000 {
+        let part: Vec<u8> =
+            (0..1_000_000).flat_map(|_| (1 + rng.below(2048) as u32).to_le_bytes()).collect();
+        sum = crc::extend(sum, &part);
+        file.write_all(&part)?;
+    }
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(&lengths::Header::new(source, column(sum))?.encode())?;
+    Ok(file.sync_all()?)
+}
+
+/// Takes a file out of the page cache.
+fn forget(path: &Path) -> Res<()> {
+    let input = format!("if={}", path.display());
+    let done =
+        Command::new("dd").args([&input, "iflag=nocache", "count=0", "status=none"]).status()?;
+    if done.success() { Ok(()) } else { Err("dd failed".into()) }
+}
+
+/// Megabytes of this process in memory, without those of mapped files.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
 #[derive(Serialize)]
 struct Text {
     key: String,
@@ -171,7 +265,7 @@ fn epochs() -> Res<()> {
     let shuffle: Arc<dyn Sampler> = Arc::new(Shuffle::new(samples, 1));
     let sequential: Arc<dyn Sampler> = Arc::new(Sequential::new(samples));
     for (name, sampler) in [("shuffled", shuffle), ("sequential", sequential)] {
-        let mut ratios = Vec::new();
+        let (mut ratios, mut times) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             let columns = || Columns::new().padded::<u8>("tokens", &[], Padded::longest());
             let run = |options: kiste::loader::LoaderOptions| -> Res<Duration> {
@@ -189,8 +283,12 @@ fn epochs() -> Res<()> {
             let planned = Planned::new(sampler.clone(), lengths.clone(), batching)?;
             let planned = run(Loader::planned(reader.clone(), planned))?;
             ratios.push(fixed.as_secs_f64() / planned.as_secs_f64());
+            times.push(ms(fixed));
         }
-        println!("epochs of batches of 64, {name}: planned to not planned {:.2}", median(ratios));
+        let (ratio, time) = (median(ratios), median(times));
+        println!(
+            "epochs of batches of 64, {name}: {ratio:.2} of the speed of {time:.0} ms without planning"
+        );
     }
     Ok(())
 }

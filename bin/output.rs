@@ -77,6 +77,13 @@ impl Output {
         io::stdout().is_terminal()
     }
 
+    /// Columns of the terminal; 100 where there is none.
+    pub(crate) fn width(&self) -> usize {
+        let terminal = || terminal_size::terminal_size().map(|(width, _)| width.0.into());
+        let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        given.or_else(|| terminal().filter(|_| self.is_terminal())).unwrap_or(100)
+    }
+
     /// One JSON document to standard output, indented for a person.
     pub(crate) fn json(&self, document: &impl Serialize) -> Result<(), Failure> {
         let mut out = self.stdout();

@@ -14,6 +14,7 @@ use kiste::image::{Pipeline, Plan};
 use kiste::loader::{Record, image_header};
 use kiste::reader::Reader;
 use kiste::sampler::{BatchPlace, Order, Partition, Sampler, Tail};
+use kiste::stat::SamplePage;
 use kiste::storage::Shown;
 use serde::Serialize;
 
@@ -87,6 +88,12 @@ pub(crate) struct Args {
     #[cfg(feature = "images")]
     #[arg(long, value_name = "NAME", default_value = "image", requires = "augment")]
     field: String,
+    /// Write a page of the samples for a browser: as training saw them, with --augment before and after
+    #[arg(long, value_name = "PAGE", conflicts_with_all = ["find", "indices", "source", "json", "batches"])]
+    html: Option<PathBuf>,
+    /// Replace a page that exists
+    #[arg(long, short, requires = "html")]
+    force: bool,
     /// Print one JSON object: of --find, or with the list as "keys", "indices" or "samples"
     #[arg(long)]
     pub(super) json: bool,
@@ -98,6 +105,7 @@ Examples:
   kiste order train.msgpack --world 4 --rank 1 --batch-size 32 --step 7
   kiste order train.msgpack --world 4 --batch-size 32 --find cat/0001.png
   kiste order mix.kiste.toml --world 8 --rank 3 --batch-size 32 --step 48211 --source
+  kiste order train.msgpack --world 4 --batch-size 32 --step 7 --html step.html
   kiste order train.msgpack --epoch 3 --batch-size 32 --step 7 \
     --augment 'seed(7) | random_resized_crop(224) | hflip'
   kiste order texts.msgpack --seed 42 --batches budget:8192 --lengths 'len(tokens)' --quality
@@ -197,6 +205,7 @@ impl Args {
         let plan = self.tail().into_iter().fold(plan, Partition::tail);
         match &self.find {
             Some(key) => self.find(key, &reader.view, &*order, &plan, output)?,
+            None if self.html.is_some() => self.page(&*reader, &*order, &plan)?,
             #[cfg(feature = "images")]
             None if self.augment.is_some() => self.augmented(&*reader, &*order, &plan, output)?,
             None if self.source => self.sources(&reader, &*order, &plan, output)?,
@@ -352,6 +361,34 @@ impl Args {
             return output.json(&SampleSources { epoch: self.epoch, samples: listed });
         }
         Ok(out.flush()?)
+    }
+
+    /// A page of the samples of these steps.
+    fn page(&self, reader: &dyn Reader, order: &dyn Order, plan: &Partition) -> Outcome<()> {
+        let Some(path) = &self.html else { return Ok(()) };
+        let steps = self.steps(plan)?;
+        let last = steps.end.saturating_sub(1);
+        let title = match steps.start == last {
+            true => format!("{}: step {last}", file::shown(&self.file)),
+            false => format!("{}: steps {} to {last}", file::shown(&self.file), steps.start),
+        };
+        let mut page = SamplePage::new(title);
+        for step in steps {
+            let batch = plan.batch(step, self.rank);
+            for (position, index) in batch.iter().zip(batch.indices(order)) {
+                let (place, index) = ((self.epoch, position), index as usize);
+                #[cfg(feature = "images")]
+                if let Some(pipeline) = &self.augment {
+                    page.add_augmented(reader, index, &self.field, pipeline, place)?;
+                    continue;
+                }
+                let _ = place;
+                page.add(reader, index)?;
+            }
+        }
+        let (epoch, rank, world) = (self.epoch, self.rank, self.world);
+        let note = format!("epoch {epoch}, rank {rank} of {world}, batches of {}", self.batch_size);
+        file::write(path, page.to_html(&note).as_bytes(), self.force)
     }
 
     fn list(

@@ -1,7 +1,8 @@
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use kiste::reader::{Reader, ReaderExt};
-use kiste::rearrange::{SampleRange, check_distinct};
+use kiste::rearrange::{SampleRange, check_distinct, duplicates};
 use kiste::text::units;
 
 use super::cat::{absent, check_index, read_lines};
@@ -18,8 +19,9 @@ use crate::rearrange::{Chosen, InOut};
 #[command(after_help = EXAMPLES, override_usage = "\
     kiste select [OPTIONS] <IN> <OUT> --keys <LIST>
        kiste select [OPTIONS] <IN> <OUT> --range <A..B>
-       kiste select [OPTIONS] <IN> <OUT> --indices <LIST>")]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["keys", "range", "indices"]))]
+       kiste select [OPTIONS] <IN> <OUT> --indices <LIST>
+       kiste select [OPTIONS] <IN> <OUT> --first-of [<FIELD>]")]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["keys", "range", "indices", "first_of"]))]
 pub(crate) struct Args {
     /// The samples with the keys in this file, one per line; - is standard input
     #[arg(long, value_name = "LIST")]
@@ -30,6 +32,9 @@ pub(crate) struct Args {
     /// The samples of these indices: 1,5,3, or a file of them, one per line; - is standard input
     #[arg(long, value_name = "LIST")]
     indices: Option<String>,
+    /// Of samples that are equal the first one: in this field, or in all but their keys
+    #[arg(long, value_name = "FIELD", num_args = 0..=1, default_missing_value = "")]
+    first_of: Option<String>,
     /// Skip missing keys and count them
     #[arg(long, requires = "keys")]
     skip_missing: bool,
@@ -41,6 +46,7 @@ const EXAMPLES: &str = "\
 Examples:
   kiste select train.msgpack first.msgpack --range ..1000
   kiste ls train.msgpack | grep cat/ | kiste select train.msgpack cats.msgpack --keys -
+  kiste select train.msgpack once.msgpack --first-of image
   kiste order train.msgpack --indices --epoch 3 | kiste select train.msgpack e3.msgpack --indices -
 
 Exit code 1 if a key is missing.";
@@ -51,6 +57,7 @@ impl Args {
         let chosen = match (&self.keys, &self.indices) {
             (Some(list), _) => self.by_keys(&*reader, list, output)?,
             (_, Some(list)) => self.by_indices(&*reader, list)?,
+            _ if self.first_of.is_some() => self.first_of_each(&*reader, output)?,
             _ => self.range.unwrap_or(SampleRange::ALL).within(reader.len()).collect(),
         };
         check_distinct(&*reader, &chosen)?;
@@ -73,6 +80,17 @@ impl Args {
             output.note(format_args!("{path}: {missing} missing, skipped"));
         }
         Ok(chosen)
+    }
+
+    fn first_of_each(&self, reader: &dyn Reader, output: &Output) -> Outcome<Vec<usize>> {
+        let by = super::stat::duplicates_by(self.first_of.as_deref().unwrap_or_default());
+        let progress = output.progress("looking for duplicates", Some(reader.len() as u64));
+        let groups = duplicates(reader, &by, |seen| {
+            progress.set(seen);
+            Ok(())
+        })?;
+        let later: HashSet<usize> = groups.iter().flat_map(|group| &group[1..]).copied().collect();
+        Ok((0..reader.len()).filter(|index| !later.contains(index)).collect())
     }
 
     fn by_indices(&self, reader: &dyn Reader, list: &str) -> Outcome<Vec<usize>> {

@@ -89,20 +89,24 @@ __all__ = [
     "batching",
     "columns",
     "commit",
+    "compare",
     "concat",
     "convert",
     "diff",
+    "duplicates",
     "errors",
     "features",
     "index",
     "merge",
     "pack",
     "repair",
+    "samples_page",
     "select",
     "shuffle",
     "sort",
     "split",
     "stat",
+    "stat_page",
     "unpack",
     "verify",
 ]
@@ -774,5 +778,30 @@ def stat(
     source: Dataset | Path,
     *,
     fields: Sequence[str] | None = None,
+    by: str | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> dict[str, Any]: ...
+def stat_page(
+    source: Dataset | Path,
+    *,
+    fields: Sequence[str] | None = None,
+    by: str | None = None,
+    show: int = 48,
+    progress: Callable[[Progress], object] | None = None,
+) -> str: ...
+def compare(
+    left: Dataset | Path,
+    right: Dataset | Path,
+    *,
+    fields: Sequence[str] | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> dict[str, Any]: ...
+def duplicates(
+    source: Dataset | Path,
+    *,
+    by: str | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> list[list[str]]: ...
+def samples_page(
+    source: Dataset | Path, indices: Sequence[int], *, title: str = "samples", note: str = ""
+) -> str: ...

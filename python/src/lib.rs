@@ -88,7 +88,7 @@ mod _core {
     #[pymodule_export]
     use super::sampler::{Order, Sampler};
     #[pymodule_export]
-    use super::stat::stat;
+    use super::stat::{compare, duplicates, samples_page, stat, stat_page};
     #[pymodule_export]
     use super::view::View;
     #[pymodule_export]

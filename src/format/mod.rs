@@ -63,10 +63,12 @@ pub(crate) mod webdataset;
 pub(crate) mod mds;
 #[cfg(feature = "convert")]
 pub(crate) mod coco;
-#[cfg(feature = "convert")]
+#[cfg(any(feature = "convert", feature = "stat"))]
 pub(crate) mod png;
 #[cfg(feature = "stat")]
 pub(crate) mod picture;
+#[cfg(feature = "stat")]
+pub(crate) mod sound;
 #[cfg(feature = "convert")]
 pub(crate) mod parquet;
 #[cfg(feature = "parquet")]

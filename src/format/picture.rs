@@ -15,6 +15,53 @@ pub(crate) fn size(bytes: &[u8]) -> Option<(usize, usize)> {
     blob_size(bytes).ok().map(|size| (size.width, size.height))
 }
 
+/// The colours that an image stores, where its header says so: `grey`, `rgb`, `rgba`, `palette`, `cmyk` and the like,
+/// with the bits of a number unless they are eight: `grey 16 bit`.
+pub(crate) fn mode(bytes: &[u8]) -> Option<String> {
+    let (colours, bits) = match format(bytes)? {
+        "png" => {
+            let colours = ["grey", "", "rgb", "palette", "grey and alpha", "", "rgba"];
+            (*colours.get(usize::from(*bytes.get(25)?))?, *bytes.get(24)?)
+        }
+        "jpeg" => {
+            let frame = jpeg_frame(bytes)?;
+            let colours = ["", "grey", "", "rgb", "cmyk"];
+            (*colours.get(usize::from(*frame.get(7)?))?, *frame.get(2)?)
+        }
+        "gif" => ("palette", 8),
+        "webp" => match bytes.get(12..16)? {
+            b"VP8 " => ("rgb", 8),
+            b"VP8L" => (if bytes.get(24)? & 0x10 == 0 { "rgb" } else { "rgba" }, 8),
+            b"VP8X" => (if bytes.get(20)? & 0x10 == 0 { "rgb" } else { "rgba" }, 8),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    match (colours, bits) {
+        ("", _) => None,
+        // A palette has as many bits as it needs; they say nothing of its colours.
+        (colours, 8) | (colours @ "palette", _) => Some(colours.to_owned()),
+        (colours, bits) => Some(format!("{colours} {bits} bit")),
+    }
+}
+
+/// The header of the frame of a JPEG, from its length on.
+fn jpeg_frame(bytes: &[u8]) -> Option<&[u8]> {
+    let mut rest = bytes.get(2..)?;
+    loop {
+        let [0xff, marker, behind @ ..] = rest else { return None };
+        match marker {
+            // Fill bytes may precede a marker.
+            0xff => rest = rest.get(1..)?,
+            0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => return Some(behind),
+            _ => {
+                let len = u16::from_be_bytes(behind.get(..2)?.try_into().ok()?);
+                rest = behind.get(usize::from(len).max(2)..)?;
+            }
+        }
+    }
+}
+
 /// The name of a format of images that people have in datasets.
 fn image_name(format: ImageType, bytes: &[u8]) -> Option<&'static str> {
     match format {

@@ -18,6 +18,7 @@
 //! | [`Merge`] | moves several datasets into one; [`interleave`] is its order |
 //! | [`MergedLabels`] | one numbering for the labels of several datasets |
 //! | [`diff`] | how two datasets differ, by key |
+//! | [`duplicates`] | which samples are equal, by key, by a field or by all they have |
 //! | [`Expression`] | which samples meet a condition on their fields |
 //! | [`Scalar`], [`scalars`] | fields that samples can be sorted, grouped and compared by |
 
@@ -30,6 +31,7 @@ use crate::reader::{Reader, ReaderExt};
 mod by_key;
 mod diff;
 mod draw;
+mod duplicates;
 mod expression;
 mod spill;
 mod direct;
@@ -47,6 +49,7 @@ mod split;
 pub use by_key::ByKey;
 pub use diff::{Changed, DiffCounts, Difference, Side, diff};
 pub use draw::{Amount, draw};
+pub use duplicates::{DuplicatesBy, duplicates};
 pub use expression::{Chosen, Expression, ExpressionError, LengthOf, Mismatch};
 pub use external::external_shuffle;
 pub use interleave::interleave;

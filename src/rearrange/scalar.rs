@@ -15,7 +15,7 @@ use crate::format::msgpack::timestamp;
 use crate::natural::natural_order;
 use crate::reader::Reader;
 use crate::value::time::format_moment;
-use crate::value::{DTypeKind, Element, NdArray, nanoseconds};
+use crate::value::{Element, NdArray, nanoseconds};
 
 /// A value with an order: what samples are sorted and grouped by.
 ///
@@ -85,9 +85,6 @@ impl Scalar {
             Value::F64(number) => Some(Scalar::number(*number)),
             Value::String(text) => text.as_str().map(|text| Scalar::Text(text.to_string())),
             Value::Map(_) => match recognise(value)? {
-                Special::Scalar(array) if array.dtype().kind() == DTypeKind::DateTime => {
-                    Scalar::of_datetime(&array)
-                }
                 Special::Scalar(array) => Scalar::of_numpy(&array),
                 _ => None,
             },
@@ -117,14 +114,15 @@ impl Scalar {
         }
     }
 
-    /// The number that a scalar of NumPy is.
+    /// The number or the time that a scalar of NumPy is.
     pub(crate) fn of_numpy(array: &NdArray<'_>) -> Option<Scalar> {
-        use crate::value::DTypeKind::{Bool, Float, Int, UInt};
+        use crate::value::DTypeKind::{Bool, DateTime, Float, Int, UInt};
         // The type has been looked at before it is asked for.
         fn only<T: Element>(array: &NdArray<'_>) -> Option<T> {
             array.to_ndarray().ok()?.first().copied()
         }
         match (array.dtype().kind(), array.dtype().item_size()) {
+            (DateTime, _) => Scalar::of_datetime(array),
             (Bool, _) => only(array).map(Scalar::Truth),
             (Int, 1) => only::<i8>(array).map(|number| Scalar::Whole(number.into())),
             (Int, 2) => only::<i16>(array).map(|number| Scalar::Whole(number.into())),

@@ -1,35 +1,34 @@
 //! [`Histogram`]: how numbers are spread, in memory that does not grow with them.
 
+use foldhash::HashMap;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-/// Buckets to each power of two: a number is known to within one part in this many.
-const FINE: u64 = 128;
-const BITS: u32 = FINE.trailing_zeros();
+use super::{NumberBar, Numbers};
 
-/// Bars that a histogram is drawn with, and written with as JSON.
-const BARS: usize = 12;
-/// From this ratio of the largest to the smallest on, bars grow by a factor and not by a sum.
-const WIDE: u64 = 64;
+/// The most different numbers that are counted one by one.
+const EXACT: usize = 8192;
 
 /// The percentiles that are reported.
 pub const PERCENTILES: [u8; 7] = [1, 5, 25, 50, 75, 95, 99];
 
-/// Counts of whole numbers: their extremes and mean exactly, their percentiles to within one part
-/// in 128.
-///
-/// Numbers below 128 have a bucket each, others share one with their neighbours.
+/// Counts of whole numbers: their extremes, mean and bars exactly; their percentiles exactly as long as there are no more
+/// than 8,192 different ones, else to within one part in 100.
 ///
 /// ```
 /// use kiste::stat::Histogram;
 ///
 /// let sizes: Histogram = (0..=1000).collect();
 /// assert_eq!((sizes.min(), sizes.mean(), sizes.max()), (Some(0), Some(500.0), Some(1000)));
-/// assert!((497..=503).contains(&sizes.percentile(50).unwrap()));
-/// assert_eq!(sizes.bars().iter().map(|bar| bar.count).sum::<u64>(), 1001);
+/// assert_eq!(sizes.percentile(50), Some(500));
+/// let bars: Vec<(u64, u64)> = sizes.bars().iter().map(|bar| (bar.from, bar.count)).collect();
+/// assert_eq!(&bars[..2], [(0, 100), (100, 100)]);
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Histogram {
-    buckets: Vec<u64>,
+    /// How often each number occurs, as long as there are few.
+    each: HashMap<u64, u64>,
+    /// All of them, once there are many.
+    spread: Option<Box<Numbers>>,
     count: u64,
     sum: u128,
     /// Meaningless if nothing was counted.
@@ -51,12 +50,19 @@ pub struct Bar {
 impl Histogram {
     /// Counts a number.
     pub fn add(&mut self, number: u64) {
-        let bucket = bucket(number);
-        if bucket >= self.buckets.len() {
-            self.buckets.resize(bucket + 1, 0);
-        }
-        self.buckets[bucket] += 1;
         self.include(1, number.into(), number, number);
+        self.count_times(number, 1);
+    }
+
+    fn count_times(&mut self, number: u64, times: u64) {
+        if let Some(spread) = &mut self.spread {
+            return spread.add_times(number as f64, times);
+        }
+        *self.each.entry(number).or_default() += times;
+        if self.each.len() > EXACT {
+            self.spread = Some(Box::new(self.numbers()));
+            self.each = HashMap::default();
+        }
     }
 
     /// Counts what the other has counted.
@@ -64,13 +70,21 @@ impl Histogram {
         if other.count == 0 {
             return;
         }
-        if other.buckets.len() > self.buckets.len() {
-            self.buckets.resize(other.buckets.len(), 0);
-        }
-        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
-            *mine += theirs;
-        }
         self.include(other.count, other.sum, other.min, other.max);
+        if let Some(theirs) = &other.spread {
+            let mut mine = self.numbers();
+            mine.merge((**theirs).clone());
+            self.spread = Some(Box::new(mine));
+            self.each = HashMap::default();
+        }
+        other.each.iter().for_each(|(number, times)| self.count_times(*number, *times));
+    }
+
+    /// All that was counted.
+    fn numbers(&self) -> Numbers {
+        let mut numbers = self.spread.as_deref().cloned().unwrap_or_default();
+        self.each.iter().for_each(|(number, times)| numbers.add_times(*number as f64, *times));
+        numbers
     }
 
     fn include(&mut self, count: u64, sum: u128, min: u64, max: u64) {
@@ -106,39 +120,48 @@ impl Histogram {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// A number that this many percent of them do not exceed, `None` of none: the nearest rank, to
-    /// within the width of a bucket.
+    /// A number that this many percent of them do not exceed, `None` of none: the nearest rank.
     pub fn percentile(&self, percent: u8) -> Option<u64> {
-        let rank = (self.count as u128 * u128::from(percent.min(100))).div_ceil(100).max(1);
-        let mut seen = 0;
-        for (at, &count) in self.buckets.iter().enumerate() {
-            seen += u128::from(count);
-            if seen >= rank {
-                let (first, last) = bounds(at);
-                return Some((first + (last - first) / 2).clamp(self.min, self.max));
-            }
+        if let Some(spread) = &self.spread {
+            let number = spread.percentile(percent)?;
+            return Some((number as u64).clamp(self.min, self.max));
         }
-        None
+        let rank = (u128::from(self.count) * u128::from(percent.min(100))).div_ceil(100).max(1);
+        let mut each: Vec<(u64, u64)> = self.each.iter().map(|(&number, &n)| (number, n)).collect();
+        each.sort_unstable();
+        let mut seen = 0;
+        let at = each.iter().find(|(_, count)| {
+            seen += u128::from(*count);
+            seen >= rank
+        });
+        at.map(|(number, _)| *number)
     }
 
-    /// The numbers in at most a dozen bars, from the smallest to the largest without a gap: of
-    /// equal width, or each a factor wider than the one before if the numbers are far apart.
-    pub fn bars(&self) -> Vec<Bar> {
-        let (Some(min), Some(max)) = (self.min(), self.max()) else { return Vec::new() };
-        let mut bars: Vec<Bar> = Vec::new();
-        for from in starts(min, max) {
-            if let Some(before) = bars.last_mut() {
-                before.to = from - 1;
+    /// The share of both that would have to move past some number for them to be spread alike: 0 to 1.
+    pub(super) fn distance(&self, other: &Histogram) -> f64 {
+        match self.spread.is_none() && other.spread.is_none() {
+            true => {
+                let each =
+                    |of: &Histogram| of.each.iter().map(|(&number, &n)| (number, n)).collect();
+                super::compare::distance(each(self), each(other))
             }
-            bars.push(Bar { from, to: max, count: 0 });
+            false => self.numbers().distance(&other.numbers()),
         }
-        for (at, &count) in self.buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let (first, last) = bounds(at);
-            let middle = (first + (last - first) / 2).clamp(min, max);
-            let bar = bars.partition_point(|bar| bar.from <= middle).saturating_sub(1);
-            bars[bar].count += count;
-        }
-        bars
+    }
+
+    /// The numbers in about a dozen bars that begin at round numbers, from the smallest to the largest: of equal
+    /// width, or each a factor wider than the one before where most would be in one bar. Counts are exact.
+    pub fn bars(&self) -> Vec<Bar> {
+        let bars = self.numbers().bars();
+        // A bar of zeros ends where it begins.
+        let to = |at: usize| {
+            bars.get(at + 1).map_or(self.max, |next| (next.from as u64).saturating_sub(1))
+        };
+        let bar = |(at, bar): (usize, &NumberBar)| {
+            let from = bar.from as u64;
+            Bar { from, to: to(at).max(from), count: bar.count }
+        };
+        bars.iter().enumerate().map(bar).collect()
     }
 }
 
@@ -171,64 +194,20 @@ impl Serialize for Histogram {
     }
 }
 
-/// The bucket of a number: the number itself if it is small, else its leading bits and how many
-/// follow them.
-fn bucket(number: u64) -> usize {
-    let shift = (u64::BITS - number.leading_zeros()).saturating_sub(BITS + 1);
-    (u64::from(shift) * FINE + (number >> shift)) as usize
-}
-
-/// The first and the last number of a bucket.
-fn bounds(bucket: usize) -> (u64, u64) {
-    let bucket = bucket as u64;
-    let shift = (bucket / FINE).saturating_sub(1);
-    let leading = bucket - shift * FINE;
-    let first = leading << shift;
-    (first, first + ((1 << shift) - 1))
-}
-
-/// Where the bars begin, ascending, the first at `min`.
-fn starts(min: u64, max: u64) -> Vec<u64> {
-    let width = (max - min) / BARS as u64 + 1;
-    let mut starts: Vec<u64> = match max / min.max(1) >= WIDE {
-        true => {
-            let base = min.max(1) as f64;
-            let factor = max as f64 / base;
-            let start = |bar: usize| base * factor.powf(bar as f64 / BARS as f64);
-            std::iter::once(min).chain((1..BARS).map(|bar| start(bar) as u64)).collect()
-        }
-        false => (0..BARS as u64).map(|bar| min.saturating_add(bar * width)).collect(),
-    };
-    starts.dedup();
-    starts.retain(|&start| start <= max);
-    starts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn buckets_cover_all_numbers_without_a_gap() {
-        let mut next = 0;
-        for at in 0..=bucket(u64::MAX) {
-            let (first, last) = bounds(at);
-            assert_eq!(first, next, "{at}");
-            assert_eq!((bucket(first), bucket(last)), (at, at));
-            assert!(last - first <= first / FINE, "{first} {last}");
-            next = last.wrapping_add(1);
-        }
-        assert_eq!(next, 0);
-    }
-
-    #[test]
     fn percentiles_are_those_of_the_sorted_numbers() {
-        for numbers in [vec![7], vec![0, 0, 1, 9], (1..=1000).collect(), vec![3, u64::MAX]] {
+        let many = (0..20_000u64).map(|n| n * n).collect();
+        for numbers in [vec![7], vec![0, 0, 1, 9], (1..=1000).collect(), vec![3, u64::MAX], many] {
             let histogram: Histogram = numbers.iter().copied().collect();
             for percent in 0..=100 {
                 let rank = (numbers.len() * usize::from(percent)).div_ceil(100).max(1);
                 let (exact, found) = (numbers[rank - 1], histogram.percentile(percent).unwrap());
-                assert!(exact.abs_diff(found) <= exact / FINE, "{percent}: {exact} {found}");
+                let most = if numbers.len() > EXACT { exact / 100 + 1 } else { 0 };
+                assert!(exact.abs_diff(found) <= most, "{percent}: {exact} {found}");
             }
         }
         assert_eq!(Histogram::default().percentile(50), None);
@@ -240,6 +219,14 @@ mod tests {
         let mut merged = Histogram::default();
         parts.iter().for_each(|part| merged.merge(&part.iter().copied().collect()));
         assert_eq!(merged, parts.concat().into_iter().collect());
+        let mut many = Histogram::default();
+        for start in (0..40_000).step_by(5000) {
+            many.merge(&(start..start + 5000).collect());
+        }
+        assert!(many.spread.is_some());
+        let whole: Histogram = (0..40_000).rev().collect();
+        assert_eq!((many.bars(), many.sum), (whole.bars(), whole.sum));
+        assert_eq!(many.percentile(75), whole.percentile(75));
     }
 
     #[test]
@@ -255,10 +242,10 @@ mod tests {
         ] {
             let histogram: Histogram = numbers.iter().copied().collect();
             let bars = histogram.bars();
-            assert!(bars.len() <= BARS);
+            assert!(bars.len() <= 24);
             assert_eq!(bars.iter().map(|bar| bar.count).sum::<u64>(), numbers.len() as u64);
-            assert!(bars.windows(2).all(|pair| pair[0].to + 1 == pair[1].from), "{bars:?}");
-            assert_eq!(bars.first().map(|bar| bar.from), histogram.min());
+            assert!(bars.windows(2).all(|pair| pair[0].to < pair[1].from), "{bars:?}");
+            assert!(bars.first().is_none_or(|bar| Some(bar.from) <= histogram.min()));
             assert_eq!(bars.last().map(|bar| bar.to), histogram.max());
         }
     }

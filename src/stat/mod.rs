@@ -1,36 +1,50 @@
-//! The content of a dataset: how large its samples are, which fields they have and of which types,
-//! how often each class occurs, how large images and arrays are.
+//! The content of a dataset: how large its samples are, which fields they have and of which types, what is missing,
+//! how values are spread, how large images, arrays and texts are, how long sound is; and how two datasets differ.
 //!
 //! Every sample is looked at, on all cores, and nothing is decompressed or decoded but the headers
-//! of images and of packed arrays. Memory grows with the fields and classes, not with the samples.
+//! of images, sound and packed arrays. Memory grows with the fields, not with the samples.
 
+mod arrays;
 mod bench;
+mod classes;
+mod compare;
+mod distinct;
 mod field;
 mod histogram;
 mod info;
+mod media;
 mod numbers;
 mod report;
+mod times;
 
+use foldhash::HashMap;
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 
+pub use arrays::{Arrays, Elements};
 pub use bench::{ReadBench, ReadMode, ReadPass};
-pub use field::{Arrays, Classes, FieldSummary, Images};
+pub use classes::Classes;
+pub use compare::{StatComparison, StatDifference};
+pub use distinct::Distinct;
+pub use field::FieldSummary;
 pub use histogram::{Bar, Histogram, PERCENTILES};
 pub use info::{
     DatasetInfo, FieldArrays, FieldInfo, FileInfo, InPlaceFiles, LengthsInfo, SampleBytes,
 };
+pub use media::{Audio, Images};
 pub use numbers::{NumberBar, Numbers};
 #[doc(hidden)]
 pub use report::picture;
-pub use report::{StatReport, StatSection};
+pub use report::{SamplePage, StatReport, StatSection, StatText};
+pub use times::{TimeBar, Times};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
 use crate::format::jsonl;
 use crate::format::msgpack::sample::fields;
-use crate::format::msgpack::{Cursor, decode};
+use crate::format::msgpack::{Cursor, Kind, decode};
 use crate::reader::Reader;
+use crate::rearrange::Scalar;
 
 /// Samples that one thread looks at in one go. Their sums do not depend on threads, as
 /// sums of floats would.
@@ -40,17 +54,30 @@ const BLOCKS: usize = 64;
 /// The most fields that are counted separately; samples whose fields are named after data have
 /// more.
 const FIELDS: usize = 1000;
-/// Classes of a field that was asked for.
-const ASKED_CLASSES: usize = 1_000_000;
+/// The most different values of all fields that are kept.
+const CLASSES: usize = 1_000_000;
+/// The most hashes of values of all fields that are kept.
+const HASHES: usize = 1 << 22;
+/// The field whose numbers `.labels` names.
+const LABEL: &str = "label";
+/// Fields that are called so have classes: the first of them is counted for each split, and examples are drawn of each.
+const CLASS_FIELDS: [&str; 4] = [LABEL, "class", "category", "cls"];
+/// Examples that are kept of a class.
+const EXAMPLES: usize = 6;
+/// The most classes with examples.
+const EXAMPLE_CLASSES: usize = 4096;
+/// The most pairs of a label and a split that are counted.
+const PAIRS: usize = 100_000;
 
-/// The fields to describe.
+/// What to look at.
 #[derive(Debug, Clone, Default)]
 pub struct StatOptions {
     fields: Option<Vec<String>>,
+    by: Option<String>,
 }
 
 /// The statistics. As JSON they are an object of the same names.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct Summary {
     /// Samples.
@@ -61,12 +88,117 @@ pub struct Summary {
     pub fields: Vec<FieldSummary>,
     /// Fields beyond the first 1,000, which were not looked at.
     pub more_fields: bool,
+    /// How often each label occurs in each split.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub splits: Option<Splits>,
+    #[serde(skip)]
+    examples: Examples,
+}
+
+/// Some samples of each class, drawn by a hash of their index.
+#[derive(Debug, Clone, Default)]
+struct Examples {
+    field: String,
+    /// Hashes and indices, by class.
+    drawn: HashMap<Scalar, Vec<(u64, usize)>>,
+}
+
+impl Examples {
+    fn add(&mut self, class: Scalar, index: usize) {
+        // The last step of SplitMix64: neighbours are far apart.
+        let hash = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        self.keep(class, [(hash ^ hash >> 32, index)]);
+    }
+
+    fn keep(&mut self, class: Scalar, more: impl IntoIterator<Item = (u64, usize)>) {
+        if self.drawn.len() < EXAMPLE_CLASSES || self.drawn.contains_key(&class) {
+            let drawn = self.drawn.entry(class).or_default();
+            drawn.extend(more);
+            drawn.sort_unstable();
+            drawn.truncate(EXAMPLES);
+        }
+    }
+
+    fn merge(&mut self, other: Examples) {
+        if self.field.is_empty() {
+            self.field = other.field;
+        }
+        other.drawn.into_iter().for_each(|(class, drawn)| self.keep(class, drawn));
+    }
+}
+
+/// How often each label (a value of the field `label`, `class`, `category` or `cls`) occurs with each value of another
+/// field, such as `split`.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Splits {
+    /// The field of the labels.
+    pub of: String,
+    /// The other field.
+    pub by: String,
+    counts: HashMap<(Scalar, Scalar), u64>,
+    /// There are too many pairs.
+    given_up: bool,
+}
+
+impl Splits {
+    fn add(&mut self, label: Scalar, split: Scalar, count: u64) {
+        if !self.given_up {
+            *self.counts.entry((label, split)).or_default() += count;
+            if self.counts.len() > PAIRS {
+                self.counts = HashMap::default();
+                self.given_up = true;
+            }
+        }
+    }
+
+    /// The values of the other field in natural order, and of each label how many samples have each of them, labels in
+    /// natural order. Empty where there were more than 100,000 pairs.
+    pub fn table(&self) -> (Vec<&Scalar>, Vec<(&Scalar, Vec<u64>)>) {
+        let sorted = |mut all: Vec<_>| {
+            all.sort_by(|a: &&Scalar, b| a.natural_cmp(b));
+            all.dedup();
+            all
+        };
+        let splits = sorted(self.counts.keys().map(|(_, split)| split).collect());
+        let labels = sorted(self.counts.keys().map(|(label, _)| label).collect());
+        let rows = labels.into_iter().map(|label| {
+            let count = |split: &&Scalar| {
+                self.counts.get(&(label.clone(), (*split).clone())).copied().unwrap_or(0)
+            };
+            (label, splits.iter().map(count).collect())
+        });
+        (splits.clone(), rows.collect())
+    }
+}
+
+/// As `{"of", "by", "splits": [...], "labels": [[label, [count, …]], …]}`.
+impl Serialize for Splits {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (splits, labels) = self.table();
+        let splits: Vec<_> = splits.into_iter().map(classes::json).collect();
+        let labels: Vec<_> =
+            labels.into_iter().map(|(label, counts)| (classes::json(label), counts)).collect();
+        let mut map = serializer.serialize_struct("Splits", 4)?;
+        map.serialize_field("of", &self.of)?;
+        map.serialize_field("by", &self.by)?;
+        map.serialize_field("splits", &splits)?;
+        map.serialize_field("labels", &labels)?;
+        map.end()
+    }
 }
 
 impl StatOptions {
-    /// Look at these fields alone, and count up to a million classes in them, not 10,000.
+    /// Look at these fields alone.
     pub fn fields<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.fields = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Count labels by the values of this field, instead of by `split`.
+    pub fn by(mut self, field: impl Into<String>) -> Self {
+        self.by = Some(field.into());
         self
     }
 
@@ -82,39 +214,41 @@ impl StatOptions {
         for starts in starts.chunks(BLOCKS) {
             let block = |&start: &usize| self.block(reader, start);
             let blocks: Vec<Summary> = starts.par_iter().map(block).collect::<Result<_>>()?;
-            blocks.into_iter().for_each(|block| summary.merge(block, self.classes()));
+            blocks.into_iter().for_each(|block| summary.merge(block));
             progress(summary.samples);
         }
-        let known = |name: &String| summary.field(name).is_some();
-        match self.fields.iter().flatten().find(|name| !known(name) && !reader.is_empty()) {
-            Some(name) => {
-                let message = format!("no sample has a field {name:?}");
-                Err(Error::new(ErrorKind::Invalid, message))
-            }
-            None => Ok(summary),
+        let known = |name: &&String| summary.field(name).is_none() && !reader.is_empty();
+        if let Some(name) = self.fields.iter().flatten().chain(&self.by).find(known) {
+            let error = Error::new(ErrorKind::Invalid, format!("no sample has a field {name:?}"));
+            return Err(error.with_remedy(Remedy::ListFields));
         }
-    }
-
-    fn classes(&self) -> usize {
-        if self.fields.is_some() { ASKED_CLASSES } else { field::CLASSES }
+        Ok(summary)
     }
 
     fn block(&self, reader: &dyn Reader, start: usize) -> Result<Summary> {
         let mut summary = Summary::default();
         for index in start..reader.len().min(start + BLOCK) {
             let raw = reader.get_raw(index)?;
-            let added = self.add(&mut summary, &raw);
+            let added = self.add(&mut summary, index, &raw);
             added.map_err(|error| reader.locate(index).damaged(error))?;
         }
         Ok(summary)
     }
 
-    fn add(&self, summary: &mut Summary, raw: &[u8]) -> Result<(), FormatError> {
+    fn add(&self, summary: &mut Summary, index: usize, raw: &[u8]) -> Result<(), FormatError> {
         summary.samples += 1;
         summary.bytes.add(raw.len() as u64);
+        let by = self.by.as_deref().unwrap_or("split");
+        let (mut label, mut split) = (None, None);
         for (at, field) in fields(raw)?.enumerate() {
             let (name, value) = field?;
             let name = Name::of(name);
+            let is_class = CLASS_FIELDS.iter().find(|known| name.is(known));
+            if let (Some(class), None) = (is_class, label) {
+                label = Some((*class, value));
+            } else if name.is(by) {
+                split = Some(value);
+            }
             let wanted = self.fields.as_ref().is_none_or(|names| names.iter().any(|n| name.is(n)));
             if !wanted {
                 continue;
@@ -124,6 +258,16 @@ impl StatOptions {
                 field.add(value).map_err(|error| error.behind(start as u64))?;
             }
         }
+        let Some((of, label)) = label else { return Ok(()) };
+        let Some(label) = class(label)? else { return Ok(()) };
+        if let Some(split) = split.map(class).transpose()?.flatten() {
+            let new = || Splits { of: of.to_owned(), by: by.to_owned(), ..Splits::default() };
+            summary.splits.get_or_insert_with(new).add(label.clone(), split, 1);
+        }
+        if summary.examples.field.is_empty() {
+            summary.examples.field = of.to_owned();
+        }
+        summary.examples.add(label, index);
         Ok(())
     }
 }
@@ -186,17 +330,46 @@ impl Summary {
         Ok(self.fields.get_mut(at))
     }
 
-    fn merge(&mut self, other: Summary, classes: usize) {
+    fn merge(&mut self, other: Summary) {
         self.samples += other.samples;
         self.bytes.merge(&other.bytes);
         self.more_fields |= other.more_fields;
         for field in other.fields {
             match self.fields.iter().position(|known| known.name == field.name) {
-                Some(at) => self.fields[at].merge(field, classes),
+                Some(at) => self.fields[at].merge(field),
                 None if self.fields.len() >= FIELDS => self.more_fields = true,
                 None => self.fields.push(field),
             }
         }
+        if let Some(other) = other.splits {
+            let new = || Splits { of: other.of, by: other.by, ..Splits::default() };
+            let splits = self.splits.get_or_insert_with(new);
+            splits.given_up |= other.given_up;
+            other.counts.into_iter().for_each(|((label, split), n)| splits.add(label, split, n));
+        }
+        self.examples.merge(other.examples);
+        self.shrink();
+    }
+
+    /// Keeps memory bounded whatever the number of fields: the field that takes most gives up half.
+    fn shrink(&mut self) {
+        while self.fields.iter().map(|field| field.classes.kept()).sum::<usize>() > CLASSES {
+            let largest = self.fields.iter_mut().max_by_key(|field| field.classes.kept());
+            largest.into_iter().for_each(|field| field.classes.halve());
+        }
+        let hashes = |field: &FieldSummary| field.distinct.as_ref().map_or(0, Distinct::len);
+        while self.fields.iter().map(hashes).sum::<usize>() > HASHES {
+            let largest = self.fields.iter_mut().max_by_key(|field| hashes(field));
+            largest.and_then(|field| field.distinct.as_mut()).into_iter().for_each(Distinct::halve);
+        }
+    }
+}
+
+/// The class that a packed value is, if it is one.
+fn class(packed: &[u8]) -> Result<Option<Scalar>, FormatError> {
+    match Cursor::new(packed).peek()? {
+        Kind::Bool | Kind::Int | Kind::Str => Ok(Scalar::of(&decode(packed)?)),
+        _ => Ok(None),
     }
 }
 
@@ -288,16 +461,14 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_given_up_if_there_are_too_many_unless_they_are_asked_for() {
-        let sample = |n: usize| map(&[("key", Value::from(n.to_string())), ("n", n.into())]);
-        let samples: Vec<Value> = (0..field::CLASSES + 1).map(sample).collect();
-        let reader = ListReader::pack(samples).unwrap();
-        assert_eq!(stat(&reader).unwrap().field("n").unwrap().classes.len(), 0);
-        let asked = StatOptions::default().fields(["n"]).stat(&reader, |_| {}).unwrap();
-        assert_eq!(asked.field("n").unwrap().classes.len(), field::CLASSES + 1);
-        assert!(asked.field("key").is_none());
-        let error = StatOptions::default().fields(["m"]).stat(&reader, |_| {}).unwrap_err();
-        assert_eq!(error.to_string(), "no sample has a field \"m\"");
+    fn fields_that_no_sample_has_are_refused() {
+        let reader = ListReader::pack(many()).unwrap();
+        let asked = StatOptions::default().fields(["even"]).stat(&reader, |_| {}).unwrap();
+        assert!(asked.field("even").is_some() && asked.field("key").is_none());
+        for options in [StatOptions::default().fields(["m"]), StatOptions::default().by("m")] {
+            let error = options.stat(&reader, |_| {}).unwrap_err();
+            assert_eq!(error.to_string(), "no sample has a field \"m\"");
+        }
     }
 
     #[test]

@@ -1,10 +1,16 @@
 //! [`Numbers`]: how the numbers of a field are spread, in memory that does not grow with them.
 
+use std::collections::BTreeMap;
+
 use foldhash::HashMap;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
+use super::PERCENTILES;
+
 /// Bins of equal width that are counted; a bar is several of them.
-const BINS: i64 = 2048;
+const BINS: i64 = 20_000;
+/// Digits that bins tell apart behind the first: a float has 15 to 17 in all.
+const DIGITS: i32 = 14;
 /// About this many bars are drawn.
 const BARS: u32 = 12;
 /// At most this many of those that grow.
@@ -33,7 +39,7 @@ const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
 /// assert_eq!(&bars[..2], [(0.0, 10), (0.1, 10)]);
 /// # Ok::<(), kiste::Error>(())
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Numbers {
     /// How many there are, without those that are infinite or not a number.
@@ -51,8 +57,8 @@ pub struct Numbers {
     /// Some have digits after the point.
     broken: bool,
     bins: Bins,
-    /// By the steps of a decade that they are in, without sign.
-    steps: HashMap<i32, u64>,
+    /// By their sign and first three digits.
+    digits: HashMap<Digits, u64>,
 }
 
 /// How many numbers there are from `from` on and below `to`; in the last bar `to` is included, and
@@ -70,17 +76,20 @@ pub struct NumberBar {
 
 impl Numbers {
     pub(super) fn add(&mut self, number: f64) {
+        self.add_times(number, 1);
+    }
+
+    /// Adds a number this many times.
+    pub(super) fn add_times(&mut self, number: f64, times: u64) {
         if number.is_nan() {
-            self.nan += 1;
+            self.nan += times;
         } else if number.is_infinite() {
-            self.infinite += 1;
+            self.infinite += times;
         } else {
-            self.include(1, number, number, number);
+            self.include(times, number * times as f64, number, number);
             self.broken |= number.fract() != 0.0;
-            self.bins.add(number);
-            if number != 0.0 {
-                *self.steps.entry(step(number.abs())).or_default() += 1;
-            }
+            self.bins.add(number, times);
+            *self.digits.entry(Digits::of(number)).or_default() += times;
         }
     }
 
@@ -91,8 +100,8 @@ impl Numbers {
         if other.count > 0 {
             self.include(other.count, other.sum, other.min, other.max);
             self.bins.merge(other.bins);
-            for (step, count) in other.steps {
-                *self.steps.entry(step).or_default() += count;
+            for (digits, count) in other.digits {
+                *self.digits.entry(digits).or_default() += count;
             }
         }
     }
@@ -115,17 +124,56 @@ impl Numbers {
         !self.broken
     }
 
+    /// A number that this many percent of them do not exceed, `None` of none: the nearest rank. It is at most one part
+    /// in 100 or one part in 2,000 of the range too small, whichever is less; whole numbers below 1,000 are exact.
+    pub fn percentile(&self, percent: u8) -> Option<f64> {
+        let rank = (u128::from(self.count) * u128::from(percent.min(100))).div_ceil(100).max(1);
+        let mut digits: Vec<_> =
+            self.digits.iter().map(|(digits, &n)| (digits.start(), n)).collect();
+        let bins = self.bins.counts.iter();
+        let mut bins: Vec<_> = bins.map(|(bin, &n)| (grid(*bin, self.bins.power), n)).collect();
+        // Both begin at or below the number of this rank, so the larger is nearer.
+        let start = |counts: &mut Vec<(f64, u64)>| {
+            counts.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+            let mut seen = 0;
+            let at = counts.iter().find(|(_, count)| {
+                seen += u128::from(*count);
+                seen >= rank
+            });
+            at.map(|(start, _)| *start)
+        };
+        let number = start(&mut digits)?.max(start(&mut bins)?).clamp(self.min, self.max);
+        Some(if self.broken { number } else { number.ceil() })
+    }
+
+    /// The share of both that would have to move past some number for them to be spread alike: 0 to 1.
+    pub(super) fn distance(&self, other: &Numbers) -> f64 {
+        let (mut mine, mut theirs) = (self.bins.clone(), other.bins.clone());
+        mine.widen(theirs.power);
+        theirs.widen(mine.power);
+        let bins = |bins: Bins| bins.counts.into_iter().collect::<BTreeMap<i64, u64>>();
+        let digits = |numbers: &Numbers| {
+            numbers
+                .digits
+                .iter()
+                .map(|(digits, &count)| (digits.rank(), count))
+                .collect::<BTreeMap<i64, u64>>()
+        };
+        // Where the numbers are far apart, digits tell more of them apart; where they are close, bins do.
+        let distance = super::compare::distance;
+        distance(bins(mine), bins(theirs)).max(distance(digits(self), digits(other)))
+    }
+
     /// The numbers in about a dozen bars that begin at round numbers, from the smallest to the
     /// largest: of equal width, or each a factor wider than the one before where most of the numbers
-    /// would be in one bar. A number within one part in 1,000 of where a bar begins may be counted
-    /// in its neighbour.
+    /// would be in one bar. Each number is counted in the bar that it is in.
     pub fn bars(&self) -> Vec<NumberBar> {
         if self.count == 0 {
             return Vec::new();
         }
         let even = self.even_bars();
         let most = even.iter().map(|bar| bar.count).max().unwrap_or(0);
-        let smallest = self.steps.keys().min().map_or(0.0, |step| step_start(*step));
+        let smallest = self.steps().keys().min().map_or(0.0, |step| step_start(*step));
         let spread = self.min >= 0.0 && self.max >= smallest * WIDE;
         match spread && even.len() > 1 && most as f64 >= CROWDED * self.count as f64 {
             true => self.growing_bars(),
@@ -133,10 +181,22 @@ impl Numbers {
         }
     }
 
+    /// How many there are in each step of a decade, without zeros and negative numbers.
+    fn steps(&self) -> BTreeMap<i32, u64> {
+        let mut steps = BTreeMap::new();
+        for (digits, count) in self.digits.iter().filter(|(digits, _)| digits.sign > 0) {
+            *steps.entry(digits.step()).or_default() += count;
+        }
+        steps
+    }
+
     /// Bars of one width.
     fn even_bars(&self) -> Vec<NumberBar> {
         let whole = NumberBar { from: self.min, to: self.max, count: self.count };
-        let Some(width) = Width::of(self.min, self.max, !self.broken) else { return vec![whole] };
+        let width = Width::of(self.min, self.max, !self.broken);
+        let Some(width) = width.filter(|width| width.power >= self.bins.power) else {
+            return vec![whole];
+        };
         let first = width.bar(self.min);
         let len = width.bar(self.max) - first + 1;
         if !(2..=2 * i64::from(BARS)).contains(&len) {
@@ -152,8 +212,9 @@ impl Numbers {
         if !bars.iter().all(|bar| bar.from < bar.to) {
             return vec![whole];
         }
-        for (number, count) in self.bins.middles() {
-            let at = width.bar(number.clamp(self.min, self.max)) - first;
+        for (bin, count) in &self.bins.counts {
+            // A bin is never wider than a bar, and begins with one or within it.
+            let at = width.bar(grid(*bin, self.bins.power)) - first;
             bars[at.clamp(0, len - 1) as usize].count += count;
         }
         bars
@@ -163,24 +224,25 @@ impl Numbers {
     /// negative; before them one of zeros.
     fn growing_bars(&self) -> Vec<NumberBar> {
         let mut bars = Vec::new();
-        let zeros = self.count - self.steps.values().sum::<u64>();
+        let steps = self.steps();
+        let zeros = self.count - steps.values().sum::<u64>();
         if zeros > 0 {
             bars.push(NumberBar { from: 0.0, to: 0.0, count: zeros });
         }
-        let (Some(&first), Some(&last)) = (self.steps.keys().min(), self.steps.keys().max()) else {
+        let (Some(&first), Some(&last)) = (steps.keys().min(), steps.keys().max()) else {
             return bars;
         };
-        let steps = STEPS.len() as i32;
+        let decade = STEPS.len() as i32;
         let mut wide = 1;
         while (last.div_euclid(wide) - first.div_euclid(wide)) as u32 >= GROWING {
-            wide = if wide == 1 { steps } else { wide + steps };
+            wide = if wide == 1 { decade } else { wide + decade };
         }
         for at in first.div_euclid(wide)..=last.div_euclid(wide) {
             let (from, to) = (step_start(at * wide), step_start((at + 1) * wide));
             bars.push(NumberBar { from, to, count: 0 });
         }
         let before = usize::from(zeros > 0);
-        for (step, count) in &self.steps {
+        for (step, count) in &steps {
             let at = step.div_euclid(wide) - first.div_euclid(wide);
             bars[before + at as usize].count += count;
         }
@@ -188,11 +250,11 @@ impl Numbers {
     }
 }
 
-/// As `{"count", "min", "mean", "max", "sum", "nan", "infinite", "bars": [{"from", …}]}`.
+/// As `{"count", "min", "mean", "max", "sum", "nan", "infinite", "percentiles": [[1, …], …], "bars": [{"from", …}]}`.
 impl Serialize for Numbers {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let some = |number: f64| (self.count > 0).then_some(number);
-        let mut map = serializer.serialize_struct("Numbers", 8)?;
+        let mut map = serializer.serialize_struct("Numbers", 9)?;
         map.serialize_field("count", &self.count)?;
         map.serialize_field("min", &some(self.min))?;
         map.serialize_field("mean", &self.mean())?;
@@ -200,6 +262,8 @@ impl Serialize for Numbers {
         map.serialize_field("sum", &self.sum)?;
         map.serialize_field("nan", &self.nan)?;
         map.serialize_field("infinite", &self.infinite)?;
+        let percentiles = PERCENTILES.map(|percent| (percent, self.percentile(percent)));
+        map.serialize_field("percentiles", &percentiles)?;
         map.serialize_field("bars", &self.bars())?;
         map.end()
     }
@@ -226,10 +290,86 @@ fn step_start(step: i32) -> f64 {
 /// A number times a power of ten, rounded once, so that it prints as it is spoken.
 fn decimal(number: f64, power: i32) -> f64 {
     match power {
-        0.. => number * 10f64.powi(power),
-        // Below, the power of ten itself would overflow.
-        -300..0 => number / 10f64.powi(-power),
-        _ => number / 1e300 / 10f64.powi(-power - 300),
+        // Powers of ten up to here are floats, so one rounding is all.
+        0..=22 => number * 10f64.powi(power),
+        -22..0 => number / 10f64.powi(-power),
+        _ => format!("{number}e{power}").parse().unwrap_or(number),
+    }
+}
+
+/// Where a bin of the grid of a power of ten begins.
+fn grid(bin: i64, power: i32) -> f64 {
+    decimal(bin as f64, power)
+}
+
+/// The bin of such a grid that a number is in.
+fn bin_of(number: f64, power: i32) -> i64 {
+    // The power alone may be no float where the quotient is one.
+    let quotient = match power {
+        -300..=300 => number / decimal(1.0, power),
+        _ => number / decimal(1.0, power / 2) / decimal(1.0, power - power / 2),
+    };
+    let mut bin = quotient.floor() as i64;
+    // Division is rounded.
+    while grid(bin + 1, power) <= number {
+        bin += 1;
+    }
+    while grid(bin, power) > number {
+        bin -= 1;
+    }
+    bin
+}
+
+/// The decade of a number that is not zero, so that it is at least ten to this power.
+fn decade(number: f64) -> i32 {
+    let decade = number.abs().log10().floor() as i32;
+    match number.abs() {
+        // The logarithm is rounded.
+        number if decimal(1.0, decade + 1) <= number => decade + 1,
+        number if decimal(1.0, decade) > number => decade - 1,
+        _ => decade,
+    }
+}
+
+/// The sign of a number and its first three digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+struct Digits {
+    sign: i8,
+    /// 100 to 999 for numbers that are not zero.
+    digits: i16,
+    decade: i16,
+}
+
+impl Digits {
+    fn of(number: f64) -> Digits {
+        if number == 0.0 {
+            return Digits::default();
+        }
+        let decade = decade(number);
+        let digits = bin_of(number.abs(), decade - 2).clamp(100, 999) as i16;
+        Digits { sign: if number < 0.0 { -1 } else { 1 }, digits, decade: decade as i16 }
+    }
+
+    /// The smallest number that begins so.
+    fn start(&self) -> f64 {
+        let power = i32::from(self.decade) - 2;
+        match self.sign {
+            0 => 0.0,
+            1 => decimal(f64::from(self.digits), power),
+            _ => -decimal(f64::from(self.digits + 1), power),
+        }
+    }
+
+    /// Ascending as the numbers are.
+    fn rank(&self) -> i64 {
+        i64::from(self.sign) * ((i64::from(self.decade) + 1000) * 1000 + i64::from(self.digits))
+    }
+
+    /// The step of a decade that a positive number is in.
+    fn step(&self) -> i32 {
+        let first = self.digits / 100;
+        let step = if first >= 5 { 2 } else { i32::from(first >= 2) };
+        i32::from(self.decade) * STEPS.len() as i32 + step
     }
 }
 
@@ -270,26 +410,27 @@ impl Width {
     }
 }
 
-/// Counts of numbers in bins whose width is a power of two, the smallest with which all fit in
-/// [`BINS`] of them. Which one that is depends on the numbers alone, not on their order.
-#[derive(Debug, Clone, Default)]
+/// Counts of numbers in bins whose width is a power of ten, the smallest with which all fit in
+/// [`BINS`] of them. Which one that is depends on the numbers alone, not on their order. Bars begin where bins do,
+/// so their counts are exact.
+#[derive(Debug, Clone, Default, PartialEq)]
 struct Bins {
-    /// The width is two to this power.
+    /// The width is ten to this power; meaningless if nothing was counted.
     power: i32,
     counts: HashMap<i64, u64>,
-    /// Meaningless if nothing was counted.
     first: i64,
     last: i64,
 }
 
 impl Bins {
-    fn add(&mut self, number: f64) {
-        let (mantissa, power) = parts(number);
+    fn add(&mut self, number: f64, times: u64) {
+        // Finer bins would tell numbers apart that no float tells apart.
+        let finest = if number == 0.0 { i32::MIN } else { decade(number) - DIGITS };
         match self.counts.is_empty() {
-            true => self.power = power,
-            false => self.widen(power),
+            true => self.power = finest.max(-323),
+            false => self.widen(finest),
         }
-        let mut bin = shifted(mantissa, self.power - power);
+        let mut bin = bin_of(number, self.power);
         if self.counts.is_empty() {
             (self.first, self.last) = (bin, bin);
         }
@@ -297,9 +438,9 @@ impl Bins {
         let wider = self.too_narrow();
         if wider > 0 {
             self.widen(self.power + wider);
-            bin = shifted(bin, wider);
+            bin = coarser(bin, wider);
         }
-        *self.counts.entry(bin).or_default() += 1;
+        *self.counts.entry(bin).or_default() += times;
     }
 
     fn merge(&mut self, mut other: Bins) {
@@ -316,55 +457,35 @@ impl Bins {
         let wider = self.too_narrow();
         self.widen(self.power + wider);
         for (bin, count) in other.counts {
-            *self.counts.entry(shifted(bin, wider)).or_default() += count;
+            *self.counts.entry(coarser(bin, wider)).or_default() += count;
         }
     }
 
-    /// How many times the width has to double until there are no more than [`BINS`].
+    /// How many times the width has to grow tenfold until there are no more than [`BINS`].
     fn too_narrow(&self) -> i32 {
-        (0..64).find(|by| shifted(self.last, *by) - shifted(self.first, *by) < BINS).unwrap_or(64)
+        (0..19).find(|by| coarser(self.last, *by) - coarser(self.first, *by) < BINS).unwrap_or(19)
     }
 
-    /// Makes bins at least as wide as this power of two.
+    /// Makes bins at least as wide as this power of ten.
     fn widen(&mut self, power: i32) {
-        let by = power - self.power;
-        if by <= 0 {
+        if power <= self.power {
             return;
         }
+        let by = power - self.power;
         self.power = power;
-        (self.first, self.last) = (shifted(self.first, by), shifted(self.last, by));
+        (self.first, self.last) = (coarser(self.first, by), coarser(self.last, by));
         for (bin, count) in std::mem::take(&mut self.counts) {
-            *self.counts.entry(shifted(bin, by)).or_default() += count;
+            *self.counts.entry(coarser(bin, by)).or_default() += count;
         }
     }
+}
 
-    /// The middle of each bin, and how many numbers are in it. A number of few digits is nearer to
-    /// it than the start of a bar that it is behind.
-    fn middles(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
-        self.counts.iter().map(|(bin, count)| {
-            // In two steps, as two to the power of the smallest number is not one that divides.
-            let half = self.power / 2;
-            let middle = (*bin as f64 + 0.5) * 2f64.powi(half) * 2f64.powi(self.power - half);
-            (middle, *count)
-        })
+/// The bin, of those that are wider by this power of ten, that a bin is in.
+fn coarser(bin: i64, by: i32) -> i64 {
+    match 10i64.checked_pow(by.max(0) as u32) {
+        Some(width) => bin.div_euclid(width),
+        None => bin.signum().min(0),
     }
-}
-
-/// A finite number as a whole number times a power of two, the power of its last digit.
-fn parts(number: f64) -> (i64, i32) {
-    let bits = number.to_bits();
-    let exponent = (bits >> 52 & 0x7ff) as i32;
-    let fraction = (bits & ((1 << 52) - 1)) as i64;
-    let (mantissa, power) = match exponent {
-        0 => (fraction, -1074),
-        _ => (fraction | 1 << 52, exponent - 1075),
-    };
-    (if number.is_sign_negative() { -mantissa } else { mantissa }, power)
-}
-
-/// Divided by two to this power, rounded down.
-fn shifted(number: i64, by: i32) -> i64 {
-    number >> by.clamp(0, 63)
 }
 
 #[cfg(test)]
@@ -392,7 +513,7 @@ mod tests {
         assert_eq!(counts(&years), [5; 6]);
         let shares = numbers((0..1000).map(|n| f64::from(n) / 1000.0)).bars();
         assert_eq!(starts(&shares), [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]);
-        assert!(counts(&shares).iter().all(|count| count.abs_diff(100) <= 1), "{shares:?}");
+        assert_eq!(counts(&shares), [100; 10]);
         let signed = numbers([-1.5, -0.5, 0.25, 2.0]).bars();
         assert_eq!((signed[0].from, signed[signed.len() - 1].to), (-1.5, 2.5));
         // Far from zero and close to each other, as moments are.

@@ -35,6 +35,35 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Columns of a terminal that a text takes.
+#[cfg(feature = "stat")]
+pub fn width(text: &str) -> usize {
+    unicode_width::UnicodeWidthStr::width(text)
+}
+
+/// A text with spaces behind it, up to this many columns of a terminal.
+#[cfg(feature = "stat")]
+pub fn padded(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// As much of a text as this many columns of a terminal have room for, with `…` where it is cut.
+#[cfg(feature = "stat")]
+pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let mut short = String::new();
+    for char in text.chars() {
+        short.push(char);
+        if width(&short) >= columns {
+            short.pop();
+            break;
+        }
+    }
+    Cow::Owned(short + "…")
+}
+
 /// A value that may have several lines and tabs in it, as it can be shown.
 pub fn escaped_lines(text: &str) -> String {
     let line = |line: &str| line.split('\t').map(escaped).collect::<Vec<_>>().join("\t");

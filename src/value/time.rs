@@ -118,7 +118,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// The inverse of [`days_of`].
-fn date_of(days: i64) -> (i64, i64, i64) {
+pub(crate) fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -22,3 +22,15 @@ pub(super) fn escape(text: impl Display) -> String {
     }
     html
 }
+
+/// The same of a name that may be long: it breaks behind slashes and the like before it breaks anywhere else.
+pub(super) fn breakable(text: &str) -> String {
+    let mut html = String::new();
+    for part in text.split_inclusive(['/', '_', '-', '|', ':']) {
+        html += &escape(part);
+        if part.ends_with(['/', '_', '-', '|', ':']) {
+            html += "<wbr>";
+        }
+    }
+    html
+}

@@ -10,20 +10,23 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::reader::{Reader, name_of};
 use crate::rearrange::Scalar;
-use crate::stat::{FieldSummary, Numbers, StatOptions, Summary};
+use crate::stat::{FieldSummary, LABEL, Numbers, StatOptions, Summary, Times};
 use crate::text::{escaped, units};
 
+use samples::Shelf;
+
+mod batch;
+mod cards;
+mod draw;
 mod escape;
-mod html;
+mod page;
 mod plot;
+mod samples;
 mod text;
-#[cfg(feature = "images")]
-mod thumbnail;
 
-pub use html::picture;
-
-/// The field whose numbers `.labels` names.
-const LABEL: &str = "label";
+pub use batch::SamplePage;
+pub use draw::picture;
+pub(super) use page::comparison_page;
 
 /// Statistics of a dataset, with the names of its labels: prints as text with histograms, as a page for a
 /// browser, or as JSON.
@@ -58,9 +61,36 @@ pub struct StatReport {
     /// The statistics.
     #[serde(flatten)]
     pub summary: Summary,
-    /// Every value is shown, of any number of them.
-    #[serde(skip)]
-    asked: bool,
+}
+
+/// How a [`StatReport`] is written as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StatText {
+    /// Columns of a terminal that a line may take.
+    pub width: usize,
+    /// List every value, size and shape, not the most frequent and the rarest.
+    pub all: bool,
+}
+
+impl Default for StatText {
+    fn default() -> StatText {
+        StatText { width: 100, all: false }
+    }
+}
+
+impl StatText {
+    /// Lines of this many columns.
+    pub fn width(mut self, columns: usize) -> StatText {
+        self.width = columns;
+        self
+    }
+
+    /// Every value, size and shape, or about a screen for a field.
+    pub fn all(mut self, yes: bool) -> StatText {
+        self.all = yes;
+        self
+    }
 }
 
 /// A part of the text of a [`StatReport`]. Names and values of the dataset are escaped in it.
@@ -87,7 +117,7 @@ impl StatReport {
         let summary = options.stat(reader, progress)?;
         let labels = reader.labels()?;
         let file = name_of(reader).unwrap_or_default();
-        Ok(StatReport { file, labels, summary, asked: options.fields.is_some() })
+        Ok(StatReport { file, labels, summary })
     }
 
     /// The first line of the text, without the file: `5,000 samples, 1.4 MB`.
@@ -98,31 +128,32 @@ impl StatReport {
 
     /// The text, in sections: sizes, fields, and what is known of each field. None if there are no
     /// samples.
-    pub fn sections(&self) -> Vec<StatSection> {
-        text::sections(self)
+    pub fn sections(&self, text: StatText) -> Vec<StatSection> {
+        text::sections(self, text)
     }
 
-    /// One page that needs nothing else: no scripts, no other files. It shows this many samples,
-    /// evenly spread over the dataset.
+    /// One page that needs nothing else, of at most about 3 MB. It shows this many samples: some of each class, also of
+    /// the rarest, or evenly spread over the dataset where there are no classes.
     ///
     /// # Errors
     ///
     /// The errors of the reader.
     pub fn to_html(&self, reader: &dyn Reader, samples: usize) -> Result<String> {
-        Ok(html::page(self, &html::pick(reader, samples, self)?))
+        Ok(page::page(self, &Shelf::pick(reader, samples, self)?))
     }
 }
 
 impl fmt::Display for StatReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", escaped(&Shown::of(&self.file).to_string()), self.heading())?;
-        self.sections()
+        self.sections(StatText::default())
             .iter()
             .try_for_each(|StatSection { title, text }| write!(f, "\n{title}\n{text}"))
     }
 }
 
 /// A class with its name and how many samples have it.
+#[derive(Clone)]
 struct Row {
     name: String,
     count: u64,
@@ -131,37 +162,51 @@ struct Row {
 impl StatReport {
     /// The classes of a field, if its values are such: the largest first.
     fn classes(&self, field: &FieldSummary) -> Option<Vec<Row>> {
-        let count = field.classes.len();
-        let is_label = field.name == LABEL && count > 1;
-        let is_asked = self.asked && field.name != "key" && count > 0;
-        if !(field.has_classes() || is_label || is_asked) {
+        let is_label = field.name == LABEL && field.classes.len() > 1;
+        if !(field.has_classes() || is_label) {
             return None;
         }
-        let sorted = field.classes.sorted().into_iter();
-        let mut rows: Vec<Row> =
-            sorted.map(|(class, count)| Row { name: self.name(field, class), count }).collect();
-        // Stable: those that are equally large stay in their order.
-        rows.sort_by_key(|row| std::cmp::Reverse(row.count));
-        Some(rows)
+        Some(self.common(field, usize::MAX))
+    }
+
+    /// The most frequent values of a field.
+    fn common(&self, field: &FieldSummary, most: usize) -> Vec<Row> {
+        let common = field.classes.common(most).into_iter();
+        common.map(|(class, count)| Row { name: self.name(field, class), count }).collect()
+    }
+
+    /// What is known of all values of a field in a few words: that they are the same, or all different, or how many
+    /// different ones there are.
+    fn values(&self, field: &FieldSummary) -> String {
+        let Some(distinct) = &field.distinct else { return String::new() };
+        let count = units::count(distinct.count());
+        if field.is_constant() {
+            let common = self.common(field, 1);
+            let number = field.numbers.as_ref().map(|numbers| units::number(numbers.min));
+            let time = field.times.as_ref().and_then(Times::min);
+            return match common.into_iter().next().map(|row| row.name).or(number).or(time) {
+                Some(value) => format!("always {value}"),
+                None if field.nulls > 0 => "always null".to_owned(),
+                None => "always the same".to_owned(),
+            };
+        }
+        match (field.is_unique(), distinct.is_exact()) {
+            (true, _) => "all different".to_owned(),
+            (false, true) => format!("{count} different"),
+            (false, false) => format!("about {count} different"),
+        }
     }
 
     /// A value of a field, with the name that it has as a label.
-    fn name(&self, field: &FieldSummary, class: &Scalar) -> String {
+    pub(in crate::stat) fn name(&self, field: &FieldSummary, class: &Scalar) -> String {
         match class {
             Scalar::Whole(number) if field.name == LABEL => self.label(*number),
             class => class.to_string(),
         }
     }
 
-    /// `3 cat`, or the number alone where it has no name, or is its own.
     fn label(&self, number: i128) -> String {
-        let names = self.labels.as_deref().unwrap_or_default();
-        let name = usize::try_from(number).ok().and_then(|number| names.get(number));
-        let number = number.to_string();
-        match name {
-            Some(name) if *name != number => format!("{number} {name}"),
-            _ => number,
-        }
+        label(number, self.labels.as_deref())
     }
 
     /// The labels that have a name but no samples, if the labels of all samples are known.
@@ -176,6 +221,16 @@ impl StatReport {
     }
 }
 
+/// `3 cat`, or the number alone where it has no name, or is its own.
+fn label(number: i128, names: Option<&[String]>) -> String {
+    let name = usize::try_from(number).ok().and_then(|number| names?.get(number));
+    let number = number.to_string();
+    match name {
+        Some(name) if *name != number => format!("{number} {name}"),
+        _ => number,
+    }
+}
+
 fn whole((class, _): (&Scalar, u64)) -> Option<i128> {
     match class {
         Scalar::Whole(number) => Some(*number),
@@ -183,15 +238,32 @@ fn whole((class, _): (&Scalar, u64)) -> Option<i128> {
     }
 }
 
-/// Extremes and mean, and what else there is among the numbers of a field.
+/// A share of a whole in percent: never 100 % of what some lack, nor 0 % of what some have.
+pub(super) fn share(count: u64, of: u64) -> String {
+    match count == of {
+        true => "all".to_owned(),
+        false => format!("{:.1} %", (count as f64 / of as f64 * 100.0).clamp(0.1, 99.9)),
+    }
+}
+
+/// Extremes, quartiles and mean, and what else there is among the numbers of a field.
 fn extremes(numbers: &Numbers) -> String {
     let mut text = match numbers.mean() {
-        Some(mean) => format!(
-            "min {}, mean {}, max {}",
-            units::number(numbers.min),
-            units::number(mean),
-            units::number(numbers.max)
-        ),
+        Some(mean) if numbers.min < numbers.max => {
+            let at = |percent| units::number(numbers.percentile(percent).unwrap_or_default());
+            format!(
+                "min {}, 5 % {}, 25 % {}, median {}, 75 % {}, 95 % {}, max {}; mean {}",
+                units::number(numbers.min),
+                at(5),
+                at(25),
+                at(50),
+                at(75),
+                at(95),
+                units::number(numbers.max),
+                units::number(mean),
+            )
+        }
+        Some(_) => format!("all {}", units::number(numbers.min)),
         None => String::from("none"),
     };
     for (count, what) in [(numbers.nan, "not a number"), (numbers.infinite, "infinite")] {
@@ -209,6 +281,6 @@ fn ranked<K: Clone + Ord>(counts: &BTreeMap<K, u64>) -> Vec<(K, u64)> {
     ranked
 }
 
-fn shape(shape: &[usize]) -> String {
+pub(super) fn shape(shape: &[usize]) -> String {
     format!("[{}]", shape.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))
 }

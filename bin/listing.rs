@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use kiste::text;
+
 use crate::exit::Outcome;
 use crate::output::{Output, Stdout};
 
@@ -38,13 +40,13 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Text in lines of up to this many characters, or one word.
-pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+/// Text in lines of up to this many columns, or one word.
+pub(crate) fn wrapped(words: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
+    for word in words.split_whitespace() {
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+            Some(line) if text::width(line) + 1 + text::width(word) <= width => {
                 line.push(' ');
                 line.push_str(word);
             }

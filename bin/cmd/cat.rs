@@ -1,3 +1,4 @@
+use std::fmt::Display;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +13,10 @@ use crate::render::{Form, Printer};
 
 /// Print samples, one per line: shortened for people, or whole as JSON lines
 ///
-/// Without --jsonl a line is for people: long strings are cut, and bytes and arrays are shown as <bytes 281>,
-/// <array <f4 [32, 32]> or, of an array in a bloscpack container, <array <f4 [32, 32] packed>.
+/// Without --jsonl a line is for people. Numbers and times of NumPy are shown as 0.5, 2024-05-01 or 2 h 5 min. Long text
+/// is cut, with its length behind it, and so are lists and maps. Bytes are shown as what they are, such as <png 28 x 28,
+/// 281 B>. Short arrays are shown as [0.1 0.2] <f4, larger ones by their range, <array <f4 [32, 32], -1.5 to 3.2>,
+/// or, in a bloscpack container, <array <f4 [32, 32] packed>.
 ///
 /// With --jsonl nothing is left out. A sample is a JSON object with its fields in their order; values that JSON
 /// lacks, such as bytes and containers, are objects such as {"$bin": "base64"}. "convert --from jsonl" makes
@@ -81,12 +84,13 @@ pub(super) fn absent(path: &Path, key: &str) -> Failure {
 
 /// The index, if there is such a sample.
 pub(super) fn check_index(path: &Path, reader: &dyn Reader, index: usize) -> Outcome<usize> {
-    if index < reader.len() {
-        return Ok(index);
-    }
+    (index < reader.len()).then_some(index).ok_or_else(|| no_such_index(path, reader, index))
+}
+
+pub(super) fn no_such_index(path: &Path, reader: &dyn Reader, index: impl Display) -> Failure {
     let samples = units::counted(reader.len() as u64, "sample");
     let path = file::shown(path);
-    Err(Failure::no(format_args!("{path}: there is no sample {index}: it has {samples}")))
+    Failure::no(format_args!("{path}: there is no sample {index}: it has {samples}"))
 }
 
 /// The lines of a file, or of standard input.

@@ -5,7 +5,7 @@ use kiste::repair::{Repair, WriteState};
 use kiste::stat::{
     DatasetInfo, FieldArrays, FieldInfo, FileInfo, InPlaceFiles, LengthsInfo, SampleBytes,
 };
-use kiste::text::{escaped, units};
+use kiste::text::{self, escaped, units};
 use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
@@ -124,8 +124,8 @@ fn lengths(column: &LengthsInfo) -> (String, String) {
 /// Names and what belongs to them, below each other.
 fn columns(rows: Vec<(String, String)>) -> Vec<String> {
     let rows: Vec<_> = rows.iter().map(|(name, text)| (escaped(name), text)).collect();
-    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    rows.iter().map(|(name, text)| format!("{name:<width$}  {text}")).collect()
+    let width = rows.iter().map(|(name, _)| text::width(name)).max().unwrap_or(0);
+    rows.iter().map(|(name, about)| format!("{}  {about}", text::padded(name, width))).collect()
 }
 
 fn unfinished(data: &Path) -> Outcome<Option<&'static str>> {

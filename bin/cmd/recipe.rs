@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use kiste::compose::{LeftOut, View, ViewReport, is_recipe, lock};
 use kiste::storage::Shown;
-use kiste::text::units;
+use kiste::text::{self, units};
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file;
@@ -108,10 +108,10 @@ fn print(recipe: &Path, view: &View, report: &ViewReport, output: &Output) -> Ou
     let mut list = Listing::new(11, output);
     list.line("recipe", Shown::of(recipe))?;
     list.line("samples", units::count(report.samples))?;
-    let widest = report.sources.iter().map(|source| source.name.chars().count()).max().unwrap_or(0);
+    let widest = report.sources.iter().map(|source| text::width(&source.name)).max().unwrap_or(0);
     let source = |source: &kiste::compose::SourceSamples| {
         let samples = units::counted(source.samples, "sample");
-        format!("{:<widest$}  {samples}: {}", source.name, source.made)
+        format!("{}  {samples}: {}", text::padded(&source.name, widest), source.made)
     };
     list.lines("sources", report.sources.iter().map(source))?;
     if let Some(mixture) = view.sampler() {

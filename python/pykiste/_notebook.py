@@ -10,7 +10,7 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pykiste._core import _escaped, _picture
+from pykiste._core import _escaped, _picture, _shown
 from pykiste.errors import Error
 from pykiste.schema import Schema
 
@@ -56,12 +56,12 @@ def _table(schema: Schema) -> str:
 
 
 def _figures(dataset: "Dataset") -> Iterator[str]:
-    for key, sample in islice(dataset.items(), _SAMPLES):
+    for index, (key, sample) in enumerate(islice(dataset.items(), _SAMPLES)):
         image = next((picture for value in sample.values() if (picture := _image(value))), "")
         lines = [f"<b>{_text(_cut(key))}</b>"]
-        for name, value in islice(sample.items(), _FIELDS):
-            if name != "key" and not (image and isinstance(value, (bytes, memoryview))):
-                lines.append(f"<i>{_text(_cut(str(name)))}</i> {_text(_value(value))}")
+        for name, words in islice(_shown(bytes(dataset.raw(index)), _VALUE), _FIELDS):
+            if name != "key" and not (image and isinstance(sample.get(name), (bytes, memoryview))):
+                lines.append(f"<i>{_text(_cut(name))}</i> {_text(words)}")
         caption = "<br>".join(lines)
         style = "display:inline-block;vertical-align:top;margin:4px;max-width:200px"
         yield f"<figure style='{style}'>{image}<figcaption>{caption}</figcaption></figure>"
@@ -74,17 +74,6 @@ def _image(value: Any) -> str:
         return ""
     media, data = found
     return f"<img alt='' style='max-width:192px' src='data:{media};base64,{b64encode(data).decode('ascii')}'>"
-
-
-def _value(value: Any) -> str:
-    """A value in a few characters. Of what may be long, only how long it is."""
-    if isinstance(value, (bytes, memoryview)):
-        return f"{len(value):,} bytes"
-    if hasattr(value, "dtype") and hasattr(value, "shape") and value.shape:
-        return f"{value.dtype}{list(value.shape)}"
-    if isinstance(value, (list, dict)):
-        return f"{type(value).__name__} of {len(value):,}"
-    return _cut(str(value))
 
 
 def _cut(text: str) -> str:

@@ -93,6 +93,21 @@ pub(crate) fn _escaped(text: &str) -> String {
     kiste::text::escaped(text).into_owned()
 }
 
+/// The fields of a packed sample, with their values as `kiste cat` shows them, shortened to about this length.
+#[pyfunction]
+pub(crate) fn _shown(packed: &Bound<'_, PyBytes>, max: usize) -> PyResult<Vec<(String, String)>> {
+    let sample = kiste::format::msgpack::decode(packed.as_bytes());
+    let sample = sample.map_err(|error| raise(error.into()))?;
+    let short = |value: &kiste::Value| {
+        let mut text = Vec::new();
+        kiste::format::jsonl::write_short(value, max, &mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    let fields = sample.as_map().map(Vec::as_slice).unwrap_or_default();
+    let name = |name: &kiste::Value| name.as_str().map_or_else(|| short(name), str::to_owned);
+    Ok(fields.iter().map(|(own, value)| (name(own), short(value))).collect())
+}
+
 /// What this build can do, as a dict of booleans.
 ///
 /// `parquet`: reads and writes Parquet and Arrow. `remote`: opens URLs. `images`: decodes images in columns and

@@ -46,7 +46,7 @@ mod writer;
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
-    use super::about::{_escaped, _picture, features};
+    use super::about::{_escaped, _picture, _shown, features};
     #[pymodule_export]
     use super::array::{ArrayStore, ChunkedArray, StagedVersion};
     #[pymodule_export]

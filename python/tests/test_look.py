@@ -202,7 +202,33 @@ def test_images_in_a_notebook(tmp_path):
         assert html.count("<img") == 6 and html.count("src='data:image/png;base64,") == 6
         assert len(html) < 500_000, "a large image is a small picture"
     damaged = written(tmp_path / "d.msgpack", [{"key": "a", "image": large.getvalue()[:90_000]}])
-    assert "<img" not in damaged._repr_html_() and "90,000 bytes" in damaged._repr_html_()
+    assert "<img" not in damaged._repr_html_() and "&lt;png 1200 x 900, 90 kB&gt;" in damaged._repr_html_()
+
+
+def test_values_in_a_notebook(tmp_path):
+    sample = {
+        "key": "a",
+        "taken": np.datetime64("2024-05-01T12:30:00", "us"),
+        "long": np.timedelta64(7205, "s"),
+        "half": np.float16(0.1),
+        "box": np.array([0.1, 0.2, 0.3], np.float32),
+        "mask": np.zeros((9, 9), np.uint8),
+        "story": "Once upon a time " * 99,
+        "sound": b"fLaC" + bytes(996),
+        "tokens": list(range(1000)),
+    }
+    html = written(tmp_path / "values.msgpack", [sample])._repr_html_()
+    for name, shown in {
+        "taken": "2024-05-01T12:30:00.000000",
+        "long": "2 h 5 s",
+        "half": "0.1",
+        "box": "[0.1 0.2 0.3] &lt;f4",
+        "mask": "&lt;array |u1 [9, 9], all 0&gt;",
+        "story": "&quot;Once upon a time Once upon a time Once upon a ti…&quot; (1,683 characters)",
+        "sound": "&lt;flac, 1.0 kB&gt;",
+        "tokens": "[0,1,2,3,4,5,…] (1,000 items)",
+    }.items():
+        assert f"<i>{name}</i> {shown}<" in html, html
 
 
 def test_a_notebook_shows_few_of_many(tmp_path, empty):

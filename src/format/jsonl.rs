@@ -32,6 +32,7 @@ pub(crate) mod array;
 pub(crate) mod lines;
 mod read;
 pub(crate) mod keys;
+mod bytes;
 mod short;
 mod write;
 
@@ -41,5 +42,5 @@ mod tests;
 #[cfg(feature = "convert")]
 pub(crate) use read::parse_members;
 pub use read::{parse, parse_plain};
-pub use short::write_short;
+pub use short::{to_words, write_short};
 pub use write::{write, write_python};

@@ -20,6 +20,7 @@
 //! | [`diff`] | how two datasets differ, by key |
 //! | [`duplicates`] | which samples are equal, by key, by a field or by all they have |
 //! | [`Expression`] | which samples meet a condition on their fields |
+//! | [`FieldPath`] | which value of a sample is meant: `meta.author` |
 //! | [`Scalar`], [`scalars`] | fields that samples can be sorted, grouped and compared by |
 
 use std::borrow::Cow;
@@ -50,7 +51,7 @@ pub use by_key::ByKey;
 pub use diff::{Changed, DiffCounts, Difference, Side, diff};
 pub use draw::{Amount, draw};
 pub use duplicates::{DuplicatesBy, duplicates};
-pub use expression::{Chosen, Expression, ExpressionError, LengthOf, Mismatch};
+pub use expression::{Chosen, Expression, ExpressionError, FieldPath, LengthOf, Mismatch};
 pub use external::external_shuffle;
 pub use interleave::interleave;
 pub use labels::MergedLabels;

@@ -35,18 +35,6 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Columns of a terminal that a text takes.
-#[cfg(feature = "stat")]
-pub fn width(text: &str) -> usize {
-    unicode_width::UnicodeWidthStr::width(text)
-}
-
-/// A text with spaces behind it, up to this many columns of a terminal.
-#[cfg(feature = "stat")]
-pub fn padded(text: &str, columns: usize) -> String {
-    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
-}
-
 /// As much of a text as this many columns of a terminal have room for, with `…` where it is cut.
 #[cfg(feature = "stat")]
 pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {
@@ -80,6 +68,25 @@ pub fn escaped_json(json: &str) -> Cow<'_, str> {
     // All of them are in the first plane, so one unit of UTF-16 is enough.
     let spelled = |c: char| if is_odd(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
     Cow::Owned(json.chars().map(spelled).collect())
+}
+
+/// How many columns of a terminal a text takes: two for each of most characters of Chinese, Japanese and Korean, and for
+/// emoji.
+#[cfg(feature = "stat")]
+pub fn width(text: &str) -> usize {
+    unicode_width::UnicodeWidthStr::width(text)
+}
+
+/// A text with spaces behind it up to this [`width`].
+#[cfg(feature = "stat")]
+pub fn padded(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// A text with spaces in front of it up to this [`width`].
+#[cfg(feature = "stat")]
+pub fn right_aligned(text: &str, columns: usize) -> String {
+    format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
 /// A shape as NumPy writes it: `()`, `(2,)`, `(2, 3)`.
@@ -117,6 +124,19 @@ mod tests {
         assert_eq!(escaped("\u{fdd0}"), r"\u{fdd0}");
         assert!(matches!(escaped("plain ä"), Cow::Borrowed(_)));
         assert_eq!(escaped_lines("a\tb\nc\u{1b}\n"), "a\tb\nc\\u{1b}\n");
+    }
+
+    #[test]
+    #[cfg(feature = "stat")]
+    fn wide_characters_take_two_columns() {
+        for (text, columns) in
+            [("", 0), ("cat", 3), ("猫", 2), ("ねこ", 4), ("고양이", 6), ("🐈", 2), ("e\u{301}", 1)]
+        {
+            assert_eq!(width(text), columns, "{text}");
+            assert_eq!(width(&padded(text, 8)), 8, "{text}");
+            assert_eq!(width(&right_aligned(text, 8)), 8, "{text}");
+            assert_eq!(padded(text, 0), text);
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod element;
 mod cast;
 mod text;
 mod print;
+mod show;
 pub(crate) mod time;
 
 #[cfg(test)]
@@ -30,3 +31,4 @@ pub use dtype::{ByteOrder, DType, Field, MAX_NESTING, TimeUnit, Unit};
 pub use element::{Element, Number};
 pub use kind::DTypeKind;
 pub(crate) use print::print;
+pub(crate) use show::{bracketed, extremes, words};

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use serde_json::Value as Json;
 
+use super::show::words;
 use super::text::elements;
 use crate::error::Result;
 use crate::value::{DTypeKind as Kind, NdArray};
@@ -154,6 +155,14 @@ impl Text {
     }
 }
 
+/// The elements; times as words.
+fn to_print(array: &NdArray<'_>) -> Result<Vec<Json>> {
+    match array.dtype().kind() {
+        Kind::DateTime | Kind::TimeDelta => Ok(words(array)?.into_iter().map(Json::from).collect()),
+        _ => elements(array),
+    }
+}
+
 /// Reads each combination of runs, and puts its elements into place.
 fn fill(
     runs: &[Vec<Range<usize>>],
@@ -172,7 +181,7 @@ fn fill(
             ranges.insert(0, runs[run].clone());
             offsets.insert(0, runs[..run].iter().map(ExactSizeIterator::len).sum::<usize>());
         }
-        for (at, value) in elements(&read(&ranges)?)?.into_iter().enumerate() {
+        for (at, value) in to_print(&read(&ranges)?)?.into_iter().enumerate() {
             let mut rest = at;
             let (mut to, mut step) = (0, 1);
             for axis in (0..shown.len()).rev() {
@@ -275,6 +284,10 @@ mod tests {
         assert_eq!(text(arr1(&[0.1_f32])), "[0.1]");
         assert_eq!(text(arr0(7_u8)), "7");
         assert_eq!(text(arr1(&[true, false])), "[ True False]");
+        let days = [1_i64, i64::MIN].map(i64::to_le_bytes).concat();
+        let days = |dtype: &str| NdArray::new(dtype.parse().unwrap(), [2], days.clone()).unwrap();
+        assert_eq!(days("<M8[D]").to_text().unwrap(), "[1970-01-02        NaT]");
+        assert_eq!(days("<m8[h]").to_text().unwrap(), "[1 h NaT]");
         assert_eq!(text(ArrayD::<f32>::zeros(IxDyn(&[0, 3]))), "[], shape [0, 3]");
         assert_eq!(
             text(Array3::from_shape_fn((2, 1, 2), |(i, _, j)| i * 2 + j).mapv(|v| v as i64)),

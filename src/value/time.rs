@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::dtype::{TimeUnit, Unit};
+
 const NANOS: i128 = 1_000_000_000;
 const MICROS: i64 = 1_000_000;
 const DAY: i64 = 86_400;
@@ -58,6 +60,148 @@ pub(crate) fn format_moment(nanoseconds: i128) -> String {
     let second = format_time(micros.clamp(i64::MIN.into(), i64::MAX.into()) as i64);
     let fraction = format!(".{fraction:09}");
     format!("{}{}Z", &second[..19], fraction.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A point in time as NumPy prints it: ISO 8601, to the unit of its type. Without a unit it is a number.
+pub(crate) fn format_datetime(value: i64, unit: TimeUnit) -> String {
+    let count = i128::from(value) * i128::from(unit.count);
+    match value {
+        i64::MIN => "NaT".to_owned(),
+        _ => iso(count, unit.unit)
+            .unwrap_or_else(|| format!("{count} {} since 1970", plural(unit.unit))),
+    }
+}
+
+/// The time of a timestamp: seconds since 1970 in UTC, and nanoseconds.
+pub(crate) fn format_timestamp(seconds: i64, nanoseconds: u32) -> String {
+    let Some(text) = iso(seconds.into(), Unit::Second) else {
+        return format!("{seconds} seconds since 1970");
+    };
+    let fraction = format!("{text}.{nanoseconds:09}");
+    format!("{}Z", fraction.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A span of time as people write it, exactly: `3 days 2 h 5 min`, `1.5 ms`, `14 months`. Without a unit it is a
+/// number.
+pub(crate) fn format_timedelta(value: i64, unit: TimeUnit) -> String {
+    let count = i128::from(value) * i128::from(unit.count);
+    if value == i64::MIN {
+        return "NaT".to_owned();
+    }
+    let counted = |noun: &str| match count {
+        1 | -1 => format!("{count} {noun}"),
+        _ => format!("{count} {noun}s"),
+    };
+    let (whole, digits) = match unit.unit {
+        Unit::Generic => return count.to_string(),
+        Unit::Year => return counted("year"),
+        Unit::Month => return counted("month"),
+        Unit::Week => return counted("week"),
+        Unit::Day => return counted("day"),
+        fine => second(fine),
+    };
+    let sign = if count < 0 { "-" } else { "" };
+    let ticks = 10_u128.pow(digits);
+    let (seconds, fraction) = (count.unsigned_abs() * whole / ticks, count.unsigned_abs() % ticks);
+    if seconds == 0 && fraction > 0 {
+        let smaller = [(3, "ms"), (6, "µs"), (9, "ns"), (12, "ps"), (15, "fs"), (18, "as")];
+        let known = smaller.into_iter().find(|(power, _)| fraction * 10_u128.pow(*power) >= ticks);
+        let (power, name) = known.unwrap_or((18, "as"));
+        return format!("{sign}{} {name}", decimal(fraction * 10_u128.pow(power), digits));
+    }
+    let parts =
+        [(seconds / 86_400, " days"), (seconds / 3600 % 24, " h"), (seconds / 60 % 60, " min")];
+    let mut text: Vec<String> = parts
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, name)| match (number, *name) {
+            (1, " days") => "1 day".to_owned(),
+            _ => format!("{number}{name}"),
+        })
+        .collect();
+    if seconds % 60 > 0 || fraction > 0 || text.is_empty() {
+        text.push(format!("{} s", decimal(seconds % 60 * ticks + fraction, digits)));
+    }
+    sign.to_owned() + &text.join(" ")
+}
+
+/// A number with this many digits behind the point, without zeros at its end.
+fn decimal(number: u128, digits: u32) -> String {
+    let ticks = 10_u128.pow(digits);
+    let text = format!("{}.{:0width$}", number / ticks, number % ticks, width = digits as usize);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Seconds in a unit of at least one, or else how many digits behind the point of a second the unit is.
+fn second(unit: Unit) -> (u128, u32) {
+    match unit {
+        Unit::Week => (604_800, 0),
+        Unit::Day => (86_400, 0),
+        Unit::Hour => (3600, 0),
+        Unit::Minute => (60, 0),
+        Unit::Millisecond => (1, 3),
+        Unit::Microsecond => (1, 6),
+        Unit::Nanosecond => (1, 9),
+        Unit::Picosecond => (1, 12),
+        Unit::Femtosecond => (1, 15),
+        Unit::Attosecond => (1, 18),
+        _ => (1, 0),
+    }
+}
+
+/// So many units after 1970 in ISO 8601; `None` for years of more than seven digits.
+fn iso(count: i128, unit: Unit) -> Option<String> {
+    const FAR: i128 = 3_652_425_000;
+    let year = |year: i128| match year {
+        0..=9_999_999 => Some(format!("{year:04}")),
+        -9_999_999..0 => Some(format!("{year:05}")),
+        _ => None,
+    };
+    let (whole, digits) = second(unit);
+    let ticks = 10_i128.pow(digits);
+    let (seconds, fraction) = match unit {
+        Unit::Generic => return Some(count.to_string()),
+        Unit::Year => return year(1970 + count),
+        Unit::Month => {
+            return Some(format!(
+                "{}-{:02}",
+                year(1970 + count.div_euclid(12))?,
+                count.rem_euclid(12) + 1
+            ));
+        }
+        _ => ((count * whole as i128).div_euclid(ticks), count.rem_euclid(ticks)),
+    };
+    let day = seconds.div_euclid(DAY.into());
+    let (of_year, month, day) = date_of(i64::try_from(day).ok().filter(|_| day.abs() < FAR)?);
+    let date = format!("{}-{month:02}-{day:02}", year(of_year.into())?);
+    let second = seconds.rem_euclid(DAY.into());
+    let clock = format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
+    Some(match unit {
+        Unit::Week | Unit::Day => date,
+        Unit::Hour => format!("{date}T{}", &clock[..2]),
+        Unit::Minute => format!("{date}T{}", &clock[..5]),
+        Unit::Second => format!("{date}T{clock}"),
+        _ => format!("{date}T{clock}.{fraction:0width$}", width = digits as usize),
+    })
+}
+
+fn plural(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Generic => "units",
+        Unit::Year => "years",
+        Unit::Month => "months",
+        Unit::Week => "weeks",
+        Unit::Day => "days",
+        Unit::Hour => "hours",
+        Unit::Minute => "minutes",
+        Unit::Second => "seconds",
+        Unit::Millisecond => "ms",
+        Unit::Microsecond => "µs",
+        Unit::Nanosecond => "ns",
+        Unit::Picosecond => "ps",
+        Unit::Femtosecond => "fs",
+        Unit::Attosecond => "as",
+    }
 }
 
 /// The days from 1970 to a date.
@@ -188,6 +332,50 @@ mod tests {
             "1970-01-02é",
         ] {
             assert_eq!(parse_moment(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_of_numpy_read_as_numpy_prints_them() {
+        let unit = |unit| TimeUnit { count: 1, unit };
+        for (value, of, point, span) in [
+            (0, Unit::Generic, "0", "0"),
+            (54, Unit::Year, "2024", "54 years"),
+            (-1971, Unit::Year, "-0001", "-1971 years"),
+            (652, Unit::Month, "2024-05", "652 months"),
+            (-1, Unit::Month, "1969-12", "-1 month"),
+            (1, Unit::Week, "1970-01-08", "1 week"),
+            (19_844, Unit::Day, "2024-05-01", "19844 days"),
+            (3_000_000, Unit::Day, "10183-09-25", "3000000 days"),
+            (25, Unit::Hour, "1970-01-02T01", "1 day 1 h"),
+            (-1, Unit::Minute, "1969-12-31T23:59", "-1 min"),
+            (7205, Unit::Second, "1970-01-01T02:00:05", "2 h 5 s"),
+            (0, Unit::Second, "1970-01-01T00:00:00", "0 s"),
+            (61_500, Unit::Millisecond, "1970-01-01T00:01:01.500", "1 min 1.5 s"),
+            (1500, Unit::Microsecond, "1970-01-01T00:00:00.001500", "1.5 ms"),
+            (-1, Unit::Nanosecond, "1969-12-31T23:59:59.999999999", "-1 ns"),
+            (1, Unit::Picosecond, "1970-01-01T00:00:00.000000000001", "1 ps"),
+            (1020, Unit::Femtosecond, "1970-01-01T00:00:00.000000000001020", "1.02 ps"),
+            (7, Unit::Attosecond, "1970-01-01T00:00:00.000000000000000007", "7 as"),
+            (i64::MIN, Unit::Second, "NaT", "NaT"),
+        ] {
+            assert_eq!(format_datetime(value, unit(of)), point, "{of:?}");
+            assert_eq!(format_timedelta(value, unit(of)), span, "{of:?}");
+        }
+        let quarters = TimeUnit { count: 15, unit: Unit::Minute };
+        assert_eq!(format_datetime(5, quarters), "1970-01-01T01:15");
+        assert_eq!(format_timedelta(5, quarters), "1 h 15 min");
+        let far = format_datetime(i64::MAX, unit(Unit::Second));
+        assert_eq!(far, "9223372036854775807 seconds since 1970");
+        assert_eq!(format_timestamp(1_714_566_600, 500_000_000), "2024-05-01T12:30:00.5Z");
+        assert_eq!(format_timestamp(-1, 0), "1969-12-31T23:59:59Z");
+        // Nothing overflows, whatever the unit.
+        for of in [Unit::Year, Unit::Month, Unit::Week, Unit::Day, Unit::Hour, Unit::Attosecond] {
+            for value in [i64::MAX, i64::MIN + 1] {
+                let most = TimeUnit { count: u32::MAX, unit: of };
+                assert!(!format_datetime(value, most).is_empty());
+                assert!(!format_timedelta(value, most).is_empty());
+            }
         }
     }
 

@@ -8,7 +8,7 @@ fn cat_shortens_for_people_and_leaves_nothing_out_for_programs() {
     let dir = with_words();
     let short = run(&dir, ["cat", "words.msgpack", "--max", "1"]).quietly().out;
     let line = short.lines().next().unwrap();
-    assert_eq!(line, r#"{"key":"a",<map 4>}"#);
+    assert_eq!(line, r#"{"key":"a",…} (4 fields)"#);
     let short = run(&dir, ["cat", "words.msgpack", "--max", "2", "--range", "2.."]).quietly().out;
     assert!(short.contains(r#""key":"c","n":3"#), "{short}");
     assert_eq!(run(&dir, ["cat", "words.msgpack", "--jsonl"]).quietly().out, WORDS);
@@ -92,9 +92,122 @@ fn get_writes_a_field_as_it_is() {
     assert_eq!(get(&["c", "--field", "text", "--json"]), b"\"drei\"\n");
     assert_eq!(get(&["c", "--field", "raw", "--json"]), b"{\"$bin\":\"AAEC\"}\n");
     assert_eq!(get(&["--index", "1", "--field", "n"]), b"2\n");
+    assert_eq!(get(&["--index", "-1", "--field", "text"]), b"drei");
+    assert_eq!(get(&["--index=-3", "--field", "text"]), b"eins");
     assert_eq!(get(&["b"]), WORDS.split_inclusive('\n').nth(1).unwrap().as_bytes());
     assert_eq!(get(&["a", "--field", "raw", "-o", "raw.bin"]), b"");
     assert_eq!(fs::read(dir.path().join("raw.bin")).unwrap(), [0, 255]);
+}
+
+/// A dataset `values.msgpack` of one sample with values of all kinds.
+fn with_values() -> TempDir {
+    use kiste::Value;
+    use kiste::format::msgpack::numpy::Special;
+    use kiste::value::NdArray;
+
+    let scalar = |dtype: &str, data: &[u8]| {
+        Special::scalar(dtype.parse().unwrap(), data).unwrap().to_value()
+    };
+    let array = |dtype: &str, shape: &[usize], data: Vec<u8>| {
+        Special::Array(NdArray::new(dtype.parse().unwrap(), shape, data).unwrap()).to_value()
+    };
+    let floats =
+        |count: u16| (0..count).flat_map(|n| (f32::from(n) / 10.0).to_le_bytes()).collect();
+    let map = |fields: &[(&str, Value)]| {
+        Value::Map(fields.iter().map(|(name, value)| ((*name).into(), value.clone())).collect())
+    };
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x01\xf4\0\0\x01\x77\x08\0\0\0\0";
+    let author =
+        map(&[("author", "Ada".into()), ("born", scalar("<M8[D]", &(-56_270_i64).to_le_bytes()))]);
+    let boxes = ["猫", "犬"].map(|name| map(&[("name", name.into()), ("x", 3.into())]));
+    let sample = map(&[
+        ("key", "a".into()),
+        ("taken", scalar("<M8[us]", &1_714_566_600_000_000_i64.to_le_bytes())),
+        ("never", scalar("<M8[ns]", &i64::MIN.to_le_bytes())),
+        ("long", scalar("<m8[s]", &7205_i64.to_le_bytes())),
+        ("half", scalar("<f2", &[0x66, 0x2e])),
+        ("few", array("<f4", &[3], floats(3))),
+        ("many", array("<f4", &[4, 5], floats(20))),
+        ("huge", array("|u1", &[2000], vec![7; 2000])),
+        ("story", "Once upon a time ".repeat(99).into()),
+        ("image", Value::Binary([&png[..], &[0; 83_000]].concat())),
+        ("tokens", Value::Array((0..1000).map(Value::from).collect())),
+        ("meta", author),
+        ("boxes", Value::Array(boxes.to_vec())),
+        ("a.b", 1.into()),
+        ("a", map(&[("b", 2.into()), ("c", 3.into())])),
+    ]);
+    let dir = scratch();
+    let mut writer = Writer::create(dir.path().join("values.msgpack")).unwrap();
+    writer.write_value(&sample).unwrap();
+    writer.finish().unwrap();
+    dir
+}
+
+#[test]
+fn values_are_shown_and_json_keeps_them() {
+    let dir = with_values();
+    for command in [&["head"][..], &["tail"], &["cat"]] {
+        let told = run(&dir, command.iter().chain(&["values.msgpack"])).quietly().out;
+        for shown in [
+            r#""taken":2024-05-01T12:30:00.000000,"never":NaT,"long":2 h 5 s,"half":0.1,"#,
+            r#""few":[0.0 0.1 0.2] <f4,"many":<array <f4 [4, 5], 0.0 to 1.9>,"#,
+            r#""huge":<array |u1 [2000], all 7>,"story":"Once upon a time Once "#,
+            r#"…" (1,683 characters),"image":<png 500 x 375, 83 kB>,"#,
+            r#""tokens":[0,1,2,3,4,5,6,7,…] (1,000 items),"meta":{"author":"Ada","born":1815-12-10},"#,
+        ] {
+            assert!(told.contains(shown), "{shown}: {told}");
+        }
+    }
+    let lines = run(&dir, ["cat", "values.msgpack", "--jsonl"]).quietly().out;
+    assert!(lines.contains(r#""taken":{"$np":{"dtype":"<M8[us]","data":""#), "{lines}");
+    run_with(&dir, ["convert", "-", "again.msgpack"], lines.as_bytes()).exits(0);
+    let bytes = |name: &str| fs::read(dir.path().join(name)).unwrap();
+    assert!(bytes("again.msgpack") == bytes("values.msgpack"));
+}
+
+#[test]
+fn get_takes_a_path_and_shows_numbers_and_times() {
+    let dir = with_values();
+    let get = |args: &[&str]| run(&dir, [&["get", "values.msgpack"], args].concat()).quietly().out;
+    for (field, expected) in [
+        ("taken", "2024-05-01T12:30:00.000000\n"),
+        ("never", "NaT\n"),
+        ("half", "0.1\n"),
+        ("few", "[0.0 0.1 0.2] <f4\n"),
+        ("few[-1]", "0.2\n"),
+        ("many[0]", "[0.0 0.1 0.2 0.3 0.4] <f4\n"),
+        ("meta.author", "Ada"),
+        ("meta.born", "1815-12-10\n"),
+        ("boxes[-1].name", "犬"),
+        ("boxes[0]", "{\"name\":\"猫\",\"x\":3}\n"),
+        ("a.b", "1\n"),
+        ("'a.b'", "1\n"),
+        ("a.c", "3\n"),
+    ] {
+        assert_eq!(get(&["a", "--field", field]), expected, "{field}");
+    }
+    let taken = get(&["a", "--field", "taken", "--json"]);
+    assert!(taken.starts_with(r#"{"$np":{"dtype":"<M8[us]","#), "{taken}");
+    // What would be shortened stays whole.
+    assert!(get(&["a", "--field", "huge"]).starts_with(r#"{"$nd":{"dtype":"|u1","shape":[2000],"#));
+    assert!(get(&["a"]).starts_with(r#"{"key":"a","taken":{"$np":"#));
+    for field in ["meta.title", "boxes[2]", "few[3]", "key.x", "a..b", "[", ""] {
+        let says = format!("sample 0: there is no field {field:?}");
+        run(&dir, ["get", "values.msgpack", "a", "--field", field]).fails(1, &says);
+    }
+}
+
+#[test]
+fn wide_characters_are_in_columns() {
+    let dir = scratch();
+    let lines = "{\"key\":\"a\",\"猫の名\":1,\"b\":2}\n";
+    run_with(&dir, ["convert", "-", "wide.msgpack"], lines.as_bytes()).exits(0);
+    let info = run(&dir, ["info", "wide.msgpack"]).quietly().out;
+    // Six columns of three characters.
+    assert!(info.contains("猫の名  int\n") && info.contains("b       int\n"), "{info}");
+    let stat = run(&dir, ["stat", "wide.msgpack"]).quietly().out;
+    assert!(stat.contains("  猫の名     all ") && stat.contains("  b          all "), "{stat}");
 }
 
 #[test]
@@ -113,7 +226,10 @@ fn what_is_not_there_is_a_no() {
     let dir = with_words();
     run(&dir, ["get", "words.msgpack", "nope"])
         .fails(1, "there is no sample with the key \"nope\"");
-    run(&dir, ["get", "words.msgpack", "--index", "3"]).fails(1, "no sample 3: it has 3 samples");
+    for index in ["3", "-4", "9223372036854775807", "-9223372036854775808"] {
+        let says = format!("words.msgpack: there is no sample {index}: it has 3 samples");
+        run(&dir, ["get", "words.msgpack", "--index", index]).fails(1, &says);
+    }
     let field = run(&dir, ["get", "words.msgpack", "a", "--field", "x"]).fails(1, "no field \"x\"");
     assert!(field.err.contains("hint: its fields: key, n, raw, text\n"), "{field:?}");
     assert!(run(&dir, ["get", "words.msgpack"]).exits(2).err.contains("<KEY>"));

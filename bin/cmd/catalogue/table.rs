@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use kiste::text;
+
 use crate::exit::Outcome;
 use crate::output::{Output, Stdout};
 
@@ -25,7 +27,7 @@ pub(super) fn print_columns<const N: usize>(
 ) -> Outcome<()> {
     let width = |at: usize| {
         let cells = rows.iter().filter_map(|row| row[at].as_ref());
-        let width = cells.map(|cell| cell.chars().count()).max();
+        let width = cells.map(|cell| text::width(cell)).max();
         width.map(|width| width.max(columns[at].0.len()))
     };
     let widths: Vec<(usize, usize)> = (0..N).filter_map(|at| Some((at, width(at)?))).collect();
@@ -34,8 +36,8 @@ pub(super) fn print_columns<const N: usize>(
             match (columns[at].1, nth + 1 == widths.len()) {
                 // The last one needs no room on its right.
                 (Align::Left, true) => cell(at),
-                (Align::Left, false) => format!("{:<width$}", cell(at)),
-                (Align::Right, _) => format!("{:>width$}", cell(at)),
+                (Align::Left, false) => text::padded(&cell(at), width),
+                (Align::Right, _) => text::right_aligned(&cell(at), width),
             }
         });
         padded.collect()

@@ -2,9 +2,11 @@
 
 use super::{parse, parse_plain, write, write_python, write_short};
 use crate::Value;
+use crate::format::msgpack::numpy::Special;
 use crate::format::msgpack::sample::field;
 use crate::format::msgpack::tests::{Random, golden, widened};
 use crate::format::msgpack::{MAX_DEPTH, decode, to_vec};
+use crate::value::NdArray;
 
 fn line(value: &Value) -> String {
     let mut out = Vec::new();
@@ -369,15 +371,117 @@ fn short_lines_leave_out_what_is_long() {
     let value = parse(json.as_bytes()).unwrap();
     assert_eq!(
         short(&value, 16),
-        r#"{"key":"a long text of s"<text 26>,"n":[1,2,<list 5>],"b":{"$bin":"YWI="},"#.to_owned()
-            + r#""m":{"a":1,"b":2,<map 3>},"deep":[[[<list 1>,[]]]],"e":{"$ext":[5,"YQ=="]},"#
-            + r#""nd":<array <i2 [1, 2]>,"np":<scalar |u1>,"c":(1+2j),"f":[1.5,nan],"i":[-inf],"#
-            + r#""k":{"$map":[[1,2]]}}"#
+        r#"{"key":"a long text of s…" (26 characters),"n":[1,2,…] (5 items),"b":b"ab","#.to_owned()
+            + r#""m":{"a":1,"b":2,…} (3 fields),"deep":[[[[…] (1 item),[]]]],"e":<ext 5, 1 byte>,"#
+            + r#""nd":[[513 1027]] <i2,"np":1,"c":(1+2j),"f":[1.5,nan],"i":[-inf],"k":{1:2}}"#
     );
-    assert_eq!(short(&value, 1), r#"{"key":"a"<text 26>,<map 12>}"#);
-    assert_eq!(short(&value, 0), r#"{"key":""<text 26>,<map 12>}"#);
-    let long = Value::Array(vec![Value::Binary(vec![0; 99]), Value::Ext(3, vec![0; 99])]);
-    assert_eq!(short(&long, 32), "[<bytes 99>,<ext 3 99>]");
+    assert_eq!(short(&value, 1), r#"{"key":"a…" (26 characters),…} (12 fields)"#);
+    assert_eq!(short(&value, 0), r#"{"key":"…" (26 characters),…} (12 fields)"#);
+    let long = Value::Array(vec![Value::Binary(vec![0; 1099]), Value::Ext(3, vec![0; 99])]);
+    assert_eq!(short(&long, 32), "[<1,099 bytes>,<ext 3, 99 bytes>]");
+}
+
+#[test]
+fn scalars_of_numpy_are_shown_by_their_values() {
+    let scalar = |dtype: &str, data: &[u8]| {
+        let special = Special::scalar(dtype.parse().unwrap(), data).unwrap();
+        short(&special.to_value(), 64)
+    };
+    let i64s = |value: i64| value.to_le_bytes();
+    for (dtype, data, expected) in [
+        ("|b1", &[1][..], "true"),
+        ("|i1", &[255], "-1"),
+        ("<i2", &[0, 128], "-32768"),
+        (">i2", &[1, 0], "256"),
+        ("<i4", &[255; 4], "-1"),
+        ("<i8", &i64s(i64::MIN), "-9223372036854775808"),
+        ("|u1", &[200], "200"),
+        ("<u2", &[255; 2], "65535"),
+        ("<u4", &[255; 4], "4294967295"),
+        (">u8", &[255; 8], "18446744073709551615"),
+        ("<f2", &[0x66, 0x2e], "0.1"),
+        ("<f2", &[0, 0x7e], "nan"),
+        ("<f4", &0.1_f32.to_le_bytes(), "0.1"),
+        ("<f8", &(0.1_f64 + 0.2).to_le_bytes(), "0.30000000000000004"),
+        ("<f8", &f64::NEG_INFINITY.to_le_bytes(), "-inf"),
+        ("<f8", &1e300_f64.to_le_bytes(), "1e+300"),
+        ("<f16", &[1; 16], "0x01010101010101010101010101010101"),
+        ("<c8", &[0, 0, 128, 63, 0, 0, 32, 192], "(1.0-2.5j)"),
+        ("<c16", &[1.5_f64.to_le_bytes(), f64::NAN.to_le_bytes()].concat(), "(1.5+nanj)"),
+        ("<M8", &i64s(5), "5"),
+        ("<M8[Y]", &i64s(54), "2024"),
+        ("<M8[M]", &i64s(652), "2024-05"),
+        ("<M8[W]", &i64s(1), "1970-01-08"),
+        ("<M8[D]", &i64s(19_844), "2024-05-01"),
+        ("<M8[us]", &i64s(1_714_566_600_000_001), "2024-05-01T12:30:00.000001"),
+        ("<M8[ns]", &i64s(1), "1970-01-01T00:00:00.000000001"),
+        ("<M8[25s]", &i64s(2), "1970-01-01T00:00:50"),
+        (">M8[s]", &i64::MIN.to_be_bytes(), "NaT"),
+        ("<m8[ms]", &i64s(7_205_500), "2 h 5.5 s"),
+        ("<m8[D]", &i64s(-3), "-3 days"),
+        ("<m8[ns]", &i64s(i64::MIN), "NaT"),
+    ] {
+        assert_eq!(scalar(dtype, data), expected, "{dtype}");
+    }
+}
+
+#[test]
+fn arrays_are_shown_by_their_numbers_or_their_range() {
+    let array = |dtype: &str, shape: &[usize], data: &[u8]| {
+        let array = NdArray::new(dtype.parse().unwrap(), shape, data).unwrap();
+        short(&Special::Array(array).to_value(), 64)
+    };
+    let floats = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    assert_eq!(array("<f4", &[3], &floats(&[0.1, 0.2, 0.3])), "[0.1 0.2 0.3] <f4");
+    assert_eq!(array("|u1", &[2, 2], &[1, 2, 3, 4]), "[[1 2] [3 4]] |u1");
+    assert_eq!(array("|u1", &[], &[7]), "7 |u1");
+    assert_eq!(array("|u1", &[3, 0], &[]), "<array |u1 [3, 0]>");
+    let mut nine = [0.5, -1.25, 1.0 / 3.0, 2.0, 0.0, 0.0, 0.0, 0.0, 3e8];
+    assert_eq!(array("<f4", &[3, 3], &floats(&nine)), "<array <f4 [3, 3], -1.25 to 300000000.0>");
+    nine[8] = f32::NAN;
+    assert_eq!(array("<f4", &[9], &floats(&nine)), "<array <f4 [9], -1.25 to 2.0 and nan>");
+    assert_eq!(array("<f4", &[9], &floats(&[f32::NAN; 9])), "<array <f4 [9], all nan>");
+    assert_eq!(array("|u1", &[99], &[3; 99]), "<array |u1 [99], all 3>");
+    assert_eq!(array("|b1", &[9], &[1, 0, 0, 1, 1, 0, 0, 0, 0]), "<array |b1 [9], 3 true>");
+    let days: Vec<u8> = (0..9_i64).flat_map(|day| (19_844 + day).to_le_bytes()).collect();
+    let shown = "<array <M8[D] [9], 2024-05-01 to 2024-05-09>";
+    assert_eq!(array("<M8[D]", &[9], &days), shown);
+    assert_eq!(
+        array("|S2", &[9], b"abcdefghijklmnopqr"),
+        "<array |S2 [9], b\"ab\" b\"cd\" b\"ef\" …>"
+    );
+    assert_eq!(array("<U1", &[1], &[0xe4, 0, 0, 0]), "[\"ä\"] <U1");
+    // Text that is none is no reason to fail.
+    assert_eq!(array("<U1", &[1], &[255; 4]), "<array <U1 [1]>");
+    let structure = "[('a', '|u1'), ('t', '<m8[s]'), ('b', '|u1', (2,))]";
+    let row = [&[1][..], &60_i64.to_le_bytes(), &[2, 3]].concat();
+    assert_eq!(array(structure, &[1], &row), "[(1, 1 min, [2 3])] struct");
+    assert_eq!(array("|V2", &[1], &[1, 255]), "[0x01ff] struct");
+    // More elements than there can be memory for.
+    assert_eq!(array("|V0", &[1 << 60], &[]), "<array struct [1152921504606846976], 0x 0x 0x …>");
+    assert_eq!(array("[('a', '|u1', (1099511627776, 0))]", &[1], &[]), "[([])] struct");
+}
+
+#[test]
+fn bytes_are_shown_by_what_they_are() {
+    let bytes = |data: &[u8]| short(&Value::from(data), 64);
+    assert_eq!(bytes(b""), "b\"\"");
+    assert_eq!(bytes(b"a \"word\"\n"), r#"b"a \"word\"\n""#);
+    assert_eq!(bytes(&[0, 0xab]), "<2 bytes 00ab>");
+    assert_eq!(bytes(&[1; 20]), "<20 bytes 01010101010101010101010101010101…>");
+    assert_eq!(bytes(&[1; 65]), "<65 bytes>");
+    assert_eq!(bytes(b"fLaC and so on"), "<flac, 14 B>");
+    assert_eq!(bytes(b"RIFF\x24\0\0\0WAVEfmt "), "<wav, 16 B>");
+    if cfg!(feature = "stat") {
+        let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x01\xf4\0\0\x01\x77\x08\0\0\0\0";
+        assert_eq!(bytes(&[&png[..], &[0; 83_000]].concat()), "<png 500 x 375, 83 kB>");
+        assert_eq!(bytes(b"\xff\xd8\xff and no more"), "<jpeg, 15 B>");
+    }
+    // A container that is none.
+    assert_eq!(bytes(b"blpk\x03 and so on"), "<18 bytes 626c706b0320616e6420736f206f6e>");
+    let stamp = |bytes: &[u8]| short(&Value::Ext(-1, bytes.to_vec()), 64);
+    assert_eq!(stamp(&[0, 0, 0, 1]), "1970-01-01T00:00:01Z");
+    assert_eq!(stamp(&[0, 0, 0]), "<ext -1, 3 bytes>");
 }
 
 #[test]

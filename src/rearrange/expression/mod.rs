@@ -19,7 +19,7 @@
 //!
 //! `token` cuts text, `parse` makes a tree of it, `print` makes text of the tree, `evaluate` asks the tree
 //! about one sample, and `choose` about all samples of a reader. `length` is a number of each sample, which is
-//! written like a term. In the tree, `path` is which value is meant,
+//! written like a term. `field_path` is a path alone. In the tree, `path` is which value is meant,
 //! `function` a number about it, and `literal` and `pattern` what it is compared with.
 
 use std::str::FromStr;
@@ -33,6 +33,7 @@ use crate::format::msgpack::Value;
 
 mod choose;
 mod evaluate;
+mod field_path;
 mod function;
 mod length;
 mod literal;
@@ -46,6 +47,7 @@ mod token;
 mod tests;
 
 pub use choose::{Chosen, Mismatch};
+pub use field_path::FieldPath;
 pub use length::LengthOf;
 pub use node::ExpressionError;
 

@@ -48,6 +48,16 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// A path and nothing behind it.
+    pub(super) fn parse_path(text: &'t str) -> Result<Path> {
+        let mut parser = Parser::new(text);
+        let path = parser.path()?;
+        match parser.peek()?.kind {
+            Kind::End => Ok(path),
+            _ => Err(parser.expected("the end")),
+        }
+    }
+
     pub(super) fn parse(text: &'t str) -> Result<Node> {
         let mut parser = Parser::new(text);
         let node = parser.either()?;

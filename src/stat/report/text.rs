@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::{Row, StatReport, StatSection, StatText, extremes, ranked, shape, share};
 use crate::stat::{Arrays, Audio, FieldSummary, Histogram, Images, Numbers, Splits, Times};
-use crate::text::{cut, escaped, padded, units, width};
+use crate::text::{cut, escaped, padded, right_aligned, units, width};
 
 /// Columns of the longest bar.
 const BAR: usize = 40;
@@ -125,8 +125,8 @@ impl Text<'_> {
         let columns = room.saturating_sub(widest).clamp(4, BAR);
         let mut text = String::new();
         for ((row, name), count) in rows.iter().zip(names).zip(counts) {
-            let space = " ".repeat(widest - width(&name));
-            let name = if right { space + &name } else { name + &space };
+            let align = if right { right_aligned } else { padded };
+            let name = align(&name, widest);
             let bar = bar(row.count, most, columns);
             _ = writeln!(text, "  {name}  {count:>digits$}  {bar}");
         }
@@ -408,12 +408,8 @@ fn aligned(table: &[Vec<String>]) -> String {
     let mut text = String::new();
     for row in table {
         for (at, (cell, widest)) in row.iter().zip(&widths).enumerate() {
-            let space = " ".repeat(widest - width(cell));
-            _ = if at == 0 {
-                write!(text, "  {cell}{space}")
-            } else {
-                write!(text, "  {space}{cell}")
-            };
+            let align = if at == 0 { padded } else { right_aligned };
+            _ = write!(text, "  {}", align(cell, *widest));
         }
         text.push('\n');
     }

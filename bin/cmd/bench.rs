@@ -3,6 +3,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+#[cfg(feature = "images")]
+use kiste::image::Pipeline;
 use kiste::stat::{ReadBench, ReadMode, ReadPass};
 use kiste::storage::Shown;
 use kiste::text::units;
@@ -24,6 +26,11 @@ use crate::output::Output;
 /// loop waits for batches, what the threads do in that time, and whether the processor, the storage or
 /// the queue is the limit. With --step-ms it also says whether the loader keeps up with a training step
 /// of that time.
+///
+/// With --augment the loader decodes images and puts them through a pipeline, as a column of images does
+/// (docs/images.md), and each stage is measured on the threads of the loader: reading bytes, unpacking msgpack,
+/// decoding images, augmenting them, and gathering batches. A table has the time that each takes for one sample, and
+/// the rate that all threads would reach with it alone; a sentence names the slowest.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -57,6 +64,14 @@ pub(crate) struct Args {
     /// Milliseconds that a training step takes for each batch of the loader [default: 0]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     step_ms: Option<Duration>,
+    /// The loader decodes images and puts them through this pipeline, such as "random_resized_crop(224) | hflip"
+    #[cfg(feature = "images")]
+    #[arg(long, value_name = "PIPELINE", conflicts_with = "raw")]
+    augment: Option<Pipeline>,
+    /// The field of the images
+    #[cfg(feature = "images")]
+    #[arg(long, value_name = "NAME", default_value = "image", requires = "augment")]
+    field: String,
     #[command(flatten)]
     ordering: Ordering,
     /// Print one JSON object
@@ -70,7 +85,8 @@ Examples:
   kiste bench train.msgpack --mode rand --raw --passes 3
   kiste bench train.msgpack --mode key --json
   kiste bench train.msgpack --mode loader --threads 4 --passes 2
-  kiste bench train.msgpack --mode loader --step-ms 20 --batch-size 64 --limit 10000";
+  kiste bench train.msgpack --mode loader --step-ms 20 --batch-size 64 --limit 10000
+  kiste bench train.msgpack --mode loader --augment 'random_resized_crop(224) | hflip'";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
@@ -98,6 +114,9 @@ struct Pass {
     /// Of the loader.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<serde_json::Value>,
+    /// Of --augment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stages: Option<serde_json::Value>,
 }
 
 fn milliseconds(text: &str) -> Result<Duration, String> {
@@ -116,7 +135,12 @@ impl Args {
             ("--prefetch", self.prefetch),
             ("--step-ms", self.step_ms.is_some()),
         ];
-        match of_loader.iter().find(|(_, given)| *given && self.mode != Mode::Loader) {
+        #[cfg(feature = "images")]
+        let augments = self.augment.is_some();
+        #[cfg(not(feature = "images"))]
+        let augments = false;
+        let mut of_loader = of_loader.into_iter().chain([("--augment", augments)]);
+        match of_loader.find(|(_, given)| *given && self.mode != Mode::Loader) {
             Some((option, _)) => {
                 Err(Failure::trouble(format!("expected --mode loader for {option}")))
             }
@@ -131,7 +155,12 @@ impl Args {
         let bench = given(bench, self.batch_size, ReadBench::batch_size);
         let bench = given(bench, self.queue, ReadBench::queue);
         let bench = given(bench, self.step_ms, ReadBench::step);
-        given(bench, self.threads, ReadBench::threads)
+        let bench = given(bench, self.threads, ReadBench::threads);
+        #[cfg(feature = "images")]
+        let bench = given(bench, self.augment.clone(), |bench, pipeline| {
+            bench.images(&self.field, pipeline)
+        });
+        bench
     }
 
     pub(crate) fn run(self, output: &Output) -> Outcome<Exit> {
@@ -170,6 +199,7 @@ impl Args {
                 samples_per_second: rate(samples),
                 bytes_per_second: rate(bytes),
                 report: read.report.map(|report| report.to_json()),
+                stages: read.stages.map(|stages| stages.to_json()),
             });
         }
         if self.json {
@@ -200,6 +230,9 @@ fn print(output: &Output, shown: &str, read: &ReadPass) -> Outcome<()> {
             units::sample_rate(read.samples, read.time),
             units::byte_rate(read.bytes, read.time),
         )?,
+    }
+    if let Some(stages) = read.stages {
+        stages.to_string().lines().try_for_each(|line| writeln!(out, "  {line}"))?;
     }
     Ok(out.flush()?)
 }

@@ -6,6 +6,8 @@
     reason = "iterators of slices are calls where the optimiser sees a part of the program only"
 )]
 
+use std::time::Duration;
+
 use super::blur::Blur;
 use super::color;
 use super::decode::Buffer;
@@ -41,6 +43,8 @@ pub(crate) struct Scratch {
     pub(super) plan: Option<Plan>,
     /// Images since memory was given back.
     images: u32,
+    /// The time of decoding, if it is measured.
+    pub(crate) decoding: Option<Duration>,
 }
 
 impl Scratch {

@@ -1,5 +1,7 @@
 //! [`Worker`]: a pipeline at work, on one thread.
 
+use std::time::Instant;
+
 use super::array::{ArrayImage, Picture};
 use super::canvas::{Canvas, Elements, Resized, Scratch};
 use super::decode::{Opened, caught};
@@ -185,6 +187,7 @@ impl<T: Pixel> Recipe<T> {
         out: impl FnOnce([usize; 3]) -> Result<&'o mut [T]>,
     ) -> Result<()> {
         let (mode, max) = (self.pipeline.mode(), self.pipeline.max_pixels());
+        let start = scratch.decoding.map(|_| Instant::now());
         let image = Opened::new(picture, max)?;
         let header = image.header;
         check_pixels(header.upright(), max)?;
@@ -211,6 +214,9 @@ impl<T: Pixel> Recipe<T> {
             }
             image.read(mode, view.part(), &mut scratch.pixels, &mut scratch.spare)?
         };
+        if let (Some(start), Some(decoding)) = (start, &mut scratch.decoding) {
+            *decoding += start.elapsed();
+        }
         let channels = mode.channels();
         let mut canvas = Canvas::new(scratch, view.within(part), channels);
         // A filter at the end writes to the result.

@@ -80,6 +80,8 @@ pub use batch::{Batch, Failure, OnError, Record, Samples};
 pub use columns::{Boxes, Labels, Mask, image_header};
 #[cfg(feature = "arrays")]
 pub use columns::{ColumnBatch, ColumnMemory, Columns, Memory, Packed, PackedRows, Padded, Window};
+#[cfg(feature = "images")]
+pub(crate) use columns::{ImageClock, ImageTimes};
 pub use report::{ConsumerTime, CoreTime, Limit, LoaderReport, QueueDepth, Reporter, WorkerTime};
 
 use batch::{Gather, MapSamples, RawSamples};

@@ -1,15 +1,23 @@
 //! [`ReadBench`]: how fast the samples of a dataset are read.
 
 use std::hint::black_box;
+#[cfg(feature = "images")]
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::stages::LoaderStages;
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::{Loader, LoaderReport};
 use crate::reader::{Reader, ReaderExt, at_reader};
 use crate::sampler::{Order, Sampler, SamplerName, SamplerOptions, Sequential, State};
+#[cfg(feature = "images")]
+use crate::{
+    image::{Pipeline, PixelType},
+    loader::{Columns, ImageClock},
+};
 
 /// How the samples are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -38,6 +46,8 @@ pub struct ReadPass {
     pub bytes: u64,
     /// Where the time of the [`Loader`](ReadMode::Loader) went.
     pub report: Option<LoaderReport>,
+    /// Where the time went stage by stage, if the loader [decodes images](ReadBench::images).
+    pub stages: Option<LoaderStages>,
 }
 
 /// Measures how fast the samples of a dataset, or of any reader, are read: each is read once a pass and decoded, or only
@@ -72,6 +82,8 @@ pub struct ReadBench {
     queue: usize,
     prefetch: bool,
     step: Duration,
+    #[cfg(feature = "images")]
+    images: Option<(String, Pipeline)>,
 }
 
 impl ReadBench {
@@ -87,6 +99,8 @@ impl ReadBench {
             queue: 0,
             prefetch: false,
             step: Duration::ZERO,
+            #[cfg(feature = "images")]
+            images: None,
         }
     }
 
@@ -142,6 +156,14 @@ impl ReadBench {
     /// would. Default: not at all.
     pub fn step(mut self, time: Duration) -> ReadBench {
         self.step = time;
+        self
+    }
+
+    /// The loader decodes the images of this field and puts them through a pipeline into batches, as
+    /// [`Columns::image`] does, instead of decoding whole samples. Measures each [stage](ReadPass::stages).
+    #[cfg(feature = "images")]
+    pub fn images(mut self, field: impl Into<String>, pipeline: Pipeline) -> ReadBench {
+        self.images = Some((field.into(), pipeline));
         self
     }
 
@@ -220,7 +242,7 @@ impl ReadBench {
             Some(dataset) => dataset.data_len(),
             None => order.iter().take(limit).map(|index| bytes_of(reader, index)).sum(),
         };
-        Ok(ReadPass { time, samples: samples.min(limit as u64), bytes, report: None })
+        Ok(ReadPass { time, samples: samples.min(limit as u64), bytes, report: None, stages: None })
     }
 
     fn load<R: Reader + Clone + 'static>(
@@ -240,19 +262,35 @@ impl ReadBench {
             options = options.threads(threads);
         }
         let start = Instant::now();
-        let report = match self.raw {
+        #[cfg(feature = "images")]
+        if let Some((field, pipeline)) = &self.images {
+            let clock = Arc::new(ImageClock::default());
+            let columns = timed_columns(field, pipeline.clone(), clock.clone());
+            let (report, of_all) = self.drain(options.columns(columns)?, &mut loaded)?;
+            let stages = Some(LoaderStages::of(&of_all, clock.show()));
+            let LoaderReport { samples, bytes, .. } = report;
+            return Ok(ReadPass {
+                time: start.elapsed(),
+                samples,
+                bytes,
+                report: Some(report),
+                stages,
+            });
+        }
+        let (report, _) = match self.raw {
             true => self.drain(options.raw()?, &mut loaded)?,
             false => self.drain(options.map(|record| record.get())?, &mut loaded)?,
         };
         let LoaderReport { samples, bytes, .. } = report;
-        Ok(ReadPass { time: start.elapsed(), samples, bytes, report: Some(report) })
+        Ok(ReadPass { time: start.elapsed(), samples, bytes, report: Some(report), stages: None })
     }
 
+    /// The report of the batches that were asked for, and that of all work, also for batches ahead of a limit.
     fn drain<D: Send>(
         &self,
         mut loader: Loader<D>,
         loaded: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<LoaderReport> {
+    ) -> Result<(LoaderReport, LoaderReport)> {
         let (mut samples, limit) = (0, self.limit.unwrap_or(u64::MAX));
         while samples < limit {
             let Some(batch) = loader.next() else { break };
@@ -262,7 +300,22 @@ impl ReadBench {
             std::thread::sleep(self.step);
             loaded(samples)?;
         }
-        Ok(loader.report())
+        let (report, reporter) = (loader.report(), loader.reporter());
+        // Waits for the threads.
+        drop(loader);
+        Ok((report, reporter.report()))
+    }
+}
+
+/// A column of the images of a field, with a clock.
+#[cfg(feature = "images")]
+fn timed_columns(field: &str, pipeline: Pipeline, clock: Arc<ImageClock>) -> Columns {
+    let (columns, clock) = (Columns::new(), Some(clock));
+    match pipeline.output().0 {
+        PixelType::U8 => columns.image_timed::<u8>(field, field, pipeline, clock),
+        PixelType::F16 => columns.image_timed::<half::f16>(field, field, pipeline, clock),
+        PixelType::Bf16 => columns.image_timed::<u16>(field, field, pipeline, clock),
+        PixelType::F32 => columns.image_timed::<f32>(field, field, pipeline, clock),
     }
 }
 

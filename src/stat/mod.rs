@@ -15,6 +15,7 @@ mod info;
 mod media;
 mod numbers;
 mod report;
+mod stages;
 mod times;
 
 use foldhash::HashMap;
@@ -36,6 +37,7 @@ pub use numbers::{NumberBar, Numbers};
 #[doc(hidden)]
 pub use report::picture;
 pub use report::{SamplePage, StatReport, StatSection, StatText};
+pub use stages::LoaderStages;
 pub use times::{TimeBar, Times};
 
 use crate::error::{Error, ErrorKind, Remedy, Result};

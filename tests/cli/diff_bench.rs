@@ -120,3 +120,72 @@ fn a_bench_of_the_loader_says_what_the_limit_is() {
     let told = run(&dir, [&args[..], &["--step-ms=soon"]].concat()).exits(2).err;
     assert!(told.contains("expected milliseconds such as 20"), "{told}");
 }
+
+#[test]
+#[cfg(feature = "images")]
+fn a_bench_of_images_says_what_each_stage_takes() {
+    let dir = scratch();
+    let mut writer = Writer::create(dir.path().join("i.msgpack")).unwrap();
+    for number in 0..60_u8 {
+        let image = [&b"P6 32 24 255\n"[..], &[number; 32 * 24 * 3]].concat();
+        let fields = [
+            ("key", number.to_string().into()),
+            ("photo", kiste::Value::Binary(image)),
+            ("broken", kiste::Value::from(&b"P6 32"[..])),
+        ];
+        let sample = fields.map(|(name, value)| (name.into(), value)).to_vec();
+        writer.write_value(&kiste::Value::Map(sample)).unwrap();
+    }
+    writer.finish().unwrap();
+    let args = |more: &[&'static str]| {
+        let loader = ["bench", "i.msgpack", "--mode=loader", "--batch-size=5", "--threads=2"];
+        [&loader[..], more].concat()
+    };
+    let pipeline = "--augment=random_resized_crop(16) | hflip | to(f32, chw) | normalize(imagenet)";
+    let told = run(&dir, args(&["--field=photo", pipeline])).quietly().out;
+    assert!(told.contains("i.msgpack: 60 samples in 12 batches, "), "{told}");
+    for line in
+        ["stage ", "reading bytes ", "unpacking msgpack ", "decoding images ", "augmenting images "]
+    {
+        assert!(told.contains(&format!("\n  {line}")), "{line}: {told}");
+    }
+    let last = told.lines().last().unwrap();
+    assert!(last.starts_with("  limit: ") && last.contains("2 threads give "), "{told}");
+
+    for pipeline in
+        [pipeline, "--augment=center_crop(8)", "--augment=resize((8, 9)) | to(f16, hwc)"]
+    {
+        for threads in ["--threads=2", "--threads=0"] {
+            let loader = ["bench", "i.msgpack", "--mode=loader", "--json", "--limit=20", threads];
+            let args = [&loader[..], &["--batch-size=5", "--field=photo", pipeline]].concat();
+            let json = run(&dir, args).quietly().json();
+            let stages = &json["passes"][0]["stages"];
+            // Also those that were made ahead.
+            let samples = stages["samples"].as_u64().unwrap();
+            assert!(json["samples"] == 20 && (20..=60).contains(&samples), "{json}");
+            assert_eq!(stages["threads"], if threads == "--threads=2" { 2 } else { 1 });
+            let parts = stages["stages"].as_array().unwrap();
+            let seconds = |stage: &Json| stage["seconds"].as_f64().unwrap();
+            let sum: f64 = parts.iter().map(seconds).sum();
+            assert!((sum - seconds(&stages["total"])).abs() < 1e-6 && sum > 0.0, "{stages}");
+            assert!(parts.iter().all(|stage| seconds(stage) >= 0.0), "{stages}");
+            let worked = ["decoding", "augmenting"]
+                .map(|name| seconds(parts.iter().find(|stage| stage["stage"] == name).unwrap()));
+            assert!(worked[0] > 0.0 && worked[1] > 0.0, "{stages}");
+            let most = parts.iter().map(seconds).fold(0.0, f64::max);
+            let limit = parts.iter().find(|stage| stage["stage"] == stages["limit"]).unwrap();
+            assert_eq!(seconds(limit), most);
+            let rate = stages["total"]["samples_per_second"].as_f64().unwrap();
+            assert!(parts.iter().all(|stage| stage["samples_per_second"].as_f64() >= Some(rate)));
+        }
+    }
+
+    run(&dir, args(&[pipeline])).fails(2, "there is no field \"image\"");
+    run(&dir, args(&[pipeline, "--field=broken"])).fails(2, "field \"broken\"");
+    let told = run(&dir, args(&["--augment=hflip", "--field=photo"])).exits(2).err;
+    assert!(told.contains("a step that gives all images one size"), "{told}");
+    let told = run(&dir, args(&["--augment=random_resize_crop(8)"])).exits(2).err;
+    assert!(told.contains("near names are random_resized_crop"), "{told}");
+    run(&dir, ["bench", "i.msgpack", pipeline]).fails(2, "--mode loader for --augment");
+    assert!(run(&dir, args(&["--raw", pipeline])).exits(2).err.contains("--raw"));
+}

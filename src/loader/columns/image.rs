@@ -1,7 +1,9 @@
 //! Columns of images: a pipeline of [`crate::image`] on the workers, straight into the batch.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use super::picture::{image_header, with_picture};
 use super::{ColumnBatch, Columns, FixedColumn, Source, unfit};
@@ -13,6 +15,69 @@ use crate::value::Element;
 thread_local! {
     /// Memory of this thread for pixels on their way, which the next image uses again.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Where the time of a column of images goes, in nanoseconds of all threads together: for benchmarks. Bytes of a memory map
+/// are touched first, so that waiting for a disk is not taken for decoding.
+#[derive(Debug, Default)]
+pub(crate) struct ImageClock {
+    images: AtomicU64,
+    reading: AtomicU64,
+    unpacking: AtomicU64,
+    decoding: AtomicU64,
+    transforming: AtomicU64,
+}
+
+/// What an [`ImageClock`] shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ImageTimes {
+    pub(crate) images: u64,
+    pub(crate) reading: Duration,
+    pub(crate) unpacking: Duration,
+    pub(crate) decoding: Duration,
+    pub(crate) transforming: Duration,
+}
+
+impl ImageClock {
+    pub(crate) fn show(&self) -> ImageTimes {
+        let time = |nanoseconds: &AtomicU64| Duration::from_nanos(nanoseconds.load(Relaxed));
+        ImageTimes {
+            images: self.images.load(Relaxed),
+            reading: time(&self.reading),
+            unpacking: time(&self.unpacking),
+            decoding: time(&self.decoding),
+            transforming: time(&self.transforming),
+        }
+    }
+}
+
+/// The times of one image, which are added to those of all others at its end, also of an image that cannot be decoded.
+struct Watch<'a> {
+    clock: &'a ImageClock,
+    last: Cell<Instant>,
+}
+
+impl<'a> Watch<'a> {
+    fn start(clock: &'a ImageClock, raw: &[u8]) -> Watch<'a> {
+        clock.images.fetch_add(1, Relaxed);
+        let watch = Watch { clock, last: Cell::new(Instant::now()) };
+        // A byte of each page, of at least 4,096 bytes.
+        std::hint::black_box(raw.iter().step_by(4096).fold(0, |sum: u8, byte| sum ^ byte));
+        std::hint::black_box(raw.last());
+        watch.ends(&clock.reading, Duration::ZERO);
+        watch
+    }
+
+    /// Adds the time since the last end, but for some of it.
+    fn ends(&self, sum: &AtomicU64, but: Duration) {
+        let now = Instant::now();
+        let time = now.saturating_duration_since(self.last.replace(now)).saturating_sub(but);
+        self.adds(sum, time);
+    }
+
+    fn adds(&self, sum: &AtomicU64, time: Duration) {
+        sum.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+    }
 }
 
 /// A column of images that other columns follow.
@@ -61,6 +126,17 @@ impl Columns {
     /// The same under a name of its own, such as for two views of one image, by pipelines with different
     /// seeds.
     pub fn image_as<T: Pixel>(self, name: &str, field: &str, pipeline: Pipeline) -> Columns {
+        self.image_timed::<T>(name, field, pipeline, None)
+    }
+
+    /// The same with a clock.
+    pub(crate) fn image_timed<T: Pixel>(
+        self,
+        name: &str,
+        field: &str,
+        pipeline: Pipeline,
+        clock: Option<Arc<ImageClock>>,
+    ) -> Columns {
         let Some(shape) = pipeline.shape() else {
             let message = format!(
                 "expected a pipeline with a step that gives all images one size, such as \
@@ -85,20 +161,37 @@ impl Columns {
         let images = Arc::new(Images { field: field.clone(), pipeline });
         // The record says which epoch and position it has, so the column is not read as a field.
         let fill = move |record: &Record<'_>, row: &mut [T]| {
+            let watch = clock.as_deref().map(|clock| Watch::start(clock, record.raw()));
             let made = |picture: Picture<'_>| {
                 let mut rng = record.rng(recipe.pipeline.seed());
+                // An array may have been decompressed.
+                if let Some(watch) = &watch {
+                    watch.ends(&watch.clock.decoding, Duration::ZERO);
+                }
                 SCRATCH.with_borrow_mut(|scratch| {
-                    recipe.run(scratch, picture, &mut rng, |found| match found == shape {
-                        true => Ok(row),
-                        false => {
-                            let message =
-                                format!("expected an image of shape {shape:?}, found {found:?}");
-                            Err(Error::new(ErrorKind::Invalid, message))
-                        }
-                    })
+                    scratch.decoding = watch.as_ref().map(|_| Duration::ZERO);
+                    let done =
+                        recipe.run(scratch, picture, &mut rng, |found| match found == shape {
+                            true => Ok(row),
+                            false => {
+                                let message = format!(
+                                    "expected an image of shape {shape:?}, found {found:?}"
+                                );
+                                Err(Error::new(ErrorKind::Invalid, message))
+                            }
+                        });
+                    let decoding = scratch.decoding.take().unwrap_or_default();
+                    if let Some(watch) = &watch {
+                        watch.adds(&watch.clock.decoding, decoding);
+                        watch.ends(&watch.clock.transforming, decoding);
+                    }
+                    done
                 })
             };
             let packed = record.field(&field);
+            if let Some(watch) = &watch {
+                watch.ends(&watch.clock.unpacking, Duration::ZERO);
+            }
             let max_pixels = recipe.pipeline.max_pixels();
             let done = packed.and_then(|packed| with_picture(packed, max_pixels, made));
             done.map_err(|error| error.with_field(field.as_str()))

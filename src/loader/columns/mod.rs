@@ -29,6 +29,8 @@ use ndarray::{ArrayViewD, Dimension, IxDyn};
 pub use self::boxes::{Boxes, Labels};
 use self::buffer::{Buffer, Buffers, Fixed, Ragged};
 use self::elements::Elements;
+#[cfg(feature = "images")]
+pub(crate) use self::image::{ImageClock, ImageTimes};
 use self::lists::Lists;
 pub use self::lists::Padded;
 #[cfg(feature = "images")]

@@ -20,6 +20,9 @@ pub(crate) fn words(array: &NdArray<'_>) -> Result<Vec<String>> {
     match array.dtype().kind() {
         Kind::DateTime => times(format_datetime),
         Kind::TimeDelta => times(format_timedelta),
+        Kind::Float if array.dtype().item_size() == 2 => {
+            Ok(array.to_ndarray::<f16>()?.iter().map(|value| half(*value)).collect())
+        }
         Kind::Struct if !array.dtype().has_objects() => structures(array),
         kind => Ok(elements(array)?.iter().map(|value| word(value, kind)).collect()),
     }
@@ -104,6 +107,18 @@ fn word(value: &Json, kind: Kind) -> String {
         (Kind::Float, value) => number(value),
         (_, Json::String(hex)) => format!("0x{hex}"),
         (_, value) => value.to_string(),
+    }
+}
+
+/// The shortest digits that read back as this float of 16 bits: 0.1 instead of 0.099975586.
+fn half(value: f16) -> String {
+    let shorter = (0..5).find_map(|digits| {
+        let number: f64 = format!("{:.digits$e}", f64::from(value)).parse().ok()?;
+        (f16::from_f64(number) == value && number.is_finite()).then_some(number)
+    });
+    match shorter {
+        Some(number) => format!("{number:?}"),
+        None => f64::from(value).to_string().to_lowercase(),
     }
 }
 

@@ -4,7 +4,8 @@
 //!     cargo bench --bench remote --features remote
 //!
 //! measures datasets of 400 MB, whose epochs take half a second: what is left of them is the start, before the
-//! first answer, and the end, after the last. `epochs [MEGABYTES]` measures only those, of 1600 MB by default.
+//! first answer, and the end, after the last. `epochs [MEGABYTES]` measures only those, of 1600 MB by default, and
+//! `in-place [MEGABYTES]` only epochs of samples that lie in tar archives of 40 MB, of 400 MB by default.
 //!
 //! `serve DIR [MILLISECONDS]` only runs the server, a process of its own. To S3, folders are buckets. Below `/busy/`
 //! every 20th answer is 503. `benches/everyone --latency` measures other libraries, against a server of its own.
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kiste::convert::{Conversion, Format, InPlace, Silent};
 use kiste::loader::Loader;
 use kiste::sampler::{BlockShuffle, Sampler};
 use kiste::storage::{RemoteOptions, RemoteStorage, RemoteTraffic};
@@ -42,9 +44,10 @@ fn main() -> Res<()> {
         let latency = args.get(2).map_or(Ok(LATENCY), |text| text.parse())?;
         return serve(Path::new(dir), Duration::from_millis(latency));
     }
-    let only_epochs = args.first().is_some_and(|arg| arg == "epochs");
+    let only = |what: &str| args.first().is_some_and(|arg| arg == what);
+    let (only_epochs, only_in_place) = (only("epochs"), only("in-place"));
     let megabytes = match (only_epochs, args.get(1)) {
-        (true, Some(text)) => text.parse()?,
+        (_, Some(text)) => text.parse()?,
         (true, None) => 1600,
         (false, _) => 400,
     };
@@ -56,6 +59,11 @@ fn main() -> Res<()> {
         let server = Server::start(dir.path())?;
         println!("{count} samples of {name}, {LATENCY} ms, {CONNECTIONS} connections");
         let data = Data { server, path, count };
+        if only_in_place {
+            data.in_place(dir.path())?;
+            fs::remove_file(data.path)?;
+            continue;
+        }
         if !only_epochs {
             data.look_up()?;
         }
@@ -63,6 +71,7 @@ fn main() -> Res<()> {
         if !only_epochs {
             data.trouble(at_once)?;
             data.cache(at_once)?;
+            data.in_place(dir.path())?;
         }
         fs::remove_file(data.path)?;
     }
@@ -166,17 +175,54 @@ impl Data {
     /// How long an epoch takes behind the URL.
     /// Also again, with what the reader knows and has allocated.
     fn epochs(&self) -> Res<Duration> {
-        let (url, count) = (self.url()?, self.count);
         let local = DatasetReader::open(&self.path)?;
-        let (disk, bytes) = best(3, |seed| epoch(&local, count, seed))?;
+        let (disk, bytes) = best(3, |seed| epoch(&local, self.count, seed))?;
         show("epoch, local disk", disk, bytes, "");
+        let url = self.url()?;
+        self.epochs_of(&url, &[(url.clone(), local.data_len())], Some(disk), bytes)
+    }
+
+    /// The same samples in tar archives next to the dataset, read in place.
+    fn in_place(&self, dir: &Path) -> Res<()> {
+        let name = self.path.file_stem().and_then(|name| name.to_str()).ok_or("no name")?;
+        let conversion = Conversion::new([&self.path], dir.join(format!("{name}.tar")));
+        conversion.to(Format::Webdataset).shard_size(40_000_000).run(&mut Silent)?;
+        let mut archives: Vec<PathBuf> =
+            fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+        archives.retain(|path| path.extension().is_some_and(|ending| ending == "tar"));
+        archives.sort();
+        let mut files = Vec::new();
+        for path in &archives {
+            let name = path.file_name().and_then(|name| name.to_str()).ok_or("no name")?;
+            files.push((format!("{}/{name}", self.server.url), fs::metadata(path)?.len()));
+        }
+        let index = format!("{name}.inplace.json");
+        let begin = Instant::now();
+        let urls = files.iter().map(|(url, _)| url);
+        InPlace::new(urls, dir.join(&index)).run(&mut Silent)?;
+        let bytes = files.iter().map(|(_, len)| len).sum();
+        show("indexing archives", begin.elapsed(), bytes, &format!("{} archives", files.len()));
+        self.epochs_of(&format!("{}/{index}", self.server.url), &files, None, bytes)?;
+        archives.iter().try_for_each(fs::remove_file)?;
+        Ok(())
+    }
+
+    /// Epochs of a dataset next to a client that fetches its files.
+    fn epochs_of(
+        &self,
+        url: &str,
+        files: &[(String, u64)],
+        disk: Option<Duration>,
+        bytes: u64,
+    ) -> Res<Duration> {
+        let count = self.count;
         let mut raw = Run::default();
         // With a reader that was opened just now, and with one that has been used.
         let [mut first, mut next] = [Run::default(), Run::default()];
         // In turn, as the machine is not always as fast.
         for seed in 0..3 {
-            raw.measure(&self.server, || Ok((fetch_raw(&url, local.data_len())?.0, bytes)))?;
-            let (reader, storage) = open(RemoteOptions::default(), &url)?;
+            raw.measure(&self.server, || Ok((fetch_raw(files)?, bytes)))?;
+            let (reader, storage) = open(RemoteOptions::default(), url)?;
             let mut before = storage.traffic();
             for (run, seed) in [(&mut first, seed), (&mut next, seed + 3)] {
                 run.measure(&self.server, || {
@@ -191,10 +237,10 @@ impl Data {
         show("raw client", raw.time, bytes, &raw.pipe);
         for (name, run) in [("epoch, URL, first", &first), ("epoch, URL, next", &next)] {
             let of = |time: Duration| time.as_secs_f64() / run.time.as_secs_f64();
-            let (raw, disk, more) = (of(raw.time), of(disk), run.fetched as f64 / bytes as f64);
+            let (raw, more) = (of(raw.time), run.fetched as f64 / bytes as f64);
+            let disk = disk.map_or(String::new(), |disk| format!(" {:.2} of local;", of(disk)));
             let Run { pipe, .. } = run;
-            let note =
-                format!("{raw:.2} of raw, {disk:.2} of local; {more:.3} of the bytes; {pipe}");
+            let note = format!("{raw:.2} of raw;{disk} {more:.3} of the bytes; {pipe}");
             show(name, run.time, bytes, &note);
         }
         Ok(first.time)
@@ -283,19 +329,23 @@ fn epoch(reader: &DatasetReader, count: u64, seed: u64) -> Res<(Duration, u64)> 
     Ok((begin.elapsed(), bytes))
 }
 
-/// All bytes of an object, 4 MiB at a time over as many connections, in order.
-fn fetch_raw(url: &str, len: u64) -> Res<(Duration, u64)> {
+/// All bytes of some objects, 4 MiB at a time over as many connections, in order.
+fn fetch_raw(files: &[(String, u64)]) -> Res<Duration> {
     const PART: u64 = 4 << 20;
+    let of_file = |(url, len): &(String, u64)| {
+        let (url, len) = (url.clone(), *len);
+        let parts = (0..len).step_by(PART as usize);
+        parts.map(move |start| (url.clone(), start, len.min(start + PART))).collect::<Vec<_>>()
+    };
+    let parts: Vec<(String, u64, u64)> = files.iter().flat_map(of_file).collect();
     let agent = ureq::Agent::config_builder().max_idle_connections_per_host(64).build().new_agent();
     let next = AtomicU64::new(0);
     let begin = Instant::now();
     let work = || -> Res<()> {
         loop {
-            let start = next.fetch_add(PART, Relaxed);
-            if start >= len {
-                return Ok(());
-            }
-            let range = format!("bytes={start}-{}", len.min(start + PART) - 1);
+            let part = parts.get(next.fetch_add(1, Relaxed) as usize);
+            let Some((url, start, end)) = part else { return Ok(()) };
+            let range = format!("bytes={start}-{}", end - 1);
             let answer = agent.get(url).header("Range", range).call()?;
             let mut bytes = Vec::with_capacity(PART as usize);
             answer.into_body().into_reader().read_to_end(&mut bytes)?;
@@ -307,7 +357,7 @@ fn fetch_raw(url: &str, len: u64) -> Res<(Duration, u64)> {
         let threads: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
     })?;
-    Ok((begin.elapsed(), len))
+    Ok(begin.elapsed())
 }
 
 /// The server, in a process of its own.

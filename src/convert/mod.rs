@@ -39,6 +39,7 @@ mod file_names;
 mod encoding;
 mod decoded;
 mod source_file;
+mod signed;
 #[cfg(feature = "parquet")]
 mod ranged_file;
 pub(crate) mod compressed;

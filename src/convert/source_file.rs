@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use super::signed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular;
 use crate::storage::read_ahead::Ahead;
@@ -153,7 +154,8 @@ pub(in crate::convert) fn size_of(path: &Path) -> io::Result<Option<u64>> {
             Ok(Some(stat.len))
         }
         None => {
-            let error = Error::new(ErrorKind::NotFound, "there is no such object");
+            let message = "there is no such object, or it may not be read";
+            let error = Error::new(ErrorKind::NotFound, message);
             Err(into_io(error))
         }
     }
@@ -198,6 +200,9 @@ pub(in crate::convert) fn forget_versions(paths: &[PathBuf]) {
 pub(in crate::convert) fn storage_of(url: &Path) -> Result<(Arc<dyn Storage>, PathBuf)> {
     if !storage::is_url(url) {
         return Ok((Arc::new(LocalStorage::mapped()), url.to_path_buf()));
+    }
+    if let Some(storage) = signed::storage_of(url) {
+        return Ok((storage, url.to_path_buf()));
     }
     let text = url.to_string_lossy();
     let root = storage::root(&text);

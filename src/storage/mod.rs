@@ -100,6 +100,12 @@ pub trait Storage: fmt::Debug + Send + Sync {
         let _ = (path, files);
         Ok(None)
     }
+    /// Opens an object of which the size and the strong entity tag are known, without a request: every read is of
+    /// this version, or an error of kind [`Replaced`](ErrorKind::Replaced). Default: `None`, as files are opened otherwise.
+    fn open_version(&self, path: &Path, size: u64, tag: &str) -> Result<Option<Source>> {
+        let _ = (path, size, tag);
+        Ok(None)
+    }
     /// Size and identity of a file or directory, `None` where there is nothing of this name. A
     /// symbolic link is followed.
     fn stat(&self, path: &Path) -> Result<Option<Stat>>;
@@ -504,6 +510,10 @@ pub trait ReadAt: Send + Sync {
     fn write_id(&self) -> Option<u64> {
         None
     }
+    /// The entity tag of an object, if its server gives a strong one: another version has another tag.
+    fn tag(&self) -> Option<&str> {
+        None
+    }
     /// Whether a read may be a round trip over a network, which [`fetch`](Self::fetch) saves.
     fn is_remote(&self) -> bool {
         false
@@ -547,6 +557,9 @@ impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
     }
     fn write_id(&self) -> Option<u64> {
         (**self).write_id()
+    }
+    fn tag(&self) -> Option<&str> {
+        (**self).tag()
     }
     fn is_remote(&self) -> bool {
         (**self).is_remote()
@@ -683,6 +696,14 @@ impl Source {
         match self {
             Source::Mapped(_) => None,
             Source::Positioned(file) => file.write_id(),
+        }
+    }
+
+    /// As [`ReadAt::tag`].
+    pub fn tag(&self) -> Option<&str> {
+        match self {
+            Source::Mapped(_) => None,
+            Source::Positioned(file) => file.tag(),
         }
     }
 

@@ -16,10 +16,11 @@ use super::Remarks;
 use super::carried::{LeftOut, RemarkLog};
 use super::format::Format;
 use super::monitor::{Monitor, Phase, Progress, Total, check_cancelled};
+use super::signed::Signed;
 use super::source_file;
 use crate::dataset::Writer;
 use crate::dataset::names::{IN_PLACE, names_index};
-use crate::dataset::reader::in_place::{KeyReader, content_id};
+use crate::dataset::reader::in_place::{KeyReader, has_id, id_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::in_place::{Frame, Index, Kind, MAX_BYTES, MAX_SHARDS, Options, Shard};
 use crate::format::jsonl::keys::{Notation, has_key};
@@ -103,7 +104,7 @@ pub struct InPlaceReport {
 impl InPlace {
     /// Of these files, folders, patterns or names with braces such as `{000..123}`, or URLs; or of indexes, whose samples
     /// the output has one after the other: a part of the files can be indexed on each of several machines. The output is a
-    /// name that ends in `.inplace.json`.
+    /// name that ends in `.inplace.json`. URLs may be signed: what follows `?` and a password are sent, and not stored.
     pub fn new<P: Into<PathBuf>>(
         sources: impl IntoIterator<Item = P>,
         output: impl Into<PathBuf>,
@@ -198,10 +199,16 @@ impl InPlace {
     pub fn run(mut self, monitor: &mut dyn Monitor) -> Result<InPlaceReport> {
         if !names_index(&self.output) {
             let message = format!("expected a name that ends in {IN_PLACE}, found another");
-            return Err(Error::new(ErrorKind::Invalid, message).at(&self.output));
+            return Err(Error::new(ErrorKind::Invalid, message).shown_at(&self.output));
         }
+        let shown = storage::shown(&self.output);
+        if shown != self.output {
+            let message = "expected a URL without user, password and query, found one with them";
+            return Err(Error::new(ErrorKind::Invalid, message).at(shown));
+        }
+        let (sources, _signed) = Signed::of(self.sources)?;
         let (indexes, files): (Vec<PathBuf>, Vec<PathBuf>) =
-            self.sources.into_iter().partition(|source| names_index(source));
+            sources.into_iter().partition(|source| names_index(source));
         if !indexes.is_empty() && !files.is_empty() {
             let message = format!(
                 "expected files or indexes of some, found both: {} and {}",
@@ -577,16 +584,17 @@ fn prepare(kind: Kind, given: &InPlace, file: &File, olds: &[Old]) -> Result<Rea
     let at = |error: Error| error.shown_at(&file.path);
     let (storage, place) = source_file::storage_of(&file.path)?;
     let source = Arc::new(storage.open(&place).map_err(at)?);
-    let id = if source.is_remote() { None } else { Some(content_id(&source).map_err(at)?) };
-    let (bytes, name, called) = (source.len(), file.name.clone(), file.called.clone());
-    let mut shard = Shard { name, bytes, id, called, ..Shard::default() };
     let ready = |shard, frame| Ready { shard, frame, samples: Vec::new(), reading: None };
-    let before = file.was.and_then(|(old, at)| olds[old].shard(at));
-    let is_same = |before: &Shard| before.bytes == bytes && before.id == shard.id;
-    if let Some((before, frame)) = before.filter(|(before, _)| is_same(before)) {
-        let name = file.name.clone();
-        return Ok(ready(Shard { frame: None, name, ..before.clone() }, frame.cloned()));
+    let (bytes, name) = (source.len(), file.name.clone());
+    if let Some((before, frame)) = file.was.and_then(|(old, at)| olds[old].shard(at)) {
+        let has_id = |id: &String| has_id(&source, id).map_err(at);
+        let is_same = before.id.as_ref().map(has_id).transpose()?.flatten();
+        if is_same == Some(true) && before.bytes == bytes {
+            return Ok(ready(Shard { frame: None, name, ..before.clone() }, frame.cloned()));
+        }
     }
+    let (id, called) = (Some(id_of(&source).map_err(at)?), file.called.clone());
+    let mut shard = Shard { name, bytes, id, called, ..Shard::default() };
     if kind == Kind::Mds && file.mds.is_none() {
         let message = "expected an index.json next to the shard that lists it, found none";
         return Err(at(Error::new(ErrorKind::NotFound, message)));

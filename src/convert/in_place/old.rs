@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::convert::source_file::storage_of;
 use crate::dataset::reader::in_place::read_index;
 use crate::dataset::{DatasetReader, Keys};
 use crate::error::Result;
 use crate::format::dataset::SideFile;
 use crate::format::in_place::{Addresses, Frame, Index, Shard};
-use crate::storage::{self, is_url};
+use crate::storage::is_url;
 
 pub(super) struct Old {
     pub(super) index: Index,
@@ -25,12 +26,12 @@ pub(super) type Was = (usize, usize);
 
 impl Old {
     pub(super) fn open(path: &Path) -> Result<Old> {
-        let (storage, place) = storage::of(path)?;
+        let (storage, place) = storage_of(path)?;
         let index = read_index(path, &storage.open(&place)?)?;
         let addresses = Addresses::of(&index);
         let is_there = |file: SideFile| storage.lstat(&file.path(&place)).map(|it| it.is_some());
         let reader = match is_there(SideFile::Offsets)? && is_there(SideFile::Keys)? {
-            true => Some(DatasetReader::open(path)?),
+            true => Some(DatasetReader::options().storage(storage.clone()).open(&place)?),
             false => None,
         };
         let labels = reader.as_ref().map_or(Ok(None), DatasetReader::labels)?;

@@ -165,7 +165,6 @@ fn name_of(path: &Path, output: &Path) -> Result<String> {
     };
     let text = path.to_str().ok_or_else(not_text)?;
     if is_url(path) || is_url(output) {
-        let text = text.split(['?', '#']).next().unwrap_or_default();
         let folder = output.to_str().and_then(|output| output.rsplit_once('/'));
         let below = folder.filter(|_| is_url(output)).and_then(|(folder, _)| {
             text.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'))

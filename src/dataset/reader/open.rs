@@ -217,11 +217,19 @@ impl OpenDataset {
             let message = "expected this file next to a remote dataset, found none";
             return Err(Error::new(ErrorKind::NotFound, message)
                 .at(offsets_path)
-                .advise("make the files next to a dataset (index), and upload them with it"));
+                .advise(
+                    "make the files next to a dataset (index), and upload them with it; if its URL is signed, the \
+                     signature has to be valid for them too",
+                ));
         };
         let witness = Witness { path: offsets_path, id: file.id(), absent: None };
         check_one_write(&*storage, path, &data, &together)?;
-        let records = Records::of(&storage, path, &data, how.confined)?;
+        let hashes = together.iter().find(|(file, _)| *file == SideFile::KeyHashes);
+        let hashes = hashes.and_then(|(_, file)| source(file.clone()));
+        let records = match (Records::of(&storage, path, &data, how.confined)?, hashes) {
+            (Some(records), Some(hashes)) => Some(records.with_hashes(hashes)),
+            (records, _) => records,
+        };
         let data_len = data_len(&data, records.as_ref());
         let (len, data_len) = check_offsets(&*storage, path, &file, data_len)?;
         let offsets = (Offsets::File(file), len, data_len);

@@ -14,6 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::key_pattern::KeyPattern;
 use crate::format::FormatError;
 
+mod line;
+
 /// The version that is written and read.
 const VERSION: u64 = 1;
 /// The value of `format`.
@@ -26,6 +28,9 @@ pub(crate) const MAX_SHARDS: usize = 1 << 18;
 const MAX_NAME: usize = 4096;
 /// What is hashed of each end of a shard.
 pub(crate) const END: u64 = 4096;
+/// What is in front of an entity tag, and the most bytes of one.
+const TAG: &str = "etag:";
+const MAX_TAG: usize = 256;
 
 /// What is in front of the shards and behind them, as an index is written.
 const SHARDS: &[u8] = b"\n\"shards\":[";
@@ -188,14 +193,17 @@ fn few_shards<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Shard>, 
 fn by_lines(text: &[u8]) -> Option<Text> {
     let head = memchr::memmem::find(text, SHARDS)? + SHARDS.len();
     let lines = text[head..].strip_suffix(END_OF_SHARDS)?.strip_prefix(b"\n")?;
-    let lines: Vec<&[u8]> = lines.split(|&byte| byte == b'\n').collect();
+    let ends = memchr::memchr_iter(b'\n', lines).chain([lines.len()]);
+    let mut begin = 0;
+    let lines = ends.map(|end| &lines[std::mem::replace(&mut begin, end + 1)..end]);
+    let lines: Vec<&[u8]> = lines.take(MAX_SHARDS + 1).collect();
     if !(AT_ONCE..=MAX_SHARDS).contains(&lines.len()) {
         return None;
     }
     let last = lines.len() - 1;
     let shard = |(at, line): (usize, &&[u8])| {
         let line = if at < last { line.strip_suffix(b",")? } else { line };
-        serde_json::from_slice(line).ok()
+        line::shard(line).or_else(|| serde_json::from_slice(line).ok())
     };
     let shards: Option<Vec<Shard>> = lines.par_iter().enumerate().map(shard).collect();
     let mut rest = text[..head].to_vec();
@@ -407,7 +415,24 @@ impl Addresses {
     }
 }
 
-/// What tells a local file from another one of the same length.
+/// The id of an object with this strong entity tag, which is in quotes.
+pub(crate) fn tag_id(tag: &str) -> Option<String> {
+    let tag = tag.strip_prefix('"')?.strip_suffix('"')?;
+    is_tag(tag).then(|| format!("{TAG}{tag}"))
+}
+
+/// The entity tag that an id is, in quotes.
+pub(crate) fn tag_of(id: &str) -> Option<String> {
+    let tag = id.strip_prefix(TAG).filter(|tag| is_tag(tag))?;
+    Some(format!("\"{tag}\""))
+}
+
+/// Whether this may be a part of a header: an index may come from anyone.
+fn is_tag(tag: &str) -> bool {
+    tag.len() <= MAX_TAG && tag.bytes().all(|byte| matches!(byte, b'!' | b'#'..=b'~'))
+}
+
+/// The id by the ends of a file: what tells it from another one of the same length.
 pub(crate) fn content_id(head: &[u8], tail: &[u8], len: u64) -> String {
     let bytes = [head, tail, &len.to_le_bytes()].concat();
     format!("xxh3:{:016x}", twox_hash::XxHash3_64::oneshot(&bytes))
@@ -474,6 +499,20 @@ mod tests {
         }
         for end in 0..text.len() - 2 {
             assert!(Index::parse(&text.as_bytes()[..end]).is_err(), "{end}");
+        }
+    }
+
+    #[test]
+    fn tags_are_ids() {
+        for tag in ["\"\"", "\"abc-12\"", "\"0x8D/+\""] {
+            assert_eq!(tag_id(tag).and_then(|id| tag_of(&id)).as_deref(), Some(tag));
+        }
+        let long = format!("\"{}\"", "a".repeat(MAX_TAG + 1));
+        for tag in ["", "\"", "abc", "W/\"abc\"", "\"a b\"", "\"a\"b\"", "\"é\"", &long] {
+            assert_eq!(tag_id(tag), None, "{tag}");
+        }
+        for id in ["xxh3:0123456789abcdef", "etag:a\r\nHost: b", "etag:\"", "tag:a", ""] {
+            assert_eq!(tag_of(id), None, "{id:?}");
         }
     }
 

@@ -69,6 +69,11 @@ impl Pin {
         }
     }
 
+    /// A version that was seen before.
+    pub(super) fn of_version(size: u64, tag: &str) -> Pin {
+        Pin { size, tag: Some(tag.to_owned()), version: None, modified: 0, write: None }
+    }
+
     fn empty(tag: Option<String>, write: Option<u64>) -> Pin {
         Pin { size: 0, tag, version: None, modified: 0, write }
     }
@@ -91,7 +96,7 @@ impl Pin {
     }
 
     /// The tag if it is strong: a weak tag says nothing about bytes.
-    fn strong(&self) -> Option<&str> {
+    pub(super) fn strong(&self) -> Option<&str> {
         self.tag.as_deref().filter(|tag| !tag.starts_with("W/"))
     }
 

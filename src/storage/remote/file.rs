@@ -308,6 +308,10 @@ impl ReadAt for RemoteFile {
         self.0.pin.write
     }
 
+    fn tag(&self) -> Option<&str> {
+        self.0.pin.strong()
+    }
+
     fn read_exact_at(&self, buf: &mut [u8], at: u64) -> Result<()> {
         let mut filled = 0;
         self.read_pieces(at, buf.len() as u64, |piece| {

@@ -334,6 +334,12 @@ impl Storage for RemoteStorage {
         Ok(Some(opened))
     }
 
+    fn open_version(&self, path: &Path, size: u64, tag: &str) -> Result<Option<Source>> {
+        let (name, pin) = (self.name(path)?, Pin::of_version(size, tag));
+        let file = RemoteFile::new(self.shared.clone(), name, path.to_path_buf(), pin, Vec::new());
+        Ok(Some(Source::Positioned(Box::new(file))))
+    }
+
     fn stat(&self, path: &Path) -> Result<Option<Stat>> {
         let name = self.name(path)?;
         match self.shared.client()?.get(&name, Part::Head(1), None, path) {

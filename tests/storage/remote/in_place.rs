@@ -1,6 +1,8 @@
 //! Samples that stay in tar archives behind a URL: how many requests they take.
 
+use super::server::Fault;
 use super::*;
+use kiste::ErrorKind;
 use kiste::convert::{Conversion, Format, InPlace, Silent};
 use kiste::loader::{Columns, Loader};
 use kiste::sampler::{BlockShuffle, Sequential};
@@ -93,4 +95,169 @@ fn neighbours_share_their_requests_in_an_epoch() {
         assert!(requests.len() < most, "{}", requests.len());
         assert!(sent < all + all / 5, "{sent} of {all}");
     }
+}
+
+/// The URLs of the archives next to an index, in order.
+fn archives(place: &Place) -> Vec<String> {
+    let names = place.server.names().into_iter().filter(|name| name.ends_with(".tar"));
+    names.map(|name| format!("{}{name}", place.server.url())).collect()
+}
+
+/// Another archive of the same length and with the same keys takes the place of the one with this sample.
+fn replace_archive_of(place: &Place, index: u64, archives: &[String]) -> String {
+    let value = index.to_le_bytes().repeat(100);
+    for url in archives {
+        let name = url.strip_prefix(&place.server.url()).unwrap();
+        let mut bytes = place.server.get(name).to_vec();
+        if let Some(at) = memchr::memmem::find(&bytes, &value) {
+            bytes[at + 400] ^= 1;
+            place.server.put(name, bytes);
+            return url.clone();
+        }
+    }
+    panic!("no archive has sample {index}");
+}
+
+/// The parts of the message that `--verbose` and the hint of the command show.
+fn told(error: &kiste::Error) -> String {
+    format!("{error:?} {:?}", error.remedy())
+}
+
+#[test]
+fn a_replaced_archive_is_named_when_it_is_first_used() {
+    let (place, _) = place(4_000, 1_000);
+    let urls = archives(&place);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("all.inplace.json");
+    InPlace::new(&urls, &path).run(&mut Silent).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.matches("\"id\":\"etag:v").count(), urls.len(), "{text}");
+    // The tag comes with the first answer.
+    let reader = DatasetReader::open(&path).unwrap();
+    place.server.requests();
+    let (rounds, _) = place.server.rounds(|| drop(reader.get_raw(5).unwrap()));
+    assert_eq!(rounds, 1, "{:#?}", place.server.requests());
+    // While it is open, only its version is read.
+    let replaced = replace_archive_of(&place, 40, &urls);
+    let error = (40..200).find_map(|index| reader.get_raw(index).err()).unwrap();
+    assert_eq!(error.kind(), ErrorKind::Replaced, "{error}");
+    assert!(error.to_string().starts_with(&replaced), "{error}");
+    // And when it is opened later. Others are read as before.
+    let reader = DatasetReader::open(&path).unwrap();
+    let error = reader.get_raw(40).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Replaced, "{error}");
+    let says = "the file has changed since it was indexed: found another entity tag";
+    assert!(error.to_string().starts_with(&replaced), "{error}");
+    assert!(error.to_string().ends_with(says), "{error}");
+    assert_eq!(reader.get(3_999).unwrap(), place.local.get(3_999).unwrap());
+    let report = InPlace::new(Vec::<PathBuf>::new(), &path).refresh().run(&mut Silent).unwrap();
+    assert_eq!((report.shards, report.kept), (urls.len(), urls.len() - 1));
+    assert!(DatasetReader::open(&path).unwrap().get_raw(40).is_ok());
+}
+
+#[test]
+fn without_a_tag_the_ends_of_an_archive_are_compared() {
+    // An index that was made where the archives are files.
+    let (place, url) = place(4_000, 1_000);
+    let urls = archives(&place);
+    let reader = open(&place, &url);
+    place.server.requests();
+    let (rounds, _) = place.server.rounds(|| drop(reader.get_raw(5).unwrap()));
+    let requests = place.server.requests();
+    // Both ends in one round; and the hashes of keys.
+    assert!(rounds <= 2, "{rounds} {requests:#?}");
+    let name = urls[0].strip_prefix(&place.server.url()).unwrap();
+    let mut bytes = place.server.get(name).to_vec();
+    bytes[700] ^= 1;
+    place.server.put(name, bytes);
+    let error = open(&place, &url).get_raw(5).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Replaced, "{error}");
+    assert!(error.to_string().contains("found other bytes at its ends"), "{error}");
+    // And an index of a server that gives no tags.
+    place.server.retag(None, "Mon, 23 Nov 2026 00:00:00 GMT");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("all.inplace.json");
+    InPlace::new(&urls, &path).run(&mut Silent).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.matches("\"id\":\"xxh3:").count(), urls.len(), "{text}");
+    assert!(DatasetReader::open(&path).unwrap().get_raw(5).is_ok());
+}
+
+#[test]
+fn signed_urls_are_indexed_and_their_signatures_are_not_stored() {
+    let (place, _) = place(4_000, 1_000);
+    let (urls, server) = (archives(&place), &place.server);
+    server.fail(|_, request| match request.query.contains("sig=s3cret") {
+        true => None,
+        false => Some(Fault::Status(403, None)),
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("all.inplace.json");
+    let run = |urls: &[String]| {
+        InPlace::new(urls, &path).key("{key.shard}/{key}").overwrite(true).run(&mut Silent)
+    };
+    let error = run(&urls).unwrap_err();
+    assert!(
+        error.to_string().ends_with("there is no such object, or it may not be read"),
+        "{error}"
+    );
+    let braces = urls[0].replace("000000.tar", "{000000..000002}.tar?se=9&sig=s3cret");
+    let report = run(&[braces]).unwrap();
+    assert_eq!(report.shards, 3);
+    let signed: Vec<String> = urls.iter().map(|url| format!("{url}?se=9&sig=s3cret")).collect();
+    let report = run(&signed).unwrap();
+    assert_eq!((report.samples, report.shards), (4_000, urls.len()));
+    let mut stored = Vec::new();
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        stored.extend(std::fs::read(&path).unwrap());
+        let name = path.file_name().unwrap().to_str().unwrap();
+        server.put(&format!("/d/{name}"), std::fs::read(&path).unwrap());
+    }
+    assert!(memchr::memmem::find(&stored, b"sig=").is_none());
+    assert!(memchr::memmem::find(&stored, b"s3cret").is_none());
+    let first = DatasetReader::open(&path).unwrap().get_raw(0).unwrap_err();
+    // The index itself does not open them, and says so.
+    let read = |error: kiste::Error, says: &str| {
+        let told = told(&error);
+        assert!(told.contains(says) && !told.contains("s3cret"), "{told}");
+    };
+    read(first, "the index has no signatures of its files");
+    // Next to its files, a signature of the folder opens all of it.
+    let url = format!("{}/d/all.inplace.json?se=9&sig=s3cret", server.url());
+    let reader = DatasetReader::open(&url).unwrap();
+    let sample = reader.get_by_key("x-000000/key-000007").unwrap().unwrap();
+    assert_eq!(sample["v"], place.local.get(7).unwrap()["v"]);
+    // Indexes at signed URLs become one, with their files.
+    let both = dir.path().join("both.inplace.json");
+    let report = InPlace::new([&url], &both).run(&mut Silent).unwrap();
+    assert_eq!((report.samples, report.kept), (4_000, urls.len()));
+    assert!(!std::fs::read_to_string(&both).unwrap().contains("s3cret"));
+    // One signature for each object, as of S3.
+    server.fail(|_, request| {
+        match request.query.strip_prefix("sig=").is_some_and(|sig| request.path.ends_with(sig)) {
+            true => None,
+            false => Some(Fault::Echo(403)),
+        }
+    });
+    let name = |url: &str| url.rsplit('/').next().unwrap().to_owned();
+    let signed: Vec<String> = urls.iter().map(|url| format!("{url}?sig={}", name(url))).collect();
+    assert_eq!(run(&signed).unwrap().samples, 4_000);
+    let error = run(&[format!("{}?sig=wrong-s3cret", urls[0])]).unwrap_err();
+    assert!(error.to_string().starts_with(&format!("{}: ", urls[0])), "{error}");
+    read(error, "403");
+    let url = format!("{}/d/all.inplace.json?sig=all.inplace.json", server.url());
+    let error = DatasetReader::open(&url).unwrap_err();
+    read(error, "the signature has to be valid for them too");
+    server.fail(|_, request| match request.path.ends_with(".tar") {
+        true => Some(Fault::Status(403, None)),
+        false => None,
+    });
+    let error = DatasetReader::open(&url).unwrap().get_raw(0).unwrap_err();
+    read(error, "is for one object only");
+    // What chooses the file would not be stored.
+    let chosen = ["a", "b"].map(|file| format!("{}?file={file}&sig=s3cret", urls[0]));
+    let error = run(&chosen).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    read(error, "which is not stored");
 }

@@ -13,11 +13,13 @@ use crate::dataset::names::names_index;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::dataset::SideFile;
 use crate::format::dataset::key_hashes::{self, Salt};
-use crate::format::in_place::{self, Addresses, END, Index, MAX_BYTES};
+use crate::format::in_place::{self, Addresses, END, Index, MAX_BYTES, Shard};
 use crate::format::msgpack;
 use crate::format::sample_fields::{Field, pack, pack_field, stored_name, write_field};
 use crate::reader::{FieldContent, Location};
-use crate::storage::{self, Confined, Source, Storage, fetch_together, is_url};
+use crate::storage::{
+    self, Announced, Confined, Source, Storage, fetch_together, in_parallel, is_url,
+};
 
 mod decoder;
 #[cfg(feature = "parquet")]
@@ -48,10 +50,54 @@ const SERVERS: usize = 64;
 struct KeyHashes {
     salt: Salt,
     file: Source,
+    /// All of a remote file, once many of them were needed.
+    whole: OnceLock<Vec<u8>>,
 }
+
+impl KeyHashes {
+    fn of(file: Source) -> Result<KeyHashes> {
+        let salt = file.read(0..HASH)?;
+        let salt = Salt(<[u8; 8]>::try_from(&*salt).unwrap_or_default());
+        Ok(KeyHashes { salt, file, whole: OnceLock::new() })
+    }
+
+    /// Fetches those of these samples, or all: a request for each would cost as much as one for the sample.
+    fn fetch(&self, samples: &[(usize, Range<u64>)], in_order: bool) -> Result<()> {
+        let KeyHashes { file, whole, .. } = self;
+        if !file.is_remote() || whole.get().is_some() {
+            return Ok(());
+        }
+        if samples.len() >= MANY && file.len() <= WHOLE_HASHES {
+            let bytes = file.read(0..file.len())?.into_owned();
+            whole.get_or_init(|| bytes);
+            return Ok(());
+        }
+        let ranges: Vec<_> = samples.iter().map(|(index, _)| hash_at(*index)).collect();
+        if in_order { file.fetch_in_order(&ranges) } else { file.fetch(&ranges) }
+    }
+}
+
+/// The bytes of the hash of a sample's key.
+fn hash_at(index: usize) -> Range<u64> {
+    let at = (index as u64 + 1) * HASH;
+    at..at + HASH
+}
+
+/// From how many samples fetched at once on remote hashes are fetched whole, and up to which size.
+const MANY: usize = 16;
+const WHOLE_HASHES: u64 = 64 << 20;
+
+/// Shards that are opened at the same time.
+const OPENED_AT_ONCE: usize = 16;
 
 /// What can be done about files that are not as the index has them.
 const REFRESH: &str = "index it again (kiste index --refresh)";
+
+/// The same where a web server refuses a file.
+const SIGNED_ALL: &str = "what follows ? in the URL of the index is sent for its files too, and has to be valid for all of them: \
+                          a signature of S3 or Google Cloud Storage is for one object only, one of Azure or a CDN can be for a folder";
+const NO_SIGNATURES: &str = "the index has no signatures of its files: put it next to them and open it by a URL that is signed for the \
+                             folder, or index s3://, gs:// or az:// URLs, whose credentials are in the environment";
 
 /// Bytes of `.key_hashes` before the first hash, and of each.
 const HASH: u64 = 8;
@@ -148,47 +194,73 @@ impl Records {
         if is_url(name) { PathBuf::from(name) } else { self.folder.join(name) }
     }
 
-    /// A shard, which is compared with the index when it is opened.
+    /// A shard, which is compared with the index when it is opened, or with its first bytes.
     fn shard(&self, number: usize) -> Result<&Arc<Source>> {
         get_or_open(&self.shards[number], || {
             let expected = &self.index.shards[number];
             let path = self.shard_path(number);
-            let opened = self.open_shard(&expected.name, &path);
-            let source = opened.map_err(|error| match error.kind() {
-                ErrorKind::NotFound => {
-                    let message = "the index names this file, which is not there any more";
-                    Error::new(ErrorKind::NotFound, message).at(&path).with_source(error)
-                }
-                _ => error,
-            })?;
+            let opened = self.open_shard(number, &path);
+            let source = opened.map_err(|error| self.of_shard(number, error))?;
             let found = match &expected.id {
                 _ if source.len() != expected.bytes => {
-                    Some(format!("{} bytes in place of {}", source.len(), expected.bytes))
+                    format!("{} bytes in place of {}", source.len(), expected.bytes)
                 }
-                Some(id) if !source.is_remote() && content_id(&source)? != *id => {
-                    Some("other bytes at its ends".to_owned())
+                Some(id) if has_id(&source, id)? == Some(false) => {
+                    "other bytes at its ends".to_owned()
                 }
-                _ => None,
+                _ => return Ok(Arc::new(source)),
             };
-            match found {
-                None => Ok(Arc::new(source)),
-                Some(found) => {
-                    let message =
-                        format!("the file has changed since it was indexed: found {found}");
-                    let error = Error::new(ErrorKind::Replaced, message).at(&path);
-                    Err(error.advise(REFRESH))
-                }
-            }
+            Err(changed(&path, &found))
         })
     }
 
-    fn open_shard(&self, name: &str, path: &Path) -> Result<Source> {
+    fn open_shard(&self, number: usize, path: &Path) -> Result<Source> {
+        let Shard { name, bytes, id, .. } = &self.index.shards[number];
         self.folder.check_in(&*self.storage, name)?;
-        if is_url(name) && !is_url(&self.path) {
-            return self.storage_of(name)?.open(path);
-        }
+        let storage = match is_url(name) && !is_url(&self.path) {
+            true => self.storage_of(name)?,
+            false => self.storage.clone(),
+        };
         let path = self.folder.resolve(&*self.storage, path)?;
-        self.storage.open(&path)
+        let opened = match id.as_deref().map(|id| (id, in_place::tag_of(id))) {
+            Some((_, Some(tag))) => storage.open_version(&path, *bytes, &tag)?,
+            // Both ends, which are compared, in one round.
+            Some((_, None)) => {
+                let ends = Announced { suffix: "", end: true };
+                let mut opened = storage.open_together(&path, &[ends])?.unwrap_or_default();
+                opened.pop().flatten().map(|file| Source::Positioned(Box::new(file)))
+            }
+            None => None,
+        };
+        opened.map_or_else(|| storage.open(&path), Ok)
+    }
+
+    /// What an error of opening or reading a shard means.
+    fn of_shard(&self, number: usize, error: Error) -> Error {
+        let path = self.shard_path(number);
+        let has_tag = |id: &String| in_place::tag_of(id).is_some();
+        match error.kind() {
+            ErrorKind::NotFound => {
+                let message = "the index names this file, which is not there any more";
+                Error::new(ErrorKind::NotFound, message).at(&path).with_source(error)
+            }
+            ErrorKind::Replaced if self.index.shards[number].id.as_ref().is_some_and(has_tag) => {
+                changed(&path, "another entity tag")
+            }
+            _ if error.is_absent_or_denied() && is_web(&path) => {
+                error.advise(if is_url(&self.path) { SIGNED_ALL } else { NO_SIGNATURES })
+            }
+            _ => error,
+        }
+    }
+
+    /// The same of an error in the middle of other work, if it is one of reading the shard.
+    fn if_of_shard(&self, number: usize, error: Error) -> Error {
+        let is_of_it = |path: &Path| is_url(path) && path == self.shard_path(number);
+        match error.path().is_some_and(is_of_it) {
+            true => self.of_shard(number, error),
+            false => error,
+        }
     }
 
     /// Where a URL leads: one storage for all shards of a server, which share its connections.
@@ -237,7 +309,8 @@ impl Records {
             }
             Ok(())
         };
-        self.decoder.decode(source, shard, place, needs, &mut take).map_err(locate)?;
+        let decoded = self.decoder.decode(source, shard, place, needs, &mut take);
+        decoded.map_err(|error| locate(self.if_of_shard(place.shard, error)))?;
         out.ok_or_else(|| locate(Error::new(ErrorKind::Damaged, "expected a sample, found none")))
     }
 
@@ -246,7 +319,8 @@ impl Records {
         let place = self.place(index, addresses)?;
         let (source, shard) = (self.shard(place.shard)?, &self.index.shards[place.shard]);
         let locate = |error: Error| self.at(&place).describe(error);
-        match self.decoder.packed(source, shard, &place).map_err(locate)? {
+        let packed = self.decoder.packed(source, shard, &place);
+        match packed.map_err(|error| locate(self.if_of_shard(place.shard, error)))? {
             Some(packed) => {
                 let key = msgpack::key(&packed).map_err(|error| locate(error.into()))?;
                 self.check_key(index, key.unwrap_or_default()).map_err(locate)?;
@@ -312,19 +386,10 @@ impl Records {
 
     /// Fails unless this is the key that the sample had when it was indexed.
     fn check_key(&self, index: usize, key: &str) -> Result<()> {
-        let hashes = get_or_open(&self.hashes, || {
-            let path = SideFile::KeyHashes.path(&self.path);
-            let file = self.storage.open_if_exists(&path)?.ok_or_else(|| {
-                let message = "expected the hashes of keys, which each sample in place is compared with, found no file";
-                Error::new(ErrorKind::NotFound, message).at(&path).advise(REFRESH)
-            })?;
-            let salt = file.read(0..HASH)?;
-            let salt = Salt(<[u8; 8]>::try_from(&*salt).unwrap_or_default());
-            Ok(KeyHashes { salt, file })
-        })?;
-        let KeyHashes { salt, file } = hashes;
-        let at = (index as u64 + 1) * HASH;
-        let expected = file.read(at..at + HASH)?;
+        let KeyHashes { salt, file, whole } = self.hashes()?;
+        let at = hash_at(index);
+        let known = whole.get().and_then(|whole| whole.get(at.start as usize..at.end as usize));
+        let expected = known.map_or_else(|| file.read(at), |known| Ok(Cow::Borrowed(known)))?;
         let expected = <[u8; 8]>::try_from(&*expected).map(u64::from_be_bytes);
         match expected.ok() == Some(key_hashes::hash(salt, key.as_bytes())) {
             true => Ok(()),
@@ -334,6 +399,26 @@ impl Records {
                 );
                 Err(Error::new(ErrorKind::Replaced, message).advise(REFRESH))
             }
+        }
+    }
+
+    fn hashes(&self) -> Result<&KeyHashes> {
+        get_or_open(&self.hashes, || {
+            let path = SideFile::KeyHashes.path(&self.path);
+            let file = self.storage.open_if_exists(&path)?.ok_or_else(|| {
+                let message = "expected the hashes of keys, which each sample in place is compared with, found no file";
+                Error::new(ErrorKind::NotFound, message).at(&path).advise(REFRESH)
+            })?;
+            KeyHashes::of(file)
+        })
+    }
+
+    /// With the hashes of keys, which were opened with the index. Bad ones are opened again when they are needed, which
+    /// says so.
+    pub(super) fn with_hashes(self, file: Source) -> Records {
+        match KeyHashes::of(file) {
+            Ok(hashes) => Records { hashes: hashes.into(), ..self },
+            Err(_) => self,
         }
     }
 
@@ -373,23 +458,29 @@ impl Records {
                 _ => wanted.push((place.shard, vec![bytes])),
             }
         }
+        // Each may be a round trip.
+        let new: Vec<usize> = wanted.iter().map(|(shard, _)| *shard).collect();
+        let new: Vec<usize> =
+            new.into_iter().filter(|&at| self.shards[at].get().is_none()).collect();
+        if self.is_remote() && new.len() > 1 {
+            let opened = in_parallel(&new, OPENED_AT_ONCE, |&shard| self.shard(shard).map(drop));
+            opened.into_iter().collect::<Result<()>>()?;
+        }
         wanted.into_iter().map(|(shard, ranges)| Ok((&**self.shard(shard)?, ranges))).collect()
     }
 
     /// Fetches these samples, where they are remote.
     pub(super) fn fetch(&self, samples: &[(usize, Range<u64>)], in_order: bool) -> Result<()> {
-        if let (Some(file), false) = (self.hash_file()?, samples.is_empty()) {
-            let hash = |(index, _): &(usize, Range<u64>)| {
-                let at = (*index as u64 + 1) * HASH;
-                at..at + HASH
-            };
-            file.fetch(&samples.iter().map(hash).collect::<Vec<_>>())?;
+        if !samples.is_empty() {
+            self.hashes()?.fetch(samples, in_order)?;
         }
-        fetch_together(&self.ranges(samples)?, in_order)
-    }
-
-    fn hash_file(&self) -> Result<Option<&Source>> {
-        Ok(self.hashes.get().map(|hashes| &hashes.file).filter(|file| file.is_remote()))
+        fetch_together(&self.ranges(samples)?, in_order).map_err(|error| {
+            let mut shards = samples.iter().filter_map(|(_, at)| Some(self.addresses.place(at)?.0));
+            match shards.find(|shard| error.path() == Some(&*self.shard_path(*shard))) {
+                Some(shard) => self.if_of_shard(shard, error),
+                None => error,
+            }
+        })
     }
 
     /// Announces that these samples will be read soon.
@@ -399,6 +490,17 @@ impl Records {
             ranges.into_iter().for_each(|range| source.will_need(range));
         }
     }
+}
+
+fn changed(path: &Path, found: &str) -> Error {
+    let message = format!("the file has changed since it was indexed: found {found}");
+    Error::new(ErrorKind::Replaced, message).at(path).advise(REFRESH)
+}
+
+/// Whether a web server has it, which knows no credentials but those in the URL.
+fn is_web(path: &Path) -> bool {
+    let text = path.to_str().unwrap_or_default();
+    ["http:", "https:"].iter().any(|scheme| text.starts_with(scheme))
 }
 
 /// The index in this file.
@@ -412,8 +514,24 @@ pub(crate) fn read_index(path: &Path, file: &Source) -> Result<Index> {
     Index::parse(&text).map_err(|error| Error::from(error).at(path))
 }
 
-/// What tells a local file from another one of its length.
-pub(crate) fn content_id(source: &Source) -> Result<String> {
+/// What tells a file from another one of its length: an entity tag, which costs no request, or its ends.
+pub(crate) fn id_of(source: &Source) -> Result<String> {
+    match source.tag().and_then(in_place::tag_id) {
+        Some(id) => Ok(id),
+        None => content_id(source),
+    }
+}
+
+/// Whether a file has this id; `None` if that cannot be told, as files on a disk have no entity tags.
+pub(crate) fn has_id(source: &Source, id: &str) -> Result<Option<bool>> {
+    match in_place::tag_of(id) {
+        Some(_) if !source.is_remote() => Ok(None),
+        Some(tag) => Ok(Some(source.tag() == Some(&*tag))),
+        None => Ok(Some(content_id(source)? == id)),
+    }
+}
+
+fn content_id(source: &Source) -> Result<String> {
     let len = source.len();
     let head = source.read(0..len.min(END))?;
     let tail = source.read(len.saturating_sub(END)..len)?;

@@ -1,7 +1,7 @@
 //! Third-party decoders on untrusted bytes: a panic in one of them is an error like any other.
 
 use std::cell::Cell;
-#[cfg(any(feature = "images", feature = "parquet"))]
+#[cfg(any(feature = "images", feature = "arrow"))]
 use std::panic::{self, AssertUnwindSafe};
 
 thread_local! {
@@ -15,7 +15,7 @@ thread_local! {
 /// The panic hook still sees the panic, and the default hook prints it. A library must not replace
 /// the hook, which belongs to the whole process; an application can, and ask
 /// [`panic_is_caught`] whether there is anything to print.
-#[cfg(any(feature = "images", feature = "parquet"))]
+#[cfg(any(feature = "images", feature = "arrow"))]
 pub(crate) fn guarded<T>(run: impl FnOnce() -> T) -> Option<T> {
     let before = GUARDED.replace(true);
     let done = panic::catch_unwind(AssertUnwindSafe(run));
@@ -31,7 +31,7 @@ pub fn panic_is_caught() -> bool {
     GUARDED.try_with(Cell::get).unwrap_or(false)
 }
 
-#[cfg(all(test, any(feature = "images", feature = "parquet")))]
+#[cfg(all(test, any(feature = "images", feature = "arrow")))]
 mod tests {
     use std::thread;
 

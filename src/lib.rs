@@ -95,6 +95,7 @@
 //! | [`mod@array`] | arrays larger than a sample: packed in a file, or chunked in a directory with versions |
 //! | [`rearrange`] | shuffle, split, merge and compare datasets |
 //! | [`compose`] | datasets made of others without a copy: views, joins, mixtures, recipes |
+//! | `table` | samples as tables of Arrow, for other programs to query (feature `arrow`) |
 //! | `stat` | statistics of a dataset: sizes, types, classes, images (feature `stat`) |
 //! | `datasets` | a catalogue of well-known data sets (feature `datasets`) |
 //! | [`mod@format`] | the formats alone: bytes to values and back |
@@ -117,7 +118,7 @@
 //! | `readers` | [`reader::DirectoryReader`], [`reader::ListReader`], [`natural_order`] |
 //! | `arrays` | [`mod@array`], [`value`], [`rearrange`], [`loader::Columns`], all of [`mod@format`] |
 //! | `convert` | [`convert`]; `formats`, `images`, `parquet` and `zip` add formats |
-//! | `stat`, `datasets` | the modules of these names |
+//! | `arrow`, `stat`, `datasets` | the modules `table`, `stat` and `datasets` |
 //! | `remote` | datasets by URL: S3, Google Cloud Storage, Azure, HTTP |
 //! | `c-blosc` | Blosc by its C library, which also writes BloscLZ, LZ4HC and Zstandard |
 //! | `rand_core` | [`StableRng`](sampler::rng::StableRng) as a generator of `rand` |
@@ -176,7 +177,7 @@ pub mod value;
 mod natural;
 mod note;
 mod regular;
-#[cfg(feature = "convert")]
+#[cfg(any(feature = "arrow", feature = "convert"))]
 mod guard;
 #[doc(hidden)]
 pub mod text;
@@ -201,6 +202,8 @@ pub mod convert;
 pub mod datasets;
 #[cfg(feature = "arrays")]
 pub mod compose;
+#[cfg(feature = "arrow")]
+pub mod table;
 mod open;
 
 pub use dataset::{DatasetReader, Stats, Writer, WriterOptions, index, repair, verify};

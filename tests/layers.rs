@@ -19,6 +19,7 @@ const FLOORS: &[&[&str]] = &[
     &["loader", "rearrange"],
     &["stat"],
     &["compose"],
+    &["table"],
     &["convert"],
     &["datasets"],
     &["open"],

@@ -26,6 +26,7 @@ import os as _os
 from pykiste import batching, columns, errors
 from pykiste._core import (
     ArrayStore,
+    ArrowTable,
     Batch,
     ChunkedArray,
     Dataset,
@@ -77,6 +78,7 @@ if hasattr(_os, "register_at_fork"):
 # Without `open` and `filter`: `from pykiste import *` leaves Python's own alone.
 __all__ = [
     "ArrayStore",
+    "ArrowTable",
     "Batch",
     "Boxes",
     "ChunkedArray",

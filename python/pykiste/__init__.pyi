@@ -43,6 +43,11 @@ class _Array(Protocol):
     def dtype(self) -> Any: ...
     def tolist(self) -> Any: ...
 
+class _ArrowStream(Protocol):
+    """A table of any package, by Arrow's C stream."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
 # What a column is made of: numbers, numbers of a shape, bytes, an image, or one of `pykiste.columns`; the last two
 # also with the name of another field.
 _Described = Pipeline | Window | Ragged | Packed | Map | Mask | Boxes | Labels | LabelNames | Kept
@@ -61,6 +66,7 @@ _Column = (
 
 __all__ = [
     "ArrayStore",
+    "ArrowTable",
     "Batch",
     "Boxes",
     "ChunkedArray",
@@ -114,6 +120,16 @@ __all__ = [
 __version__: str
 
 @final
+class ArrowTable:
+    @property
+    def schema(self) -> str: ...
+    @property
+    def columns(self) -> list[str]: ...
+    def __len__(self) -> int: ...
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+    def __arrow_c_schema__(self) -> Any: ...
+
+@final
 class Dataset(_TorchDataset[Sample]):
     def __new__(
         cls,
@@ -141,6 +157,15 @@ class Dataset(_TorchDataset[Sample]):
     def labels(self) -> list[str] | None: ...
     @property
     def schema(self) -> Schema: ...
+    def to_arrow(
+        self,
+        fields: Sequence[str] | None = None,
+        *,
+        batch_size: int = 65536,
+        views: bool = True,
+        infer: int | Literal["all"] | None = None,
+    ) -> ArrowTable: ...
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
     def info(self) -> Info: ...
     def __len__(self) -> int: ...
     @overload
@@ -576,7 +601,7 @@ class View:
     def __buffer__(self, flags: int) -> memoryview: ...
 
 def convert(
-    sources: Path | Sequence[Path],
+    sources: Path | Sequence[Path] | _ArrowStream,
     output: Path,
     *,
     part: tuple[int, int] | None = None,

@@ -2,6 +2,7 @@ from typing import final
 
 from pykiste import (
     ArrayStore as ArrayStore,
+    ArrowTable as ArrowTable,
     Batch as Batch,
     ChunkedArray as ChunkedArray,
     Dataset as Dataset,

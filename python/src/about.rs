@@ -110,7 +110,8 @@ pub(crate) fn _shown(packed: &Bound<'_, PyBytes>, max: usize) -> PyResult<Vec<(S
 
 /// What this build can do, as a dict of booleans.
 ///
-/// `parquet`: reads and writes Parquet and Arrow. `remote`: opens URLs. `images`: decodes images in columns and
+/// `arrow`: is read by DuckDB, polars, pandas and pyarrow (`Dataset.to_arrow`). `parquet`: reads and writes files of
+/// Parquet and Arrow. `remote`: opens URLs. `images`: decodes images in columns and
 /// conversions. `turbo`: decodes JPEG by libjpeg-turbo, which is faster. `abi3`: is for all versions of Python, and
 /// decodes samples more slowly.
 ///
@@ -120,6 +121,7 @@ pub(crate) fn _shown(packed: &Bound<'_, PyBytes>, max: usize) -> PyResult<Vec<(S
 #[pyfunction]
 pub(crate) fn features(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
+    dict.set_item("arrow", cfg!(feature = "arrow"))?;
     dict.set_item("parquet", cfg!(feature = "full"))?;
     dict.set_item("remote", cfg!(feature = "remote"))?;
     dict.set_item("images", true)?;

@@ -2,17 +2,20 @@
 
 use std::path::PathBuf;
 
-use kiste::convert::{Conversion, Duplicates, Part, Report, Split};
+use kiste::convert::{Conversion, DatasetInput, Duplicates, Part, Report, Split};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::Value;
 
+use crate::dataset::Dataset;
 use crate::errors::{invalid, raise, wrong_type};
 use crate::interrupt::watched;
 
 /// Converts files to a dataset, or a dataset to another format, as the command `kiste convert` does.
 ///
-/// `sources` is a path or a list of paths. The options are the command's, with underscores (`kiste convert -h` lists them); the
+/// `sources` is a path or a list of paths; a dataset that is open; or a table: anything with Arrow's C stream, such as a
+/// `pyarrow.Table`, a `polars.DataFrame`, a relation of DuckDB or a `pandas.DataFrame`. Its rows become samples as those
+/// of Parquet do: a column `key` has the keys, or the one of `key_field`, or else they are numbers. The options are the command's, with underscores (`kiste convert -h` lists them); the
 /// guide (`docs/python.md`) lists the ones with other names. With `part=(i, n)` only the i-th of n parts is made,
 /// which `commit` joins. With `{split}` in `output` each split of the sources has an output of its own. `progress`
 /// is called with a dict a few times a second; Ctrl-C, or an exception in it, stops the conversion. Returns what
@@ -27,6 +30,10 @@ use crate::interrupt::watched;
 /// >>> _ = ki.convert(folder / "pets.msgpack", folder / "pets.jsonl")
 /// >>> (folder / "pets.jsonl").read_text().splitlines()[0]
 /// '{"key":"a","name":"Mia","age":3}'
+/// >>> pets = ki.open(folder / "pets.msgpack")
+/// >>> _ = ki.convert(pets.where("age > 3"), folder / "old.msgpack")
+/// >>> len(ki.open(folder / "old.msgpack"))
+/// 1
 #[pyfunction]
 #[pyo3(signature = (sources, output, *, part=None, progress=None, **options))]
 pub(crate) fn convert<'py>(
@@ -37,11 +44,13 @@ pub(crate) fn convert<'py>(
     progress: Option<Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let sources: Vec<PathBuf> = match sources.extract::<PathBuf>() {
+    let is_open = sources.hasattr("__arrow_c_stream__")?;
+    let names: Vec<PathBuf> = match sources.extract::<PathBuf>() {
+        _ if is_open => vec![PathBuf::from("table")],
         Ok(one) => vec![one],
         Err(_) => sources.extract()?,
     };
-    let mut conversion = Conversion::new(sources, output);
+    let mut conversion = Conversion::new(names, output);
     let salt = options.map(|options| options.get_item("split_salt")).transpose()?.flatten();
     let salt = salt.map_or(Ok(String::new()), |salt| salt.extract::<String>())?;
     for (name, value) in options.into_iter().flat_map(|options| options.iter()) {
@@ -49,6 +58,12 @@ pub(crate) fn convert<'py>(
         if !value.is_none() {
             conversion = with_option(conversion, &name, &value, &salt)?;
         }
+    }
+    if let (true, Ok(dataset)) = (is_open, sources.cast::<Dataset>()) {
+        let input = DatasetInput::of_reader(dataset.get().reader()?).map_err(raise)?;
+        conversion = conversion.input(input);
+    } else if is_open {
+        conversion = with_batches(conversion, sources)?;
     }
     let part = part.map(|(part, of)| format!("{part}/{of}").parse::<Part>()).transpose();
     let part = part.map_err(raise)?;
@@ -89,6 +104,17 @@ pub(crate) fn commit<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let report = watched(py, progress, move |monitor| kiste::convert::commit(&output, monitor))?;
     described(py, &report)
+}
+
+/// The conversion of the rows of a table.
+#[cfg(feature = "arrow")]
+fn with_batches(conversion: Conversion, table: &Bound<'_, PyAny>) -> PyResult<Conversion> {
+    conversion.batches(crate::table::batches(table)?).map_err(raise)
+}
+
+#[cfg(not(feature = "arrow"))]
+fn with_batches(_: Conversion, _: &Bound<'_, PyAny>) -> PyResult<Conversion> {
+    Err(crate::table::missing())
 }
 
 fn with_option(

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kiste::DatasetReader;
 use kiste::compose::{Doing, View};
 use kiste::reader::Reader;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyInt, PyList, PySlice, PyString, PyTuple};
 
 use crate::about;
 use crate::compose;
@@ -23,6 +23,7 @@ use crate::objects;
 use crate::opening::Opening;
 use crate::pool;
 use crate::sampler::Sampler;
+use crate::table::{self, ArrowTable};
 use crate::view::Maps;
 
 /// A dataset: a sequence of samples that is also looked up by key.
@@ -57,6 +58,8 @@ pub(crate) struct Dataset {
     /// `None` once it is closed.
     opened: Mutex<Option<Opened>>,
     decoder: Mutex<Decoder>,
+    /// All columns, once a program has asked for them: programs ask several times.
+    table: Mutex<Option<Arc<ArrowTable>>>,
     /// The name that it was opened by, if it was.
     path: Option<PathBuf>,
     copy: bool,
@@ -103,7 +106,7 @@ impl Dataset {
 
     fn with(opened: Opened, path: Option<PathBuf>, copy: bool, options: Opening) -> Dataset {
         let (opened, decoder) = (Mutex::new(Some(opened)), Mutex::new(Decoder::new()));
-        Dataset { opened, decoder, path, copy, options }
+        Dataset { opened, decoder, table: Mutex::new(None), path, copy, options }
     }
 
     /// The same under the name that it had in another process.
@@ -255,6 +258,8 @@ impl Dataset {
     }
 }
 
+/// Rows of a batch of Arrow.
+const ROWS: usize = 1 << 16;
 /// Samples that are fetched together.
 const TOGETHER: usize = 256;
 /// Bytes of local samples that are read together.
@@ -800,6 +805,62 @@ impl Dataset {
         compose::left_out(py, &self.view()?)
     }
 
+    /// The samples as a table of Arrow (`pykiste.ArrowTable`), which DuckDB, polars, pandas and pyarrow read as a stream,
+    /// a few batches at a time: `duckdb.sql("select … from pets")`, `polars.DataFrame(pets)`,
+    /// `pandas.DataFrame.from_arrow(pets)`, `pyarrow.table(pets)`. The dataset itself is such a table of all fields.
+    ///
+    /// `fields` are the columns, in this order: no other field is decoded. Bytes are not copied: a column of them points
+    /// into the memory map, which it keeps open, unless with `views=False`. The integers of `label` become a dictionary
+    /// of their names, and NumPy scalars and arrays keep their types; `docs/arrow.md` lists them. Of a mixture there is
+    /// each sample of its sources once.
+    ///
+    /// The columns are found from some 2,000 samples, from `infer` of them, or from `infer="all"`. A field of which none
+    /// of them has a value is an `InvalidError`, and so is a value of them that no column can hold. A later one that does
+    /// not fit is an error of the stream that names the sample.
+    ///
+    /// >>> import pykiste as ki
+    /// >>> path = getfixture("tmp_path") / "pets.msgpack"
+    /// >>> with ki.Writer(path) as writer:
+    /// ...     writer.write({"key": "a", "label": 1, "image": b"\xff\xd8"})
+    /// ...     writer.set_labels(["cat", "dog"])
+    /// >>> print(ki.open(path).to_arrow(["label", "key"]).schema)
+    /// label: Dictionary(Int32, Utf8)
+    /// key: Utf8
+    #[pyo3(signature = (fields=None, *, batch_size=65536, views=true, infer=None))]
+    fn to_arrow(
+        &self,
+        py: Python<'_>,
+        fields: Option<Vec<String>>,
+        batch_size: usize,
+        views: bool,
+        infer: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<ArrowTable> {
+        let options = table::Options::new(fields, batch_size, views, infer)?;
+        ArrowTable::open(py, self.view()?, options)
+    }
+
+    /// A stream of all fields by Arrow's C interface: see `to_arrow`.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let view = self.view()?;
+        let known = || self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known().clone();
+        let table = match found {
+            Some(table) => table,
+            None => {
+                // Another thread may do the same, and wait for the lock of Python that this one holds.
+                let options = table::Options::new(None, ROWS, true, None)?;
+                let table = Arc::new(ArrowTable::open(py, view, options)?);
+                known().insert(table).clone()
+            }
+        };
+        table.stream(py, requested_schema)
+    }
+
     /// The sources of a mixture or a recipe, by their names; `None` for other datasets.
     ///
     /// >>> import pykiste as ki
@@ -882,8 +943,9 @@ impl Dataset {
     /// Closes it. Views of its memory stay valid: the last of them closes the map. So do datasets that were made of it.
     fn close(&self) -> PyResult<()> {
         let opened = self.opened.lock().map_err(|_| bug("a reader panicked"))?.take();
-        // No longer locked: it may be the last that has the map.
-        drop(opened);
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // No longer locked: they may be the last that have the map.
+        drop((opened, table));
         Ok(())
     }
 

@@ -37,6 +37,11 @@ mod sampler;
 mod select;
 mod stat;
 mod stored;
+#[cfg(feature = "arrow")]
+mod table;
+#[cfg(not(feature = "arrow"))]
+#[path = "no_table.rs"]
+mod table;
 mod view;
 mod interrupt;
 mod maintenance;
@@ -89,6 +94,8 @@ mod _core {
     use super::sampler::{Order, Sampler};
     #[pymodule_export]
     use super::stat::{compare, duplicates, samples_page, stat, stat_page};
+    #[pymodule_export]
+    use super::table::ArrowTable;
     #[pymodule_export]
     use super::view::View;
     #[pymodule_export]

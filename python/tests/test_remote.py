@@ -123,6 +123,15 @@ def test_a_url_reads_like_a_file(served):
     assert ki.open(url, copy=False)[3] == local[3]
 
 
+@pytest.mark.skipif(not ki.features()["arrow"], reason="this build has no Arrow")
+def test_a_url_is_a_table(served):
+    pyarrow = pytest.importorskip("pyarrow")
+    local, remote = (pyarrow.table(ki.open(name)) for name in served)
+    assert local == remote and remote.num_rows == 3000
+    some = ki.open(served[1]).to_arrow(["number"], batch_size=700)
+    assert pyarrow.table(some)["number"].to_pylist() == list(range(3000))
+
+
 def test_a_loader_reads_a_url(served):
     path, url = served
     sampler = ki.Sampler.block_shuffle(3000, 100, 4, seed=3)

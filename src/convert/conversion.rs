@@ -10,6 +10,8 @@ use super::Input;
 use super::bad_input::BadInput;
 use super::decoded::TextEncoding;
 use super::format::{self, Format};
+#[cfg(feature = "arrow")]
+use super::formats::arrow::BatchesInput;
 use super::image_choices::{ChromaSubsampling, Resize, StoredAs};
 use super::option_list;
 use super::options::{self, Duplicates, How, Options};
@@ -151,7 +153,33 @@ impl Conversion {
         output: impl AsRef<Path>,
     ) -> Conversion {
         let conversion = Conversion::new([name], output);
-        Conversion { input: Some(OwnInput(Arc::new(input))), ..conversion }
+        conversion.input(input)
+    }
+
+    /// The same, of a conversion that names it as its source.
+    #[doc(hidden)]
+    pub fn input(self, input: impl Input + 'static) -> Conversion {
+        Conversion { input: Some(OwnInput(Arc::new(input))), ..self }
+    }
+
+    /// Converts the rows of these batches in place of files: the name of the source stands for them in messages, and in
+    /// the keys of rows that have none. Columns become fields as those of Parquet do. Feature `arrow`.
+    ///
+    /// Call it after the options that say what the keys are. The batches are read once, so that such a conversion is
+    /// neither resumed nor divided.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for columns that contradict each other.
+    #[cfg(feature = "arrow")]
+    pub fn batches(
+        self,
+        batches: Box<dyn arrow_array::RecordBatchReader + Send>,
+    ) -> Result<Conversion> {
+        let name = self.sources.first().map(|name| name.to_string_lossy().into_owned());
+        let own_keys = !self.options.replaces_key();
+        let input = BatchesInput::new(&name.unwrap_or_default(), batches, own_keys)?;
+        Ok(Conversion { input: Some(OwnInput(Arc::new(input))), ..self })
     }
 
     options::common_options!(builders);

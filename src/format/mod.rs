@@ -71,8 +71,10 @@ pub(crate) mod picture;
 pub(crate) mod sound;
 #[cfg(feature = "convert")]
 pub(crate) mod parquet;
-#[cfg(feature = "parquet")]
+#[cfg(feature = "arrow")]
 pub(crate) mod arrow;
+#[cfg(any(feature = "formats", feature = "arrow"))]
+pub(crate) mod find;
 #[cfg(feature = "formats")]
 pub(crate) mod tfrecord;
 

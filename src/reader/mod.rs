@@ -237,8 +237,8 @@ pub trait Reader: Send + Sync {
         })
     }
 
-    /// Calls `take` with the name and the content of each field that has one of these names, where samples are made of
-    /// records of another format; other fields are not decoded. False where samples are packed already, or made by
+    /// Calls `take` with the name and the content of each field that has one of these names, or of all where there are no
+    /// names, where samples are made of records of another format; other fields are not decoded. False where samples are packed already, or made by
     /// [`get_raw`](Self::get_raw) alone, which is the default. Loaders ask for the fields of their columns this way.
     ///
     /// # Errors

@@ -4,8 +4,8 @@
 //!
 //! What several of them need is next to the folders: what a definition says ([`def`]), several files and what is
 //! asked of them ([`files`]), files in ranges of bytes ([`ranges`]), streams ([`streamed`]), arrays
-//! whose rows are samples ([`rows`]), what bytes are hardly an image ([`image_bytes`]), fields by name
-//! ([`find`]), and the file of a writer ([`new_file`]). What the bytes mean is not decided here but in [`format`](crate::format).
+//! whose rows are samples ([`rows`]), what bytes are hardly an image ([`image_bytes`]), and the file of a writer
+//! ([`new_file`]). What the bytes mean is not decided here but in [`format`](crate::format).
 
 pub(super) mod arrow;
 pub(crate) mod cifar;
@@ -14,8 +14,6 @@ pub(super) mod csv;
 pub(super) mod dataset;
 pub(super) mod def;
 mod files;
-#[cfg(any(feature = "formats", feature = "parquet"))]
-mod find;
 pub(super) mod image_bytes;
 pub(super) mod image_folder;
 pub(super) mod jsonl;

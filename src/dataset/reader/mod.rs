@@ -338,6 +338,46 @@ impl DatasetReader {
         self.data()?.mapped()
     }
 
+    /// How many files its samples lie in: each may be [mapped](Self::map).
+    #[cfg(feature = "arrow")]
+    pub(crate) fn maps(&self) -> usize {
+        match &*self.shared {
+            Shared::One(one) => one.records.as_ref().map_or(1, in_place::Records::count),
+            Shared::Many(shards) => shards.count(),
+        }
+    }
+
+    /// The whole file of this number, if it is open and mapped: it stays so.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn map(&self, number: usize) -> Option<&[u8]> {
+        match &*self.shared {
+            Shared::One(one) => match &one.records {
+                Some(records) => records.map(number),
+                None => one.data.mapped(),
+            },
+            Shared::Many(shards) => shards.kept(number)?.data.mapped(),
+        }
+    }
+
+    /// Takes the bytes of these samples out of the memory of this process, where they are mapped. They come back when
+    /// they are touched.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn release(&self, samples: Range<usize>) {
+        let Some(last) = samples.end.checked_sub(1).filter(|last| *last >= samples.start) else {
+            return;
+        };
+        let (Ok((first, start)), Ok((file, end))) =
+            (self.shared.at(samples.start), self.shared.at(last))
+        else {
+            return;
+        };
+        if let (Ok(start), Ok(end)) = (first.byte_range(start), file.byte_range(end)) {
+            if std::ptr::eq(&raw const *first, &raw const *file) && file.records.is_none() {
+                file.data.release(start.start..end.end);
+            }
+        }
+    }
+
     /// Where a sample lies in the data file.
     #[inline]
     pub fn byte_range(&self, index: usize) -> Result<Range<u64>> {

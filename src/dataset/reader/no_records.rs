@@ -34,6 +34,16 @@ impl Records {
         match *self {}
     }
 
+    #[cfg(feature = "arrow")]
+    pub(super) fn count(&self) -> usize {
+        match *self {}
+    }
+
+    #[cfg(feature = "arrow")]
+    pub(super) fn map(&self, _number: usize) -> Option<&[u8]> {
+        match *self {}
+    }
+
     pub(super) fn samples(&self) -> u64 {
         match *self {}
     }

@@ -37,6 +37,7 @@ impl From<ArrowError> for Flaw {
     }
 }
 
+#[cfg(feature = "parquet")]
 impl From<::parquet::errors::ParquetError> for Flaw {
     fn from(error: ::parquet::errors::ParquetError) -> Flaw {
         let unsupported = matches!(error, ::parquet::errors::ParquetError::NYI(_));

@@ -32,6 +32,8 @@ pub(crate) enum Form {
     Scalar,
     /// Numbers of labels; -1 is no label.
     Label,
+    /// Names of labels, in place of their numbers.
+    Names,
     /// The bytes of a file, and perhaps its path.
     File {
         /// Whether it is an image.
@@ -71,6 +73,7 @@ impl Form {
         match self {
             Form::Plain | Form::Label | Form::File { .. } | Form::Sequence(_) => Json::Null,
             Form::Scalar => json!("scalar"),
+            Form::Names => json!("names"),
             Form::Seconds(inner) => json!({"seconds": inner.to_json()}),
             Form::Array(shape) => json!({"array": shape}),
             Form::List(inner) => json!({"list": inner.to_json()}),
@@ -122,6 +125,9 @@ impl Form {
     fn noted(of: &DataType, note: &Json) -> Option<Form> {
         if note == "scalar" {
             return Some(Form::Scalar);
+        }
+        if note == "names" {
+            return matches!(of, DataType::Dictionary(..)).then_some(Form::Names);
         }
         if let Some(inner) = note.get("seconds") {
             return Form::noted(of, inner).map(|inner| Form::Seconds(Box::new(inner)));
@@ -253,6 +259,7 @@ impl Plan {
         };
         let labels = label_names(&columns, features)?;
         let (column, labels) = labels.unzip();
+        let labels = labels.or_else(|| noted_labels(&columns, &note));
         let lacks = Lacks::of(schema, features, column);
         Ok(Plan { columns, key: texts(KEY).or_else(|| texts(OTHER_KEY)), labels, lacks })
     }
@@ -327,9 +334,23 @@ fn label_names<'a>(
     Ok(Some((column, names)))
 }
 
-/// The note about columns with these names.
-pub(crate) fn note<'a>(columns: impl Iterator<Item = (&'a str, &'a Slot)>) -> String {
+/// The names of labels in the note, if a column has the names in place of numbers.
+fn noted_labels(columns: &[Column], note: &Json) -> Option<Vec<String>> {
+    let has_names = columns.iter().any(|column| column.slot.form == Form::Names);
+    let names = note.get("labels").filter(|_| has_names)?.as_array()?;
+    names.iter().map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+/// The note about columns with these names, and about the names of labels where a column has them.
+pub(crate) fn note<'a>(
+    columns: impl Iterator<Item = (&'a str, &'a Slot)>,
+    labels: Option<&[String]>,
+) -> String {
     let columns: Map<String, Json> =
         columns.map(|(name, slot)| (name.to_owned(), slot.to_json())).collect();
-    json!({"version": 1, "columns": columns}).to_string()
+    let mut note = json!({"version": 1, "columns": columns});
+    if let Some(labels) = labels {
+        note["labels"] = labels.into();
+    }
+    note.to_string()
 }

@@ -269,6 +269,7 @@ fn value(array: &ArrayRef, row: usize, form: &Form, depth: usize) -> Result<Valu
             let at = number(keys.keys(), row, key).and_then(|key| plain(&key));
             let at = at.and_then(|at| usize::try_from(at.as_u64()?).ok());
             match at.filter(|at| *at < keys.values().len()) {
+                Some(at) if *form == Form::Names => Ok((at as u64).into()),
                 Some(at) => value(keys.values(), at, form, depth + 1),
                 None => Err(Error::new(ErrorKind::Damaged, "a key is beyond its dictionary")),
             }

@@ -184,6 +184,31 @@ fn find_plain(bytes: &[u8], is_name: impl Fn(&[u8]) -> bool) -> Option<Option<us
     (at <= bytes.len()).then_some(found)
 }
 
+/// Calls `take` with the name of each field and the place of its value, in few steps: see [`find_plain`]. `None` for
+/// samples that are not as plain, and if `take` says so: some fields were taken then.
+#[inline(always)]
+#[cfg(feature = "arrow")]
+pub(crate) fn plain_fields(
+    bytes: &[u8],
+    mut take: impl FnMut(&[u8], usize) -> Option<()>,
+) -> Option<()> {
+    let fields = bytes.first()?.wrapping_sub(0x80);
+    if fields > 0x0f {
+        return None;
+    }
+    let mut at = 1;
+    for _ in 0..fields {
+        let len = bytes.get(at)?.wrapping_sub(0xa0);
+        if len > 0x1f {
+            return None;
+        }
+        let value = at + 1 + usize::from(len);
+        take(bytes.get(at + 1..value)?, value)?;
+        at = value.checked_add(plain_size(bytes.get(value..)?)?)?;
+    }
+    (at == bytes.len()).then_some(())
+}
+
 #[inline(never)]
 fn find_any<'a>(bytes: &'a [u8], name: &str) -> Result<Option<Cursor<'a>>, FormatError> {
     walk(bytes, name, |_| {})

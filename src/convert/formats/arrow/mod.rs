@@ -1,9 +1,9 @@
-//! Tables of Arrow: Parquet files and Arrow IPC, as pyarrow and Hugging Face `datasets` write them.
+//! Tables of Arrow: rows in memory, Parquet files and Arrow IPC, as pyarrow and Hugging Face `datasets` write them.
 //!
 //! For reading, `folder` finds files, [`format::arrow`](crate::format::arrow) makes samples of batches of rows,
 //! `lacks` notes what fields do not carry of columns, and `named_files` reads what rows have only the paths
-//! of. For writing, `kinds` finds the types of fields, `columns` collects the values of one field, and `table`
-//! makes batches of them. [`ParquetReader`], [`ArrowIpcReader`] and their writers connect these with files.
+//! of. For writing, `table` makes batches of samples, whose fields [`format::arrow`](crate::format::arrow) makes columns
+//! of. [`ParquetReader`], [`ArrowIpcReader`] and their writers connect these with files.
 //!
 //! Written files carry, in addition to the features of Hugging Face, a note in the metadata of the
 //! schema, so that reading gives back the same samples: it tells NumPy numbers from plain ones, and
@@ -20,16 +20,14 @@
 mod decoder;
 #[cfg(feature = "parquet")]
 pub(in crate::convert) mod folder;
-#[cfg(feature = "parquet")]
+#[cfg(feature = "arrow")]
+mod batches_read;
+#[cfg(feature = "arrow")]
 mod lacks;
 #[cfg(feature = "parquet")]
 mod limits;
 #[cfg(feature = "parquet")]
 mod named_files;
-#[cfg(feature = "parquet")]
-mod kinds;
-#[cfg(feature = "parquet")]
-mod columns;
 #[cfg(feature = "parquet")]
 mod table;
 #[cfg(feature = "parquet")]
@@ -41,6 +39,8 @@ mod ipc_read;
 #[cfg(feature = "parquet")]
 mod ipc_write;
 
+#[cfg(feature = "arrow")]
+pub(in crate::convert) use batches_read::BatchesInput;
 #[cfg(feature = "parquet")]
 pub use {
     ipc_read::ArrowIpcReader, ipc_write::ArrowIpcWriter, parquet_read::ParquetReader,

@@ -74,8 +74,8 @@ mod tests {
 
     use super::*;
     use crate::Value;
-    use crate::convert::formats::arrow::kinds::file_fields;
     use crate::format::arrow::form::{FEATURES, Plan};
+    use crate::format::arrow::kinds::file_fields;
     use crate::format::arrow::rows::Rows;
     use crate::format::msgpack;
 

@@ -9,12 +9,12 @@ use arrow_schema::{ArrowError, Field, Schema};
 use serde_json::json;
 
 use super::carries;
-use super::columns::{Column, NullMeanings, append_map};
-use super::kinds::{Entry, Type, merge_entries};
 use crate::convert::carried::{self, ChangedValues, Changes, ValueKind};
-use crate::convert::formats::find::{Distinct, Finder};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::arrow::columns::{Appending, Column, append_map};
+use crate::format::arrow::fields::{check_flaws, conflict, entries_of, takes};
 use crate::format::arrow::form::{FEATURES, NOTE, note};
+use crate::format::arrow::kinds::{Entry, Target, Type, merge_entries};
 use crate::format::msgpack::{self, Cursor, sample};
 
 /// The columns are found from this many samples, or fewer if they are large.
@@ -71,7 +71,7 @@ impl Table {
             let message = format!("expected at most {MAX_SAMPLE} bytes, found {}", packed.len());
             return Err(Error::new(ErrorKind::Limit, message).with_key(key));
         }
-        let found = entries_of(packed)?.map_err(at)?;
+        let found = entries_of(packed, None)?.map_err(at)?;
         let changes = carried::check(carries, packed)?;
         match (&self.entries, &self.schema) {
             (None, _) => self.entries = Some(found),
@@ -106,14 +106,9 @@ impl Table {
         let key =
             || Entry { name: sample::KEY.to_owned(), of: Type::Text, missing: false, nil: false };
         let entries = self.entries.get_or_insert_with(|| vec![key()]);
-        for entry in &*entries {
-            if let Some(flaw) = entry.of.flaw() {
-                let message = format!("expected {flaw}");
-                return Err(Error::new(ErrorKind::Invalid, message).with_field(&entry.name));
-            }
-        }
+        check_flaws(entries)?;
         for packed in &self.samples {
-            let found = entries_of(packed)?.unwrap_or_default();
+            let found = entries_of(packed, None)?.unwrap_or_default();
             if !takes(entries, &found) {
                 // Not an error of one sample, which could be left out: it is mixed with others by
                 // now.
@@ -123,8 +118,10 @@ impl Table {
             }
         }
         let is_nullable = |entry: &Entry| entry.name != sample::KEY;
-        let fields: Vec<Field> =
-            entries.iter().map(|entry| entry.field().with_nullable(is_nullable(entry))).collect();
+        let fields: Vec<Field> = entries
+            .iter()
+            .map(|entry| entry.field(Target::File).with_nullable(is_nullable(entry)))
+            .collect();
         let labels_of = |entry: &Entry| {
             let labels = self.labels.as_ref().filter(|(field, _)| *field == entry.name);
             labels.map(|(_, names)| &names[..])
@@ -133,8 +130,9 @@ impl Table {
             .iter()
             .map(|entry| (entry.name.clone(), entry.of.feature(labels_of(entry))))
             .collect();
-        let slots: Vec<_> = entries.iter().map(|entry| (&entry.name[..], entry.slot())).collect();
-        let note = note(slots.iter().map(|(name, slot)| (*name, slot)));
+        let slots: Vec<_> =
+            entries.iter().map(|entry| (&entry.name[..], entry.slot(Target::File))).collect();
+        let note = note(slots.iter().map(|(name, slot)| (*name, slot)), None);
         let features = json!({"info": {"features": features}}).to_string();
         let metadata = [(FEATURES.to_owned(), features), (NOTE.to_owned(), note)];
         let schema = Arc::new(Schema::new_with_metadata(fields, metadata.into()));
@@ -161,14 +159,15 @@ impl Table {
     /// The columns of these samples.
     fn columns(&self, samples: &[Vec<u8>], changes: &mut Changes) -> Result<Vec<Column>> {
         let entries = self.entries.as_deref().unwrap_or_default();
-        let mut columns: Vec<Column> = entries.iter().map(|entry| Column::of(&entry.of)).collect();
-        let mut null = NullMeanings::default();
+        let mut columns: Vec<Column> =
+            entries.iter().map(|entry| Column::of(&entry.of, Target::File)).collect();
+        let mut to = Appending::to_file();
         for packed in samples {
             append_map(
                 &mut columns,
                 entries,
                 &mut Cursor::new(packed),
-                &mut null,
+                &mut to,
                 |entry, found| {
                     let nothing = "absent, as others of the column are";
                     changes.count(&entry.name, ValueKind::Nil, nothing, found.nil);
@@ -197,7 +196,7 @@ impl Table {
         let arrays: Vec<ArrayRef> = columns
             .into_iter()
             .zip(schema.fields())
-            .map(|(column, field)| column.finish(field.data_type()))
+            .map(|(column, field)| column.finish(field.data_type(), Target::File))
             .collect::<Result<_, _>>()
             .map_err(ours)?;
         Ok((RecordBatch::try_new(schema, arrays).map_err(ours)?, next))
@@ -207,66 +206,4 @@ impl Table {
 /// The error of Arrow for columns that do not fit each other, which should not happen.
 fn ours(error: ArrowError) -> Error {
     Error::new(ErrorKind::Limit, format!("the columns cannot be written: {error}"))
-}
-
-/// The types of the fields of a sample, or the error of one of them.
-fn entries_of(packed: &[u8]) -> Result<Result<Vec<Entry>, Error>> {
-    let flaw = |name: &str, message: String| {
-        Ok(Err(Error::new(ErrorKind::Invalid, message).with_field(name)))
-    };
-    let (mut entries, mut names) = (Vec::new(), Distinct::default());
-    for field in sample::fields(packed)? {
-        let (name, value) = field?;
-        let name = Cursor::new(name).read_str()?;
-        if !names.insert(name) {
-            return flaw(name, "the field occurs twice".to_owned());
-        }
-        match Type::of(&mut Cursor::new(value), 0)? {
-            Ok(of) => entries.push(Entry {
-                name: name.to_owned(),
-                nil: of == Type::Nil,
-                of,
-                missing: false,
-            }),
-            Err(expected) => return flaw(name, format!("expected {expected}")),
-        }
-    }
-    Ok(Ok(entries))
-}
-
-fn takes(known: &[Entry], found: &[Entry]) -> bool {
-    conflicting(known, found, true).is_none()
-}
-
-/// The error of the first field that does not fit the columns.
-fn conflicting<'a>(
-    known: &'a [Entry],
-    found: &'a [Entry],
-    settled: bool,
-) -> Option<(Option<&'a Entry>, &'a Entry)> {
-    let mut known = Finder::new(known, Entry::name);
-    found.iter().find_map(|found| {
-        let entry = known.find(&found.name);
-        let fits = match (entry, settled) {
-            (Some(entry), true) => entry.of.takes(&found.of),
-            (Some(entry), false) => entry.of.merge(&found.of).is_some(),
-            (None, settled) => !settled,
-        };
-        (!fits).then_some((entry, found))
-    })
-}
-
-fn conflict(known: &[Entry], found: &[Entry], settled: bool) -> Error {
-    let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
-    match conflicting(known, found, settled) {
-        Some((Some(Entry { name, of, .. }), found)) => {
-            invalid(format!("expected {of} as in the first samples, found {}", found.of))
-                .with_field(name)
-        }
-        Some((None, found)) => {
-            let message = "expected the fields of the first samples, found another";
-            invalid(message.to_owned()).with_field(&found.name)
-        }
-        None => invalid("expected the fields of the first samples, found others".to_owned()),
-    }
 }

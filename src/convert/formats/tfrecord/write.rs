@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::carries;
 use crate::convert::carried::{self, Changes};
-use crate::convert::formats::find::Distinct;
 use crate::convert::formats::new_file::NewFile;
 use crate::convert::writer::sample_writer;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::find::Distinct;
 use crate::format::msgpack::{self, Cursor, Kind, numpy, sample};
 use crate::format::tfrecord::encode;
 use crate::format::tfrecord::example::{self, Feature};

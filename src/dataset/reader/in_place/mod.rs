@@ -159,6 +159,18 @@ impl Records {
         (self.index.kind.name(), self.index.shards.len(), bytes)
     }
 
+    /// How many shards there are.
+    #[cfg(feature = "arrow")]
+    pub(super) fn count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// A whole shard, if it is open and mapped.
+    #[cfg(feature = "arrow")]
+    pub(super) fn map(&self, number: usize) -> Option<&[u8]> {
+        self.shards.get(number)?.get()?.mapped()
+    }
+
     /// How many samples the index counts.
     pub(super) fn samples(&self) -> u64 {
         self.index.samples
@@ -355,7 +367,7 @@ impl Records {
         })
     }
 
-    /// Calls `take` on the key and the fields of these names.
+    /// Calls `take` on the key and the fields of these names, or on all where there are none.
     pub(super) fn read_fields(
         &self,
         index: usize,
@@ -363,8 +375,8 @@ impl Records {
         names: &[&str],
         take: &mut dyn FnMut(&str, FieldContent<'_>) -> Result<()>,
     ) -> Result<()> {
-        let has_key = names.contains(&msgpack::sample::KEY);
-        let needs = |wanted: &str| names.contains(&stored_name(wanted));
+        let has_key = names.is_empty() || names.contains(&msgpack::sample::KEY);
+        let needs = |wanted: &str| names.is_empty() || names.contains(&stored_name(wanted));
         self.decode(index, addresses, &needs, |key, fields| {
             let mut packed = Vec::new();
             if has_key {

@@ -303,6 +303,12 @@ impl Shards {
         Ok((self.open(shard)?, index))
     }
 
+    /// A shard that is open and stays so.
+    #[cfg(feature = "arrow")]
+    pub(super) fn kept(&self, number: usize) -> Option<&OneFile> {
+        self.shards.get(number)?.kept.get()
+    }
+
     #[inline]
     pub(crate) fn open(&self, number: usize) -> Result<Opened<'_>> {
         match self.shards[number].kept.get() {

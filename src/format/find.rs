@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 const FEW: usize = 16;
 
 /// Finds items by their names: without any search if they are looked up in their own order.
-pub(super) struct Finder<'a, T> {
+pub(crate) struct Finder<'a, T> {
     items: &'a [T],
     name: fn(&T) -> &str,
     /// The item that is looked up next if the order is the same.
@@ -15,12 +15,12 @@ pub(super) struct Finder<'a, T> {
 }
 
 impl<'a, T> Finder<'a, T> {
-    pub(super) fn new(items: &'a [T], name: fn(&T) -> &str) -> Finder<'a, T> {
+    pub(crate) fn new(items: &'a [T], name: fn(&T) -> &str) -> Finder<'a, T> {
         Finder { items, name, next: 0, all: None }
     }
 
     /// The position of the item of this name. Names are expected to differ.
-    pub(super) fn position(&mut self, name: &str) -> Option<usize> {
+    pub(crate) fn position(&mut self, name: &str) -> Option<usize> {
         let (items, name_of) = (self.items, self.name);
         let at = match items.get(self.next) {
             Some(next) if name_of(next) == name => self.next,
@@ -35,21 +35,21 @@ impl<'a, T> Finder<'a, T> {
     }
 
     /// The item of this name.
-    pub(super) fn find(&mut self, name: &str) -> Option<&'a T> {
+    pub(crate) fn find(&mut self, name: &str) -> Option<&'a T> {
         self.position(name).map(|at| &self.items[at])
     }
 }
 
 /// Names that must not repeat.
 #[derive(Default)]
-pub(super) struct Distinct<'a> {
+pub(crate) struct Distinct<'a> {
     few: Vec<&'a str>,
     many: HashSet<&'a str>,
 }
 
 impl<'a> Distinct<'a> {
     /// Adds a name; false if it was there before.
-    pub(super) fn insert(&mut self, name: &'a str) -> bool {
+    pub(crate) fn insert(&mut self, name: &'a str) -> bool {
         if self.many.is_empty() && self.few.len() < FEW {
             let new = !self.few.contains(&name);
             self.few.push(name);

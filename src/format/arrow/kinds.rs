@@ -1,22 +1,34 @@
-//! The types of fields that columns can hold: found from the first samples, and required
-//! of all later ones.
+//! The types of fields that columns can hold: found from some of the samples, and required of all others.
 
 use std::fmt;
 use std::sync::Arc;
 
+use arrow_array::{Array, StringArray};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use serde_json::{Map, Value as Json, json};
 
-use crate::convert::formats::find::{Distinct, Finder};
+use super::form::{ARRAY_TYPE, EXTENSION, EXTENSION_DETAIL, Form, Slot};
 use crate::error::Result;
-use crate::format::arrow::form::{ARRAY_TYPE, EXTENSION, EXTENSION_DETAIL, Form, Slot};
+use crate::format::find::{Distinct, Finder};
 use crate::format::msgpack::numpy::{self, Special};
 use crate::format::msgpack::{Cursor, Kind as Packed, MAX_DEPTH};
 use crate::value::{DType, DTypeKind as Kind, NdArray, Unit};
 
+/// What columns are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Files as Hugging Face `datasets` writes them.
+    File,
+    /// Batches for programs that query them.
+    Stream {
+        /// Whether bytes stay where they are, and columns point to them.
+        views: bool,
+    },
+}
+
 /// The type of values.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Type {
+pub(crate) enum Type {
     Nil,
     Bool,
     /// Whether some are negative, whether some are 2^63 or more, and how many bits they need without
@@ -34,6 +46,8 @@ pub(super) enum Type {
         images: bool,
     },
     Scalar(DType),
+    /// Numbers that stand for one of these names.
+    Label(Arc<StringArray>),
     /// NumPy arrays, and the lengths of those axes whose length is always the same.
     Array(DType, Vec<Option<usize>>),
     /// Lists, and whether each of them has a nil in it.
@@ -47,20 +61,20 @@ pub(super) enum Type {
 
 /// An entry of maps, or a field of samples.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
-    pub(super) name: String,
-    pub(super) of: Type,
-    pub(super) missing: bool,
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) of: Type,
+    pub(crate) missing: bool,
     /// Whether some are nil.
-    pub(super) nil: bool,
+    pub(crate) nil: bool,
 }
 
 /// Why a value has no type, as "expected …, found …" without the first word.
-pub(super) type Mismatch = String;
+pub(crate) type Mismatch = String;
 
 impl Type {
     /// The type of a packed value. `depth` is the number of values around it.
-    pub(super) fn of(cursor: &mut Cursor<'_>, depth: usize) -> Result<Result<Type, Mismatch>> {
+    pub(crate) fn of(cursor: &mut Cursor<'_>, depth: usize) -> Result<Result<Type, Mismatch>> {
         if depth == MAX_DEPTH / 8 {
             return Ok(Err("lists and maps nested less deeply".to_owned()));
         }
@@ -113,7 +127,7 @@ impl Type {
     }
 
     /// The type of values of both types, if they fit in one column.
-    pub(super) fn merge(&self, other: &Type) -> Option<Type> {
+    pub(crate) fn merge(&self, other: &Type) -> Option<Type> {
         Some(match (self, other) {
             (Type::Nil, same) | (same, Type::Nil) => same.clone(),
             (
@@ -161,11 +175,12 @@ impl Type {
     }
 
     /// Whether a column of this type can hold a value of the other one and give it back.
-    pub(super) fn takes(&self, found: &Type) -> bool {
+    pub(crate) fn takes(&self, found: &Type) -> bool {
         match (self, found) {
             (_, Type::Nil) | (Type::Bytes { .. }, Type::Bytes { .. }) => true,
             (Type::Int { large: true, .. }, Type::Int { negative, .. }) => !negative,
             (Type::Int { .. }, Type::Int { large, .. }) => !large,
+            (Type::Label(_), Type::Int { .. }) => true,
             (Type::Array(dtype, shape), Type::Array(other, found)) => {
                 let mut nothing = false;
                 let same = dtype == other && shape.len() == found.len();
@@ -195,8 +210,9 @@ impl Type {
     }
 
     /// The column type.
-    pub(super) fn data_type(&self) -> DataType {
+    pub(crate) fn data_type(&self, target: Target) -> DataType {
         let item = |of| Arc::new(Field::new("item", of, true));
+        let number = |dtype| number_type_for(dtype, target).unwrap_or(DataType::Null);
         match self {
             Type::Nil => DataType::Null,
             Type::Bool => DataType::Boolean,
@@ -205,49 +221,66 @@ impl Type {
             Type::F32 => DataType::Float32,
             Type::F64 => DataType::Float64,
             Type::Text => DataType::Utf8,
-            Type::Bytes { images: false } => DataType::Binary,
-            Type::Bytes { images: true } => DataType::Struct(file_fields()),
-            Type::Scalar(dtype) => number_type(dtype).unwrap_or(DataType::Null),
+            Type::Bytes { .. } if target == (Target::Stream { views: true }) => {
+                DataType::BinaryView
+            }
+            Type::Bytes { images: true } if target == Target::File => {
+                DataType::Struct(file_fields())
+            }
+            Type::Bytes { .. } => DataType::Binary,
+            Type::Scalar(dtype) => number(dtype),
+            Type::Label(names) => {
+                DataType::Dictionary(Box::new(DataType::Int32), Box::new(names.data_type().clone()))
+            }
             Type::Array(dtype, shape) => {
-                let number = number_type(dtype).unwrap_or(DataType::Null);
-                shape.iter().fold(number, |of, _| DataType::List(item(of)))
+                let lists = lists_of(shape, target);
+                let (lists, fixed) = shape.split_at(lists);
+                let fixed = fixed.iter().rev().flatten().fold(number(dtype), |of, &len| {
+                    // `lists_of` has seen that it is small.
+                    DataType::FixedSizeList(item(of), len as i32)
+                });
+                lists.iter().fold(fixed, |of, _| DataType::List(item(of)))
             }
-            Type::Nullable(dtype) => {
-                DataType::List(item(number_type(dtype).unwrap_or(DataType::Null)))
+            Type::Nullable(dtype) => DataType::List(item(number(dtype))),
+            Type::List(items, _) => DataType::List(item(items.data_type(target.in_lists()))),
+            Type::Map(entries) => {
+                DataType::Struct(entries.iter().map(|entry| entry.field(target)).collect())
             }
-            Type::List(items, _) => DataType::List(item(items.data_type())),
-            Type::Map(entries) => DataType::Struct(entries.iter().map(Entry::field).collect()),
         }
     }
 
     /// The form that a reader needs to get the values back.
-    pub(super) fn form(&self) -> Form {
+    pub(crate) fn form(&self, target: Target) -> Form {
+        let is_longer = |dtype: &DType| target == Target::File && is_seconds(dtype);
         match self {
-            Type::Scalar(dtype) if is_seconds(dtype) => Form::Seconds(Box::new(Form::Scalar)),
+            Type::Scalar(dtype) if is_longer(dtype) => Form::Seconds(Box::new(Form::Scalar)),
             Type::Scalar(_) => Form::Scalar,
-            Type::Array(dtype, shape) if is_seconds(dtype) => {
+            Type::Label(_) => Form::Names,
+            Type::Array(dtype, shape) if is_longer(dtype) => {
                 Form::Seconds(Box::new(Form::Array(shape.clone())))
             }
             Type::Array(_, shape) => Form::Array(shape.clone()),
             // A reader makes this of lists of numbers without a note.
             Type::Nullable(_) => Form::Plain,
             Type::List(items, _) => {
-                Form::List(Box::new(Slot { form: items.form(), optional: false }))
+                Form::List(Box::new(Slot { form: items.form(target), optional: false }))
             }
-            Type::Map(entries) => Form::Struct(entries.iter().map(Entry::slot).collect()),
+            Type::Map(entries) => {
+                Form::Struct(entries.iter().map(|entry| entry.slot(target)).collect())
+            }
             _ => Form::Plain,
         }
     }
 
     /// The feature of Hugging Face `datasets` for this type.
-    pub(super) fn feature(&self, labels: Option<&[String]>) -> Json {
+    pub(crate) fn feature(&self, labels: Option<&[String]>) -> Json {
         let value = |name: &str| json!({"dtype": name, "_type": "Value"});
         match self {
             Type::Nil => value("null"),
             Type::Bool => value("bool"),
             Type::Int { .. } if labels.is_some() => json!({"names": labels, "_type": "ClassLabel"}),
             Type::Int { large: true, .. } => value("uint64"),
-            Type::Int { .. } => value("int64"),
+            Type::Int { .. } | Type::Label(_) => value("int64"),
             Type::F32 => value("float32"),
             Type::F64 => value("float64"),
             Type::Text => value("string"),
@@ -289,7 +322,7 @@ impl Type {
     }
 
     /// Why no column can have this type, although each value could be in one.
-    pub(super) fn flaw(&self) -> Option<Mismatch> {
+    pub(crate) fn flaw(&self) -> Option<Mismatch> {
         match self {
             Type::List(items, _) => items.flaw(),
             Type::Map(entries) if entries.is_empty() => {
@@ -315,18 +348,18 @@ fn list(inner: Json) -> Json {
 }
 
 /// The columns of a file: its bytes and its path.
-pub(super) fn file_fields() -> Fields {
+pub(crate) fn file_fields() -> Fields {
     [Field::new("bytes", DataType::Binary, true), Field::new("path", DataType::Utf8, true)]
         .into_iter()
         .collect()
 }
 
 impl Entry {
-    /// The column. Arrays have a mark, without which `datasets` ignores its own features.
-    pub(super) fn field(&self) -> Field {
-        let field = Field::new(&self.name, self.of.data_type(), true);
+    /// The column. Arrays in files have a mark, without which `datasets` ignores its own features.
+    pub(crate) fn field(&self, target: Target) -> Field {
+        let field = Field::new(&self.name, self.of.data_type(target), true);
         let Type::Array(dtype, shape) = &self.of else { return field };
-        if !has_shape(shape) {
+        if target != Target::File || !has_shape(shape) {
             return field;
         }
         let name = format!("{ARRAY_TYPE}{}DExtensionType", shape.len());
@@ -335,18 +368,47 @@ impl Entry {
         field.with_metadata(mark.into())
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    pub(super) fn slot(&self) -> Slot {
-        // One null has one meaning: where some are nil, what is missing becomes nil.
-        Slot { form: self.of.form(), optional: self.missing && !self.nil }
+    pub(crate) fn slot(&self, target: Target) -> Slot {
+        Slot { form: self.of.form(target), optional: self.is_optional() }
+    }
+
+    /// Whether null means that the entry is missing. One null has one meaning: where some are nil, what is missing
+    /// becomes nil.
+    pub(crate) fn is_optional(&self) -> bool {
+        self.missing && !self.nil
+    }
+}
+
+/// Arrays of at most this many elements have their shape in the type of the column.
+const SMALL: usize = 4096;
+
+/// How many of the outer axes are lists of any length. The others are lists of one length, which none of the programs
+/// that read them can have without any items.
+pub(crate) fn lists_of(shape: &[Option<usize>], target: Target) -> usize {
+    let mut elements = 1;
+    let fixed = shape.iter().rev().take_while(|len| {
+        elements = len.filter(|&len| len > 0).map_or(SMALL + 1, |len| len.saturating_mul(elements));
+        target != Target::File && elements <= SMALL
+    });
+    shape.len() - fixed.count()
+}
+
+impl Target {
+    /// The same for what is in lists: pandas reads no lists of views.
+    pub(crate) fn in_lists(self) -> Target {
+        match self {
+            Target::File => self,
+            Target::Stream { .. } => Target::Stream { views: false },
+        }
     }
 }
 
 /// The entries of both, in the order of their first appearance.
-pub(super) fn merge_entries(entries: &[Entry], others: &[Entry]) -> Option<Vec<Entry>> {
+pub(crate) fn merge_entries(entries: &[Entry], others: &[Entry]) -> Option<Vec<Entry>> {
     let mut merged = Vec::with_capacity(entries.len().max(others.len()));
     let mut found = Finder::new(others, Entry::name);
     for entry in entries {
@@ -408,8 +470,8 @@ fn special_type(special: &Special<'_>) -> Result<Type, Mismatch> {
     }
 }
 
-/// The column type of a NumPy type.
-pub(super) fn number_type(dtype: &DType) -> Option<DataType> {
+/// The column type of a NumPy type in files.
+pub(crate) fn number_type(dtype: &DType) -> Option<DataType> {
     if dtype.byte_order() == crate::value::ByteOrder::Big {
         return None;
     }
@@ -447,8 +509,18 @@ pub(super) fn number_type(dtype: &DType) -> Option<DataType> {
     })
 }
 
-/// Whether these are points in time in seconds, which are stored as milliseconds.
-pub(super) fn is_seconds(dtype: &DType) -> bool {
+/// The same in columns for this.
+fn number_type_for(dtype: &DType, target: Target) -> Option<DataType> {
+    match target {
+        Target::Stream { .. } if is_seconds(dtype) => {
+            Some(DataType::Timestamp(TimeUnit::Second, None))
+        }
+        _ => number_type(dtype),
+    }
+}
+
+/// Whether these are points in time in seconds, which files store as milliseconds.
+pub(crate) fn is_seconds(dtype: &DType) -> bool {
     dtype.kind() == Kind::DateTime && is_unit(dtype, Unit::Second)
 }
 
@@ -456,15 +528,18 @@ fn is_unit(dtype: &DType, unit: Unit) -> bool {
     dtype.time_unit().is_some_and(|time| time.count == 1 && time.unit == unit)
 }
 
-/// The bytes of the elements as a column stores them, in C order: days in 32 bits, seconds as
+/// The bytes of the elements as a column stores them, in C order: days in 32 bits, and in files seconds as
 /// milliseconds. `None` if one is out of range.
-pub(super) fn stored<'a>(array: &'a NdArray<'_>) -> Option<std::borrow::Cow<'a, [u8]>> {
+pub(crate) fn stored<'a>(
+    array: &'a NdArray<'_>,
+    target: Target,
+) -> Option<std::borrow::Cow<'a, [u8]>> {
     let bytes = array.c_bytes();
     let numbers = || {
         bytes.chunks_exact(8).map(|chunk| i64::from_le_bytes(chunk.try_into().unwrap_or([0; 8])))
     };
     let dtype = array.dtype();
-    if is_seconds(dtype) {
+    if target == Target::File && is_seconds(dtype) {
         let times = numbers().map(|seconds| match seconds {
             // Not a time.
             i64::MIN => Some(seconds),
@@ -474,7 +549,12 @@ pub(super) fn stored<'a>(array: &'a NdArray<'_>) -> Option<std::borrow::Cow<'a, 
         return Some(times.iter().flat_map(|time| time.to_le_bytes()).collect());
     }
     if dtype.kind() == Kind::DateTime && is_unit(dtype, Unit::Day) {
-        let days: Vec<i32> = numbers().map(|day| i32::try_from(day).ok()).collect::<Option<_>>()?;
+        let day_of = |day: i64| match day {
+            // Not a time, which columns of files cannot say.
+            i64::MIN if target != Target::File => Some(i32::MIN),
+            day => i32::try_from(day).ok().filter(|&day| target == Target::File || day > i32::MIN),
+        };
+        let days: Vec<i32> = numbers().map(day_of).collect::<Option<_>>()?;
         return Some(days.iter().flat_map(|day| day.to_le_bytes()).collect());
     }
     Some(bytes)
@@ -518,6 +598,7 @@ impl fmt::Display for Type {
             Type::Text => f.write_str("text"),
             Type::Bytes { .. } => f.write_str("bytes"),
             Type::Scalar(dtype) => write!(f, "a number of NumPy's {dtype}"),
+            Type::Label(names) => write!(f, "the number of one of {} labels", names.len()),
             Type::Array(dtype, shape) => {
                 write!(f, "an array of {dtype} (")?;
                 for (at, len) in shape.iter().enumerate() {

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use kiste::convert::{Conversion, Format, InPlace, Silent};
 use kiste::loader::Loader;
-use kiste::sampler::{BlockShuffle, Sampler};
+use kiste::sampler::{BlockShuffle, Sampler, Sequential};
 use kiste::storage::{RemoteOptions, RemoteStorage, RemoteTraffic};
 use kiste::{DatasetReader, Reader, Writer};
 
@@ -218,15 +218,24 @@ impl Data {
         let count = self.count;
         let mut raw = Run::default();
         // With a reader that was opened just now, and with one that has been used.
-        let [mut first, mut next] = [Run::default(), Run::default()];
+        let [mut first, mut next, mut in_order] = [(); 3].map(|()| Run::default());
         // In turn, as the machine is not always as fast.
         for seed in 0..3 {
             raw.measure(&self.server, || Ok((fetch_raw(files)?, bytes)))?;
             let (reader, storage) = open(RemoteOptions::default(), url)?;
             let mut before = storage.traffic();
-            for (run, seed) in [(&mut first, seed), (&mut next, seed + 3)] {
+            let shuffled = |seed| Some(BlockShuffle::new(count, 128, 16, seed));
+            let runs = [
+                (&mut first, shuffled(seed)),
+                (&mut next, shuffled(seed + 3)),
+                (&mut in_order, None),
+            ];
+            for (run, order) in runs {
                 run.measure(&self.server, || {
-                    let (time, _) = epoch(&reader, count, seed)?;
+                    let (time, _) = match order {
+                        Some(order) => epoch_of(&reader, Arc::new(order?))?,
+                        None => epoch_of(&reader, Arc::new(Sequential::new(count)))?,
+                    };
                     let after = storage.traffic();
                     let fetched = after.bytes - before.bytes;
                     before = after;
@@ -235,7 +244,11 @@ impl Data {
             }
         }
         show("raw client", raw.time, bytes, &raw.pipe);
-        for (name, run) in [("epoch, URL, first", &first), ("epoch, URL, next", &next)] {
+        for (name, run) in [
+            ("epoch, URL, first", &first),
+            ("epoch, URL, next", &next),
+            ("in order, URL", &in_order),
+        ] {
             let of = |time: Duration| time.as_secs_f64() / run.time.as_secs_f64();
             let (raw, more) = (of(raw.time), run.fetched as f64 / bytes as f64);
             let disk = disk.map_or(String::new(), |disk| format!(" {:.2} of local;", of(disk)));
@@ -314,7 +327,10 @@ fn best(runs: u64, mut work: impl FnMut(u64) -> Res<(Duration, u64)>) -> Res<(Du
 
 /// A block-shuffled epoch that touches all bytes.
 fn epoch(reader: &DatasetReader, count: u64, seed: u64) -> Res<(Duration, u64)> {
-    let sampler: Arc<dyn Sampler> = Arc::new(BlockShuffle::new(count, 128, 16, seed)?);
+    epoch_of(reader, Arc::new(BlockShuffle::new(count, 128, 16, seed)?))
+}
+
+fn epoch_of(reader: &DatasetReader, sampler: Arc<dyn Sampler>) -> Res<(Duration, u64)> {
     let begin = Instant::now();
     let options = Loader::options(Arc::new(reader.clone()), sampler);
     let loader = options.batch_size(BATCH).epochs(1).threads(2).raw()?;

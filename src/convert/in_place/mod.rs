@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::in_place::{Frame, Index, Kind, MAX_BYTES, MAX_SHARDS, Options, Shard};
 use crate::format::jsonl::keys::{Notation, has_key};
 use crate::format::jsonl::lines::trimmed;
-use crate::storage::{self, Source};
+use crate::storage::{self, Source, in_parallel, is_url};
 
 #[cfg(feature = "parquet")]
 mod arrow;
@@ -35,6 +35,7 @@ mod sources;
 
 /// Files that are indexed at the same time.
 const AT_ONCE: usize = 64;
+const REMOTE_AT_ONCE: usize = 16;
 /// Samples of a file whose keys are read at the same time.
 const KEYS: usize = 1 << 14;
 /// Default for the most bytes of a sample, as of conversions.
@@ -352,7 +353,11 @@ impl<'a> Making<'a> {
             let (group, later) = rest.split_at(rest.len().min(AT_ONCE));
             rest = later;
             let prepare = |file: &File| prepare(kind, given, file, olds);
-            let ready: Vec<Result<Ready>> = group.par_iter().map(prepare).collect();
+            // Behind URLs most of the time is waiting.
+            let ready: Vec<Result<Ready>> = match group.iter().any(|file| is_url(&file.path)) {
+                true => in_parallel(group, REMOTE_AT_ONCE, prepare),
+                false => group.par_iter().map(prepare).collect(),
+            };
             for (file, ready) in group.iter().zip(ready) {
                 self.add(file, ready?, writer, monitor)?;
                 let (samples, bytes) = (self.report.samples, self.report.bytes);

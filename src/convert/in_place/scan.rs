@@ -109,10 +109,14 @@ impl Forward {
         }
         let ahead_end = self.ahead_at + self.ahead.len() as u64;
         if start < self.ahead_at || end > ahead_end {
-            let step = if self.source.is_remote() { AHEAD.1 } else { AHEAD.0 };
-            let until = end.max(start.saturating_add(step)).min(self.source.len());
-            self.ahead = self.source.read(start..until)?.into_owned();
-            self.ahead_at = start;
+            let is_remote = self.source.is_remote();
+            let step = if is_remote { AHEAD.1 } else { AHEAD.0 };
+            // A server is read from front to back past small files, so that what comes next is on its way already.
+            let is_near = is_remote && (ahead_end..ahead_end.saturating_add(step)).contains(&start);
+            let from = if is_near { ahead_end } else { start };
+            let until = end.max(from.saturating_add(step)).min(self.source.len());
+            self.ahead = self.source.read(from..until)?.into_owned();
+            self.ahead_at = from;
         }
         let from = (start - self.ahead_at) as usize;
         Ok(&self.ahead[from..from + (end - start) as usize])

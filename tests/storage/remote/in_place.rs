@@ -261,3 +261,29 @@ fn signed_urls_are_indexed_and_their_signatures_are_not_stored() {
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     read(error, "which is not stored");
 }
+
+#[test]
+fn indexing_takes_few_requests() {
+    let (place, _) = place(4_000, 1_000);
+    let server = &place.server;
+    let line = |index: u64| format!("{{\"key\": \"k{index}\", \"v\": \"{}\"}}\n", "x".repeat(500));
+    server.put("/d/a.jsonl", (0..40_000).map(line).collect::<String>().into_bytes());
+    let archives = archives(&place);
+    let lines = [format!("{}/d/a.jsonl", server.url())];
+    for (urls, samples) in [(&archives[..], 4_000), (&lines[..], 40_000)] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("all.inplace.json");
+        let bytes: u64 = urls
+            .iter()
+            .map(|url| server.get(url.strip_prefix(&server.url()).unwrap()).len() as u64)
+            .sum();
+        server.requests();
+        let report = InPlace::new(urls, &path).run(&mut Silent).unwrap();
+        assert_eq!((report.samples, report.bytes), (samples, bytes));
+        let requests = server.requests();
+        let sent: u64 = requests.iter().map(|request| request.sent).sum();
+        let most = 8 * urls.len() + 16;
+        assert!(requests.len() <= most, "{} for {} files", requests.len(), urls.len());
+        assert!(sent < bytes + bytes / 5, "{sent} of {bytes}");
+    }
+}

@@ -49,7 +49,7 @@ fn shards_that_are_asked_for_are_about_as_large_as_each_other() {
             let is_even = |count: &u64| count.abs_diff(even) <= slack.max(1);
             assert!(found.iter().all(is_even), "{sources:?}: {found:?}");
             let texts = |name: &str| {
-                let rows = run(&dir, ["cat", name]).quietly().jsonl().into_iter();
+                let rows = run(&dir, ["cat", name, "--jsonl"]).exits(0).jsonl().into_iter();
                 rows.map(|row| row["n"].to_string().replace('"', "")).collect::<Vec<_>>()
             };
             assert_eq!(texts(&output), texts("all.msgpack"), "{sources:?}");

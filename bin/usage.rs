@@ -16,7 +16,7 @@ use crate::output::Output;
 const MEANT: &[(&[&str], &str)] = &[
     (
         &["dedupe", "dedup", "unique", "uniq"],
-        "kiste convert IN OUT --skip-duplicates keeps the first sample of each key",
+        "kiste select IN OUT --first-of FIELD keeps the first of equal samples",
     ),
     (&["append", "add", "extend"], "kiste convert --append SRC DATASET appends"),
     (

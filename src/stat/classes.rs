@@ -8,7 +8,7 @@ use crate::rearrange::Scalar;
 /// The most values of one field that are counted separately.
 const CLASSES: usize = 100_000;
 /// A text of more bytes is no name of a class.
-const MAX_CLASS: usize = 256;
+pub(super) const MAX_CLASS: usize = 256;
 /// In JSON at most this many are listed.
 const LISTED: usize = 10_000;
 
@@ -29,7 +29,6 @@ pub struct Classes {
 impl Classes {
     pub(super) fn add(&mut self, class: Scalar) {
         match &class {
-            Scalar::Text(text) if text.len() > MAX_CLASS => self.others = true,
             Scalar::Whole(_) | Scalar::Truth(_) | Scalar::Text(_) => self.count(class, 1),
             Scalar::Nothing | Scalar::Float(_) | Scalar::Time(_) => self.others = true,
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::ser::{Serialize, Serializer};
 
 use super::arrays::{Data, type_text};
+use super::classes::MAX_CLASS;
 use super::{Arrays, Audio, Classes, Distinct, Histogram, Images, Numbers, Times};
 use crate::format::msgpack::numpy::{self, Special, container_array, is_container};
 use crate::format::msgpack::{Cursor, Kind, decode};
@@ -84,7 +85,7 @@ impl FieldSummary {
         self.present > 1 && self.distinct.as_ref().is_some_and(|distinct| distinct.count() == 1)
     }
 
-    /// Adds a packed value. Returns it where it is a class.
+    /// Adds a packed value.
     pub(super) fn add(&mut self, packed: &[u8]) -> Result<(), FormatError> {
         self.present += 1;
         self.bytes.add(packed.len() as u64);
@@ -108,7 +109,8 @@ impl FieldSummary {
                     let characters = text.chars().count() as u64;
                     self.characters.get_or_insert_default().add(characters);
                 }
-                self.scalar("str", text.map(|text| Scalar::Text(text.to_owned())), packed);
+                let class = text.filter(|text| text.len() <= MAX_CLASS);
+                self.scalar("str", class.map(|text| Scalar::Text(text.to_owned())), packed);
             }
             Kind::Bin => self.binary(cursor.read_bin()?),
             Kind::Map => match numpy::read(&mut cursor)? {

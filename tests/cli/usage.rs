@@ -240,7 +240,7 @@ fn usage_has_the_order_of_the_operands() {
 fn wrong_usage_says_what_was_meant() {
     let dir = with_words();
     for (args, message, hint) in [
-        (&["dedupe", "x"][..], "there is no command \"dedupe\"", "--skip-duplicates"),
+        (&["dedupe", "x"][..], "there is no command \"dedupe\"", "--first-of"),
         (
             &["wds", "x"],
             "there is no command \"wds\"",

@@ -112,7 +112,11 @@ fn histogram(numbers: &Histogram, form: fn(u64) -> String) -> String {
         form(max)
     );
     let bars = numbers.bars();
-    let end = bars.last().map_or(0, |bar| bar.to.saturating_add(1));
+    let end = match &bars[..] {
+        // The last bar of several that are equally wide ends where it would if there were another one.
+        [.., a, b, c] if b.from - a.from == c.from - b.from => c.from + (c.from - b.from),
+        bars => bars.last().map_or(0, |bar| bar.to.saturating_add(1)),
+    };
     let column = |bar: &Bar| Column { from: form(bar.from), count: bar.count };
     line + &plot::columns(&bars.iter().map(column).collect::<Vec<_>>(), &form(end))
 }

@@ -210,6 +210,9 @@ fn short(name: &str, value: &Value, labels: Option<&[String]>) -> String {
     if let Some(number) = value.as_i64().filter(|_| name == LABEL) {
         return escape(super::label(number.into(), labels));
     }
+    if let Some(text) = value.as_str() {
+        return escape(shortened(text, MAX_VALUE));
+    }
     let mut text = Vec::new();
     jsonl::write_short(value, MAX_VALUE, &mut text);
     escape(String::from_utf8_lossy(&text))

@@ -128,7 +128,8 @@ impl Text<'_> {
             let align = if right { right_aligned } else { padded };
             let name = align(&name, widest);
             let bar = bar(row.count, most, columns);
-            _ = writeln!(text, "  {name}  {count:>digits$}  {bar}");
+            text += format!("  {name}  {count:>digits$}  {bar}").trim_end();
+            text.push('\n');
         }
         text
     }

@@ -285,7 +285,7 @@ fn a_torn_sample_of_an_archive_is_an_error() {
     sorted.sort_unstable();
     tar(&dir.path().join("s.tar"), &sorted);
     run(&dir, ["convert", "s.tar", "x.msgpack"]).exits(0);
-    assert_eq!(run(&dir, ["cat", "x.msgpack"]).quietly().jsonl()[0]["cls"], 0);
+    assert_eq!(run(&dir, ["cat", "x.msgpack", "--jsonl"]).quietly().jsonl()[0]["cls"], 0);
 
     // Files that repeat are not torn: this archive has a sample twice.
     let twice: &[(&str, &[u8])] = &[("0.cls", b"0"), ("1.cls", b"1"), ("0.cls", b"2")];

@@ -58,7 +58,7 @@ impl SamplePage {
         (epoch, position): (u64, u64),
     ) -> Result<()> {
         let after =
-            match augmented::after(&*reader.get_raw(index)?, field, pipeline, epoch, position) {
+            match augmented::after(&reader.get_raw(index)?, field, pipeline, epoch, position) {
                 Ok(html) => html,
                 Err(error) => format!("<p>{}</p>", super::escape::escape(error)),
             };

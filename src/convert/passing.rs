@@ -170,6 +170,8 @@ impl<'a> Passing<'a> {
                     }
                     continue;
                 };
+                // Before more is found out about a key that came before.
+                let refused = writer.refuses(&error, &packed);
                 let error = match error.kind() {
                     ErrorKind::DuplicateKey => {
                         match self.skip(error, skipped_before + skipped, &packed, source, writer)? {
@@ -182,7 +184,6 @@ impl<'a> Passing<'a> {
                     }
                     _ => error,
                 };
-                let refused = writer.refuses(&error, &packed);
                 // Where the output cannot be written, nothing is wrong with the sample.
                 let of_output = matches!(error.kind(), ErrorKind::Io | ErrorKind::Foreign);
                 let locates = self.locates && !of_output;

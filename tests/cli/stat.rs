@@ -122,7 +122,7 @@ fn the_page_has_samples_first_and_plots_that_scale() {
     assert!(at("<section id=\"fields\"") < at("<svg"));
     assert_eq!(page.matches("<svg").count(), page.matches(" viewBox=").count());
     // Samples of each class, with how many it has.
-    assert!(page.contains("<h3>9 <i>500</i></h3>"), "no title of a class");
+    assert!(page.contains("<p class=\"class\">9 <i>500</i></p>"), "no title of a class");
     assert!(page.contains("@media (prefers-color-scheme: dark)"));
     // Every link of the navigation leads somewhere.
     let links: Vec<&str> =

@@ -187,7 +187,15 @@ impl Found {
             };
             self.add("times", a.distance(b), chance(a.count(), b.count()), [word(a), word(b)]);
         }
-        self.histograms("characters", a.characters.as_ref(), b.characters.as_ref(), units::count);
+        // Lengths of listed values say nothing that their shares do not.
+        if !(is_listed(a) && is_listed(b)) {
+            self.histograms(
+                "characters",
+                a.characters.as_ref(),
+                b.characters.as_ref(),
+                units::count,
+            );
+        }
         self.histograms("elements", a.elements.as_ref(), b.elements.as_ref(), units::count);
         if let (Some(a), Some(b)) = (&a.images, &b.images) {
             self.histograms("width", Some(&a.width), Some(&b.width), units::count);

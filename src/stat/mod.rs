@@ -262,7 +262,8 @@ impl StatOptions {
         }
         let Some((of, label)) = label else { return Ok(()) };
         let Some(label) = class(label)? else { return Ok(()) };
-        if let Some(split) = split.map(class).transpose()?.flatten() {
+        let is_asked = self.fields.as_ref().is_none_or(|names| names.iter().any(|n| n == of));
+        if let Some(split) = split.filter(|_| is_asked).map(class).transpose()?.flatten() {
             let new = || Splits { of: of.to_owned(), by: by.to_owned(), ..Splits::default() };
             summary.splits.get_or_insert_with(new).add(label.clone(), split, 1);
         }

@@ -647,3 +647,27 @@ fn names_of_indices_are_kept_for_them() {
     assert!(kiste::Writer::append(&index).is_err());
     assert_eq!(DatasetReader::open(&index).unwrap().len(), 15);
 }
+
+/// Rows of a file that are all bad take no addresses.
+#[test]
+fn a_file_without_good_samples_is_empty() {
+    for (format, name, _) in FORMATS {
+        let (dir, paths) = shards(5, format, name);
+        let index = dir.path().join("i.inplace.json");
+        let making = InPlace::new(&paths, &index).from(format).key_field("none").skip_bad(true);
+        let report = making.run(&mut Silent).unwrap();
+        assert!(report.samples == 0 && report.bad > 0, "{name}: {report:?}");
+        assert_eq!(DatasetReader::open(&index).unwrap().len(), 0, "{name}");
+    }
+}
+
+/// Whether lines are numbered is decided by the first that can be read, as in a conversion.
+#[test]
+fn a_bad_line_does_not_decide_about_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let (lines, index) = (dir.path().join("a.jsonl"), dir.path().join("i.inplace.json"));
+    fs::write(&lines, "{\"b\":{\"$bin\":\"A\"}}\n{\"key\":\"k\"}\n").unwrap();
+    let report = InPlace::new([&lines], &index).skip_bad(true).run(&mut Silent).unwrap();
+    assert_eq!((report.samples, report.bad), (1, 1));
+    assert!(DatasetReader::open(&index).unwrap().get_by_key("k").unwrap().is_some());
+}

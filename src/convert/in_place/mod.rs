@@ -396,6 +396,10 @@ impl<'a> Making<'a> {
                     _ => adding.from.unwrap_or(shard.bytes),
                 };
                 shard.samples = adding.samples;
+                if shard.samples == 0 {
+                    // Addresses without samples would be those of the sample before.
+                    shard.batches.clear();
+                }
                 if let Some(key) = adding.last.take() {
                     let end = self.begin.saturating_add(shard.span(self.kind));
                     self.place(&file.path, writer, &key, end)?;
@@ -648,8 +652,9 @@ impl Notation for PlainLines {
         self.0
     }
 
+    // A line that a conversion cannot read does not decide.
     fn needs(&self, _name: &str) -> bool {
-        false
+        true
     }
 }
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 mod shown;
 
 pub use shown::Shown;
-#[cfg(feature = "remote")]
+#[cfg(any(feature = "convert", feature = "remote"))]
 pub(crate) use shown::is_signature;
 #[doc(hidden)]
 pub use shown::shown_text;

@@ -199,7 +199,9 @@ def test_images_in_a_notebook(tmp_path):
     for copy in True, False:
         written(tmp_path / f"{copy}.msgpack", samples)
         html = ki.open(tmp_path / f"{copy}.msgpack", copy=copy)._repr_html_()
-        assert html.count("<img") == 6 and html.count("src='data:image/png;base64,") == 6
+        assert html.count("<img") == 6 and html.count("src='data:image/png;base64,") == 5
+        # The large one is a small JPEG.
+        assert html.count("src='data:image/jpeg;base64,") == 1
         assert len(html) < 500_000, "a large image is a small picture"
     damaged = written(tmp_path / "d.msgpack", [{"key": "a", "image": large.getvalue()[:90_000]}])
     assert "<img" not in damaged._repr_html_() and "&lt;png 1200 x 900, 90 kB&gt;" in damaged._repr_html_()

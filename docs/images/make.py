@@ -182,7 +182,7 @@ def chrome(browser, page, width, height, *options):
         "</script>"
     )
     common = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
-    # Scripts of one file may look at another: for the frame alone, the page has none.
+    # The script of the frame looks at the page in it.
     common += ("--allow-file-access-from-files", "--virtual-time-budget=5000")
     return run(browser, *common, f"--window-size={width},{height}", *options, around.as_uri())
 

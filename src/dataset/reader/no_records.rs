@@ -26,10 +26,6 @@ impl Records {
         Err(error.at(path).with_remedy(Remedy::Feature("convert")))
     }
 
-    pub(super) fn with_hashes(self, _file: Source) -> Records {
-        match self {}
-    }
-
     pub(super) fn len(&self) -> u64 {
         match *self {}
     }

@@ -226,10 +226,14 @@ impl OpenDataset {
         check_one_write(&*storage, path, &data, &together)?;
         let hashes = together.iter().find(|(file, _)| *file == SideFile::KeyHashes);
         let hashes = hashes.and_then(|(_, file)| source(file.clone()));
-        let records = match (Records::of(&storage, path, &data, how.confined)?, hashes) {
+        let records = Records::of(&storage, path, &data, how.confined)?;
+        #[cfg(feature = "convert")]
+        let records = match (records, hashes) {
             (Some(records), Some(hashes)) => Some(records.with_hashes(hashes)),
             (records, _) => records,
         };
+        #[cfg(not(feature = "convert"))]
+        drop(hashes);
         let data_len = data_len(&data, records.as_ref());
         let (len, data_len) = check_offsets(&*storage, path, &file, data_len)?;
         let offsets = (Offsets::File(file), len, data_len);

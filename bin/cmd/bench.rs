@@ -27,10 +27,10 @@ use crate::output::Output;
 /// the queue is the limit. With --step-ms it also says whether the loader keeps up with a training step
 /// of that time.
 ///
-/// With --augment the loader decodes images and puts them through a pipeline, as a column of images does
-/// (docs/images.md), and each stage is measured on the threads of the loader: reading bytes, unpacking msgpack,
-/// decoding images, augmenting them, and gathering batches. A table has the time that each takes for one sample, and
-/// the rate that all threads would reach with it alone; a sentence names the slowest.
+/// With --augment the loader decodes images and puts them through a pipeline, as a column of images
+/// does, and each stage is measured on the threads of the loader: reading bytes, unpacking msgpack, decoding images,
+/// augmenting them, and gathering batches. A table has the time that each takes for one sample, and the rate that
+/// all threads would reach with it alone; a sentence names the slowest.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

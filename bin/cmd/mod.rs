@@ -9,7 +9,7 @@ use kiste::array::ByteSize;
 
 use crate::exit::{Exit, Outcome};
 use crate::listing::wrapped;
-use crate::output::{Colour, Output};
+use crate::output::{Colour, Output, given_columns, terminal_columns};
 use crate::progress::Showing;
 
 mod array;
@@ -264,9 +264,7 @@ const COLUMN: usize = 15;
 
 /// The width of help, as clap finds it.
 fn help_width() -> usize {
-    let terminal = terminal_size::terminal_size().map(|(width, _)| width.0.into());
-    let variable = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    terminal.or_else(variable).unwrap_or(MAX_WIDTH).min(MAX_WIDTH)
+    terminal_columns().or_else(given_columns).unwrap_or(MAX_WIDTH).min(MAX_WIDTH)
 }
 
 /// The summary of a command, in lines of this width, all but the first indented to [`COLUMN`].
@@ -365,7 +363,7 @@ mod tests {
                     assert_eq!(short, Some('f'), "{name}");
                 }
                 // Commands that take exactly one field.
-                let is_one = long == "field" && ["get", "order"].contains(&&name[..]);
+                let is_one = long == "field" && ["bench", "get", "order"].contains(&&name[..]);
                 assert!(is_one || !["field", "overwrite", "out"].contains(&long), "{name}");
                 // These are the options of the program blpk.
                 let Some(short) = short.filter(|_| !name.starts_with("blpk")) else { continue };

@@ -21,7 +21,12 @@ use unicode_normalization::{UnicodeNormalization, is_nfd};
 /// assert_eq!(names, ["IMG3", "img02", "img2", "img10"]);
 /// ```
 pub fn natural_order(a: &str, b: &str) -> Ordering {
-    let (left, right) = (decompose(a), decompose(b));
+    // Up to the last letter or sign that both begin with, they are equal; one of ASCII is no part of a number and is not
+    // composed with what follows.
+    let same = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let is_plain = |byte: &u8| byte.is_ascii() && !byte.is_ascii_digit();
+    let start = a.as_bytes()[..same].iter().rposition(is_plain).map_or(0, |at| at + 1);
+    let (left, right) = (decompose(&a[start..]), decompose(&b[start..]));
     compare(&left, &right).then_with(|| a.cmp(b))
 }
 
@@ -87,6 +92,9 @@ fn decimal(c: char) -> Option<u8> {
 
 /// The value of a digit that makes no decimal numbers: superscripts, circled digits.
 fn other_digit(c: char) -> Option<u8> {
+    if c.is_ascii() {
+        return None;
+    }
     let after = OTHERS.partition_point(|&(first, _, _)| first <= c);
     let (first, last, value) = *OTHERS[..after].last()?;
     (c <= last).then(|| value + (c as u32 - first as u32) as u8)
@@ -147,6 +155,24 @@ mod tests {
         for (i, a) in sorted.iter().enumerate() {
             for (j, b) in sorted.iter().enumerate() {
                 assert_eq!(natural_order(a, b), i.cmp(&j), "{a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_names_have_in_common_is_left_out_and_the_order_stays() {
+        let parts = ["a", "-", "1", "0", "²", "\u{663}", "e", "\u{e9}", "\u{301}", "\u{323}"];
+        let mut names = vec![String::new()];
+        for _ in 0..3 {
+            let longer = |name: &String| parts.map(|part| format!("{name}{part}"));
+            names = names.iter().flat_map(longer).chain(names.iter().cloned()).collect();
+            names.sort_unstable();
+            names.dedup();
+        }
+        for (at, a) in names.iter().enumerate() {
+            for b in names.iter().skip(at % 7).step_by(7) {
+                let whole = compare(&decompose(a), &decompose(b)).then_with(|| a.cmp(b));
+                assert_eq!(natural_order(a, b), whole, "{a:?} {b:?}");
             }
         }
     }

@@ -42,6 +42,16 @@ pub(crate) struct Output {
     colour_err: bool,
 }
 
+/// Columns of the terminal, if there is one.
+pub(crate) fn terminal_columns() -> Option<usize> {
+    terminal_size::terminal_size().map(|(width, _)| width.0.into())
+}
+
+/// Columns that the environment says.
+pub(crate) fn given_columns() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.parse().ok()
+}
+
 /// Standard output behind a large buffer. Errors surface at the latest in [`Write::flush`].
 ///
 /// Formatted output is a line of text, in which control characters are escaped; bytes are data.
@@ -77,11 +87,10 @@ impl Output {
         io::stdout().is_terminal()
     }
 
-    /// Columns of the terminal; 100 where there is none.
+    /// Columns of the terminal; 100 without one.
     pub(crate) fn width(&self) -> usize {
-        let terminal = || terminal_size::terminal_size().map(|(width, _)| width.0.into());
-        let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        given.or_else(|| terminal().filter(|_| self.is_terminal())).unwrap_or(100)
+        let terminal = || terminal_columns().filter(|_| self.is_terminal());
+        given_columns().or_else(terminal).unwrap_or(100)
     }
 
     /// One JSON document to standard output, indented for a person.

@@ -372,18 +372,19 @@ impl Args {
             true => format!("{}: step {last}", file::shown(&self.file)),
             false => format!("{}: steps {} to {last}", file::shown(&self.file), steps.start),
         };
-        let mut page = SamplePage::new(title);
+        let mut page = SamplePage::of(reader, title)?;
         for step in steps {
             let batch = plan.batch(step, self.rank);
             for (position, index) in batch.iter().zip(batch.indices(order)) {
-                let (place, index) = ((self.epoch, position), index as usize);
+                let index = index as usize;
                 #[cfg(feature = "images")]
                 if let Some(pipeline) = &self.augment {
-                    page.add_augmented(reader, index, &self.field, pipeline, place)?;
+                    page.add_augmented(index, &self.field, pipeline, (self.epoch, position))?;
                     continue;
                 }
-                let _ = place;
-                page.add(reader, index)?;
+                #[cfg(not(feature = "images"))]
+                let _ = position;
+                page.add(index)?;
             }
         }
         let (epoch, rank, world) = (self.epoch, self.rank, self.world);

@@ -11,7 +11,7 @@ use crate::exit::{Exit, Outcome};
 use crate::file::{self, Input};
 use crate::output::Output;
 
-/// Show what is in a dataset: what is missing, how values are spread, what is rare, what is there twice
+/// Show what is in a dataset: what is missing, how values are spread, what is rare, what occurs twice
 ///
 /// Reads every sample, on all cores, and of images, sound and packed arrays only the headers. Counts are exact;
 /// quantiles are exact to within one part in 100, and numbers of different values from a million on.
@@ -152,10 +152,7 @@ impl Args {
     fn duplicates(&self, reader: &Input, field: &str, output: &Output) -> Outcome<Exit> {
         let by = duplicates_by(field);
         let progress = output.progress("looking for duplicates", Some(reader.len() as u64));
-        let found = duplicates(&**reader, &by, |seen| {
-            progress.set(seen);
-            Ok(())
-        })?;
+        let found = duplicates(&**reader, &by, |seen| progress.reaches(seen))?;
         drop(progress);
         let samples: usize = found.iter().map(Vec::len).sum();
         let key = |&index: &usize| reader.key(index).map(std::borrow::Cow::into_owned);

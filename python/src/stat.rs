@@ -182,9 +182,10 @@ pub(crate) fn samples_page(
     if let Some(index) = indices.iter().find(|index| **index >= len) {
         return Err(out_of_range(*index as isize, len));
     }
-    let (mut page, note) = (SamplePage::new(title), note.to_owned());
+    let (title, note) = (title.to_owned(), note.to_owned());
     watched(py, None, move |_| {
-        indices.into_iter().try_for_each(|index| page.add(&source.reader, index))?;
+        let mut page = SamplePage::of(&source.reader, title)?;
+        indices.into_iter().try_for_each(|index| page.add(index))?;
         Ok(page.to_html(&note))
     })
 }

@@ -285,7 +285,7 @@ impl ReadBench {
         Ok(ReadPass { time: start.elapsed(), samples, bytes, report: Some(report), stages: None })
     }
 
-    /// The report of the batches that were asked for, and that of all work, also for batches ahead of a limit.
+    /// The report of the batches that were asked for, and the report of all work, also for batches ahead of a limit.
     fn drain<D: Send>(
         &self,
         mut loader: Loader<D>,

@@ -276,7 +276,7 @@ impl Found {
     }
 }
 
-/// The largest distance that chance makes of two sets of so many numbers from one source.
+/// The largest distance that chance makes of two sets of this many numbers from one source.
 fn chance(a: u64, b: u64) -> f64 {
     CHANCE * (1.0 / a.max(1) as f64 + 1.0 / b.max(1) as f64).sqrt()
 }

@@ -21,20 +21,19 @@ pub struct Distinct {
 }
 
 impl Distinct {
-    pub(super) fn add(&mut self, value: &(impl Hash + ?Sized)) {
-        self.add_hash(FixedState::default().hash_one(value));
-    }
-
-    fn add_hash(&mut self, hash: u64) {
+    /// Adds the [hash](hash) of a value.
+    pub(super) fn add(&mut self, hash: u64) {
         if hash.trailing_zeros() >= self.zeros && self.hashes.insert(hash) {
             self.shrink_to(HASHES);
         }
     }
 
     pub(super) fn merge(&mut self, other: Distinct) {
-        self.zeros = self.zeros.max(other.zeros);
-        self.hashes.retain(|hash| hash.trailing_zeros() >= self.zeros);
-        other.hashes.into_iter().for_each(|hash| self.add_hash(hash));
+        if self.zeros < other.zeros {
+            self.zeros = other.zeros;
+            self.hashes.retain(|hash| hash.trailing_zeros() >= self.zeros);
+        }
+        other.hashes.into_iter().for_each(|hash| self.add(hash));
     }
 
     /// Keeps at most this many hashes.
@@ -77,6 +76,11 @@ impl Serialize for Distinct {
     }
 }
 
+/// What values are told apart by: the same in every run, so that estimates are.
+pub(super) fn hash(value: &(impl Hash + ?Sized)) -> u64 {
+    FixedState::default().hash_one(value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,7 +88,7 @@ mod tests {
     #[test]
     fn few_are_counted_and_many_are_estimated() {
         let mut few = Distinct::default();
-        (0..3000).for_each(|n| few.add(&(n % 1000)));
+        (0..3000).for_each(|n| few.add(hash(&(n % 1000))));
         assert_eq!((few.count(), few.is_exact()), (1000, true));
         let (mut whole, mut merged) = (Distinct::default(), Distinct::default());
         for part in 0..4u32 {
@@ -92,8 +96,8 @@ mod tests {
             for n in 0..1_000_000 {
                 // Half of the next block comes again.
                 let n = part * 500_000 + n;
-                whole.add(&n);
-                block.add(&n);
+                whole.add(hash(&n));
+                block.add(hash(&n));
             }
             merged.merge(block);
         }

@@ -1,11 +1,13 @@
 //! [`FieldSummary`]: what was seen of one field, and what is added to it by a value.
 
 use std::collections::BTreeMap;
+use std::mem::take;
 
 use serde::ser::{Serialize, Serializer};
 
 use super::arrays::{Data, type_text};
-use super::classes::MAX_CLASS;
+use super::classes::{Class, MAX_CLASS, read_whole};
+use super::distinct::hash;
 use super::{Arrays, Audio, Classes, Distinct, Histogram, Images, Numbers, Times};
 use crate::format::msgpack::numpy::{self, Special, container_array, is_container};
 use crate::format::msgpack::{Cursor, Kind, decode};
@@ -40,7 +42,7 @@ pub struct FieldSummary {
     /// How points in time are spread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
-    /// How often each whole number, boolean or short string occurs.
+    /// How often each whole number, boolean or short string occurs; of keys, none.
     #[serde(skip_serializing_if = "Classes::is_empty")]
     pub classes: Classes,
     /// Characters of texts.
@@ -71,7 +73,7 @@ impl FieldSummary {
         let count = self.classes.len();
         let is_few = count <= FEW_CLASSES;
         let is_shared = self.numbers.is_none() && count as u64 * 2 <= self.present;
-        self.name != "key" && count > 1 && (is_few || is_shared)
+        count > 1 && (is_few || is_shared)
     }
 
     /// Whether no value comes twice: exactly, as far as they can be counted.
@@ -94,23 +96,19 @@ impl FieldSummary {
             Kind::Nil => self.scalar("nil", Some(Scalar::Nothing), packed),
             Kind::Bool => self.scalar("bool", Some(Scalar::Truth(cursor.read_bool()?)), packed),
             Kind::Int => {
-                let signed = cursor.clone().read_i64().map(i128::from);
-                let number = signed.or_else(|_| cursor.read_u64().map(i128::from))?;
-                self.scalar("int", Some(Scalar::Whole(number)), packed);
+                self.scalar("int", Some(Scalar::Whole(read_whole(&mut cursor)?)), packed);
             }
             Kind::Float => {
-                let single = cursor.clone().read_f32().is_ok();
-                let kind = if single { "float32" } else { "float" };
+                let kind = if packed.len() < size_of::<f64>() { "float32" } else { "float" };
                 self.scalar(kind, Some(Scalar::Float(cursor.read_f64()?)), packed);
             }
             Kind::Str => {
-                let text = cursor.read_str().ok();
-                if let Some(text) = text {
-                    let characters = text.chars().count() as u64;
-                    self.characters.get_or_insert_default().add(characters);
-                }
-                let class = text.filter(|text| text.len() <= MAX_CLASS);
-                self.scalar("str", class.map(|text| Scalar::Text(text.to_owned())), packed);
+                let Ok(text) = cursor.read_str() else {
+                    self.scalar("str", None, packed);
+                    return Ok(());
+                };
+                self.characters.get_or_insert_default().add(text.chars().count() as u64);
+                self.class("str", Class::Text(text));
             }
             Kind::Bin => self.binary(cursor.read_bin()?),
             Kind::Map => match numpy::read(&mut cursor)? {
@@ -140,49 +138,68 @@ impl FieldSummary {
         Ok(())
     }
 
-    pub(super) fn merge(&mut self, other: FieldSummary) {
+    /// Adds what was seen in the blocks that follow. What takes longest goes on threads of its own.
+    pub(super) fn merge(&mut self, mut blocks: Vec<FieldSummary>) {
+        let classes: Vec<Classes> =
+            blocks.iter_mut().map(|block| take(&mut block.classes)).collect();
+        let distinct: Option<Vec<Distinct>> =
+            blocks.iter_mut().map(|block| block.distinct.take()).collect();
+        let mine = (&mut self.classes, &mut self.distinct);
+        rayon::join(
+            || classes.into_iter().for_each(|theirs| mine.0.merge(theirs)),
+            || match (mine.1, distinct) {
+                (Some(mine), Some(distinct)) => {
+                    distinct.into_iter().for_each(|theirs| mine.merge(theirs));
+                }
+                (mine, _) => *mine = None,
+            },
+        );
+        blocks.into_iter().for_each(|block| self.merge_rest(block));
+    }
+
+    fn merge_rest(&mut self, other: FieldSummary) {
         self.present += other.present;
         self.nulls += other.nulls;
         self.bytes.merge(&other.bytes);
         merge_counts(&mut self.types, other.types);
-        self.classes.merge(other.classes);
-        match (&mut self.distinct, other.distinct) {
-            (Some(mine), Some(theirs)) => mine.merge(theirs),
-            (mine, _) => *mine = None,
+        add(&mut self.numbers, other.numbers, Numbers::merge);
+        add(&mut self.times, other.times, Times::merge);
+        add(&mut self.characters, other.characters, |mine, theirs| mine.merge(&theirs));
+        add(&mut self.elements, other.elements, |mine, theirs| mine.merge(&theirs));
+        add(&mut self.images, other.images, Images::merge);
+        add(&mut self.audio, other.audio, Audio::merge);
+        add(&mut self.arrays, other.arrays, Arrays::merge);
+    }
+
+    /// A value that may be a class. The same one may be stored in several ways.
+    fn class(&mut self, kind: &str, class: Class<'_>) {
+        let hash = class.hash();
+        self.different(kind, hash);
+        match class {
+            Class::Text(text) if text.len() > MAX_CLASS => self.classes.other(),
+            // No two samples have the same.
+            _ if self.name == "key" => self.classes.other(),
+            _ => self.classes.add(hash, class),
         }
-        if let Some(theirs) = other.numbers {
-            self.numbers.get_or_insert_default().merge(theirs);
-        }
-        if let Some(theirs) = other.times {
-            self.times.get_or_insert_default().merge(theirs);
-        }
-        if let Some(theirs) = other.characters {
-            self.characters.get_or_insert_default().merge(&theirs);
-        }
-        if let Some(theirs) = other.elements {
-            self.elements.get_or_insert_default().merge(&theirs);
-        }
-        if let Some(theirs) = other.images {
-            self.images.get_or_insert_default().merge(theirs);
-        }
-        if let Some(theirs) = other.audio {
-            self.audio.get_or_insert_default().merge(theirs);
-        }
-        if let Some(theirs) = other.arrays {
-            self.arrays.get_or_insert_default().merge(theirs);
+    }
+
+    /// A value that is compared with others.
+    fn different(&mut self, kind: &str, hash: u64) {
+        count(&mut self.types, kind);
+        if let Some(distinct) = &mut self.distinct {
+            distinct.add(hash);
         }
     }
 
     /// A value of a type that is compared with others, and counted as a number, a time or a class if it is one.
     fn scalar(&mut self, kind: &str, value: Option<Scalar>, packed: &[u8]) {
-        count(&mut self.types, kind);
-        if let Some(distinct) = &mut self.distinct {
-            match &value {
-                // The same number may be stored in several ways.
-                Some(Scalar::Whole(number)) => distinct.add(number),
-                _ => distinct.add(packed),
-            }
+        if let Some(Scalar::Whole(number)) = value {
+            self.numbers.get_or_insert_default().add(number as f64);
         }
+        if let Some(class) = value.as_ref().and_then(Class::of) {
+            return self.class(kind, class);
+        }
+        self.different(kind, hash(packed));
         match value {
             Some(Scalar::Nothing) => self.nulls += 1,
             Some(Scalar::Time(time)) => {
@@ -193,12 +210,7 @@ impl FieldSummary {
                 self.numbers.get_or_insert_default().add(number);
                 self.classes.other();
             }
-            Some(Scalar::Whole(number)) => {
-                self.numbers.get_or_insert_default().add(number as f64);
-                self.classes.add(Scalar::Whole(number));
-            }
-            Some(class) => self.classes.add(class),
-            None => self.classes.other(),
+            _ => self.classes.other(),
         }
     }
 
@@ -232,6 +244,13 @@ impl FieldSummary {
         let kind = format!("array {}, {}-d{packed}", type_text(dtype), shape.len());
         count(&mut self.types, &kind);
         self.arrays.get_or_insert_default().add(dtype, shape, nbytes, data);
+    }
+}
+
+/// Adds what is there to what there may be.
+fn add<T: Default>(mine: &mut Option<T>, theirs: Option<T>, merge: fn(&mut T, T)) {
+    if let Some(theirs) = theirs {
+        merge(mine.get_or_insert_default(), theirs);
     }
 }
 

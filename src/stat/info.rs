@@ -305,7 +305,7 @@ impl FieldArrays {
     }
 }
 
-/// The columns of `.lengths`, all of which is read: none of an outdated or damaged file, which a verification tells.
+/// The columns of `.lengths`, which is read as a whole: none of an outdated or damaged file, which a verification tells.
 fn lengths(reader: &DatasetReader) -> Result<Vec<LengthsInfo>> {
     let mut columns = Vec::new();
     for name in reader.names_of_lengths()? {

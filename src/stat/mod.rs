@@ -15,12 +15,11 @@ mod info;
 mod media;
 mod numbers;
 mod report;
+mod splits;
 mod stages;
 mod times;
 
-use foldhash::HashMap;
 use rayon::prelude::*;
-use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 pub use arrays::{Arrays, Elements};
 pub use bench::{ReadBench, ReadMode, ReadPass};
@@ -37,6 +36,7 @@ pub use numbers::{NumberBar, Numbers};
 #[doc(hidden)]
 pub use report::picture;
 pub use report::{SamplePage, StatReport, StatSection, StatText};
+pub use splits::Splits;
 pub use stages::LoaderStages;
 pub use times::{TimeBar, Times};
 
@@ -44,15 +44,16 @@ use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
 use crate::format::jsonl;
 use crate::format::msgpack::sample::fields;
-use crate::format::msgpack::{Cursor, Kind, decode};
+use crate::format::msgpack::{Cursor, decode};
 use crate::reader::Reader;
-use crate::rearrange::Scalar;
+use classes::Class;
+use splits::{CLASS_FIELDS, Examples};
 
 /// Samples that one thread looks at in one go. Their sums do not depend on threads, as
 /// sums of floats would.
-const BLOCK: usize = 1024;
+const BLOCK: usize = 4096;
 /// Such blocks between two reports of progress.
-const BLOCKS: usize = 64;
+const BLOCKS: usize = 16;
 /// The most fields that are counted separately; samples whose fields are named after data have
 /// more.
 const FIELDS: usize = 1000;
@@ -62,14 +63,6 @@ const CLASSES: usize = 1_000_000;
 const HASHES: usize = 1 << 22;
 /// The field whose numbers `.labels` names.
 const LABEL: &str = "label";
-/// Fields that are called so have classes: the first of them is counted for each split, and examples are drawn of each.
-const CLASS_FIELDS: [&str; 4] = [LABEL, "class", "category", "cls"];
-/// Examples that are kept of a class.
-const EXAMPLES: usize = 6;
-/// The most classes with examples.
-const EXAMPLE_CLASSES: usize = 4096;
-/// The most pairs of a label and a split that are counted.
-const PAIRS: usize = 100_000;
 
 /// What to look at.
 #[derive(Debug, Clone, Default)]
@@ -95,100 +88,9 @@ pub struct Summary {
     pub splits: Option<Splits>,
     #[serde(skip)]
     examples: Examples,
-}
-
-/// Some samples of each class, drawn by a hash of their index.
-#[derive(Debug, Clone, Default)]
-struct Examples {
-    field: String,
-    /// Hashes and indices, by class.
-    drawn: HashMap<Scalar, Vec<(u64, usize)>>,
-}
-
-impl Examples {
-    fn add(&mut self, class: Scalar, index: usize) {
-        // The last step of SplitMix64: neighbours are far apart.
-        let hash = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        self.keep(class, [(hash ^ hash >> 32, index)]);
-    }
-
-    fn keep(&mut self, class: Scalar, more: impl IntoIterator<Item = (u64, usize)>) {
-        if self.drawn.len() < EXAMPLE_CLASSES || self.drawn.contains_key(&class) {
-            let drawn = self.drawn.entry(class).or_default();
-            drawn.extend(more);
-            drawn.sort_unstable();
-            drawn.truncate(EXAMPLES);
-        }
-    }
-
-    fn merge(&mut self, other: Examples) {
-        if self.field.is_empty() {
-            self.field = other.field;
-        }
-        other.drawn.into_iter().for_each(|(class, drawn)| self.keep(class, drawn));
-    }
-}
-
-/// How often each label (a value of the field `label`, `class`, `category` or `cls`) occurs with each value of another
-/// field, such as `split`.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct Splits {
-    /// The field of the labels.
-    pub of: String,
-    /// The other field.
-    pub by: String,
-    counts: HashMap<(Scalar, Scalar), u64>,
-    /// There are too many pairs.
-    given_up: bool,
-}
-
-impl Splits {
-    fn add(&mut self, label: Scalar, split: Scalar, count: u64) {
-        if !self.given_up {
-            *self.counts.entry((label, split)).or_default() += count;
-            if self.counts.len() > PAIRS {
-                self.counts = HashMap::default();
-                self.given_up = true;
-            }
-        }
-    }
-
-    /// The values of the other field in natural order, and of each label how many samples have each of them, labels in
-    /// natural order. Empty where there were more than 100,000 pairs.
-    pub fn table(&self) -> (Vec<&Scalar>, Vec<(&Scalar, Vec<u64>)>) {
-        let sorted = |mut all: Vec<_>| {
-            all.sort_by(|a: &&Scalar, b| a.natural_cmp(b));
-            all.dedup();
-            all
-        };
-        let splits = sorted(self.counts.keys().map(|(_, split)| split).collect());
-        let labels = sorted(self.counts.keys().map(|(label, _)| label).collect());
-        let rows = labels.into_iter().map(|label| {
-            let count = |split: &&Scalar| {
-                self.counts.get(&(label.clone(), (*split).clone())).copied().unwrap_or(0)
-            };
-            (label, splits.iter().map(count).collect())
-        });
-        (splits.clone(), rows.collect())
-    }
-}
-
-/// As `{"of", "by", "splits": [...], "labels": [[label, [count, …]], …]}`.
-impl Serialize for Splits {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (splits, labels) = self.table();
-        let splits: Vec<_> = splits.into_iter().map(classes::json).collect();
-        let labels: Vec<_> =
-            labels.into_iter().map(|(label, counts)| (classes::json(label), counts)).collect();
-        let mut map = serializer.serialize_struct("Splits", 4)?;
-        map.serialize_field("of", &self.of)?;
-        map.serialize_field("by", &self.by)?;
-        map.serialize_field("splits", &splits)?;
-        map.serialize_field("labels", &labels)?;
-        map.end()
-    }
+    /// Whether some sample has the field that labels are counted by.
+    #[serde(skip)]
+    has_split: bool,
 }
 
 impl StatOptions {
@@ -215,14 +117,17 @@ impl StatOptions {
         let starts: Vec<usize> = (0..reader.len()).step_by(BLOCK).collect();
         for starts in starts.chunks(BLOCKS) {
             let block = |&start: &usize| self.block(reader, start);
-            let blocks: Vec<Summary> = starts.par_iter().map(block).collect::<Result<_>>()?;
-            blocks.into_iter().for_each(|block| summary.merge(block));
+            summary.merge(starts.par_iter().map(block).collect::<Result<_>>()?);
             progress(summary.samples);
         }
-        let known = |name: &&String| summary.field(name).is_none() && !reader.is_empty();
-        if let Some(name) = self.fields.iter().flatten().chain(&self.by).find(known) {
-            let error = Error::new(ErrorKind::Invalid, format!("no sample has a field {name:?}"));
-            return Err(error.with_remedy(Remedy::ListFields));
+        let absent = |name: &&String| summary.field(name).is_none();
+        let absent = self.fields.iter().flatten().find(absent);
+        if let Some(name) = absent.or(self.by.as_ref().filter(|_| !summary.has_split)) {
+            if !reader.is_empty() {
+                let error =
+                    Error::new(ErrorKind::Invalid, format!("no sample has a field {name:?}"));
+                return Err(error.with_remedy(Remedy::ListFields));
+            }
         }
         Ok(summary)
     }
@@ -246,10 +151,10 @@ impl StatOptions {
             let (name, value) = field?;
             let name = Name::of(name);
             let is_class = CLASS_FIELDS.iter().find(|known| name.is(known));
-            if let (Some(class), None) = (is_class, label) {
-                label = Some((*class, value));
-            } else if name.is(by) {
+            if name.is(by) {
                 split = Some(value);
+            } else if let (Some(class), None) = (is_class, label) {
+                label = Some((*class, value));
             }
             let wanted = self.fields.as_ref().is_none_or(|names| names.iter().any(|n| name.is(n)));
             if !wanted {
@@ -260,17 +165,17 @@ impl StatOptions {
                 field.add(value).map_err(|error| error.behind(start as u64))?;
             }
         }
+        summary.has_split |= split.is_some();
         let Some((of, label)) = label else { return Ok(()) };
-        let Some(label) = class(label)? else { return Ok(()) };
+        let Some(label) = Class::read(label)? else { return Ok(()) };
         let is_asked = self.fields.as_ref().is_none_or(|names| names.iter().any(|n| n == of));
-        if let Some(split) = split.filter(|_| is_asked).map(class).transpose()?.flatten() {
-            let new = || Splits { of: of.to_owned(), by: by.to_owned(), ..Splits::default() };
-            summary.splits.get_or_insert_with(new).add(label.clone(), split, 1);
+        if let Some(split) = split.filter(|_| is_asked).map(Class::read).transpose()?.flatten() {
+            let splits = summary.splits.get_or_insert_with(|| Splits::new(of, by));
+            if splits.of == of {
+                splits.add(label, split);
+            }
         }
-        if summary.examples.field.is_empty() {
-            summary.examples.field = of.to_owned();
-        }
-        summary.examples.add(label, index);
+        summary.examples.add(of, label, index);
         Ok(())
     }
 }
@@ -333,28 +238,38 @@ impl Summary {
         Ok(self.fields.get_mut(at))
     }
 
-    fn merge(&mut self, other: Summary) {
-        self.samples += other.samples;
-        self.bytes.merge(&other.bytes);
-        self.more_fields |= other.more_fields;
-        for field in other.fields {
-            match self.fields.iter().position(|known| known.name == field.name) {
-                Some(at) => self.fields[at].merge(field),
-                None if self.fields.len() >= FIELDS => self.more_fields = true,
-                None => self.fields.push(field),
+    /// Adds what was seen in the blocks that follow.
+    fn merge(&mut self, blocks: Vec<Summary>) {
+        let mut parts: Vec<Vec<FieldSummary>> = Vec::new();
+        parts.resize_with(self.fields.len(), Vec::new);
+        for other in blocks {
+            self.samples += other.samples;
+            self.bytes.merge(&other.bytes);
+            self.more_fields |= other.more_fields;
+            for field in other.fields {
+                match self.fields.iter().position(|known| known.name == field.name) {
+                    Some(at) => parts[at].push(field),
+                    None if self.fields.len() >= FIELDS => self.more_fields = true,
+                    None => {
+                        self.fields.push(FieldSummary::new(field.name.clone()));
+                        parts.push(vec![field]);
+                    }
+                }
             }
+            if let Some(other) = other.splits {
+                match &mut self.splits {
+                    Some(splits) => splits.merge(other),
+                    None => self.splits = Some(other),
+                }
+            }
+            self.examples.merge(other.examples);
+            self.has_split |= other.has_split;
         }
-        if let Some(other) = other.splits {
-            let new = || Splits { of: other.of, by: other.by, ..Splits::default() };
-            let splits = self.splits.get_or_insert_with(new);
-            splits.given_up |= other.given_up;
-            other.counts.into_iter().for_each(|((label, split), n)| splits.add(label, split, n));
-        }
-        self.examples.merge(other.examples);
+        self.fields.par_iter_mut().zip(parts).for_each(|(field, parts)| field.merge(parts));
         self.shrink();
     }
 
-    /// Keeps memory bounded whatever the number of fields: the field that takes most gives up half.
+    /// Keeps memory bounded for any number of fields: the field that takes most gives up half.
     fn shrink(&mut self) {
         while self.fields.iter().map(|field| field.classes.kept()).sum::<usize>() > CLASSES {
             let largest = self.fields.iter_mut().max_by_key(|field| field.classes.kept());
@@ -365,14 +280,6 @@ impl Summary {
             let largest = self.fields.iter_mut().max_by_key(|field| hashes(field));
             largest.and_then(|field| field.distinct.as_mut()).into_iter().for_each(Distinct::halve);
         }
-    }
-}
-
-/// The class that a packed value is, if it is one.
-fn class(packed: &[u8]) -> Result<Option<Scalar>, FormatError> {
-    match Cursor::new(packed).peek()? {
-        Kind::Bool | Kind::Int | Kind::Str => Ok(Scalar::of(&decode(packed)?)),
-        _ => Ok(None),
     }
 }
 

@@ -88,8 +88,9 @@ impl Numbers {
         } else {
             self.include(times, number * times as f64, number, number);
             self.broken |= number.fract() != 0.0;
-            self.bins.add(number, times);
-            *self.digits.entry(Digits::of(number)).or_default() += times;
+            let decade = decade(number);
+            self.bins.add(number, decade, times);
+            *self.digits.entry(Digits::of(number, decade)).or_default() += times;
         }
     }
 
@@ -320,15 +321,18 @@ fn bin_of(number: f64, power: i32) -> i64 {
     bin
 }
 
-/// The decade of a number that is not zero, so that it is at least ten to this power.
-fn decade(number: f64) -> i32 {
+/// The decade of a number, so that it is at least ten to this power; zero has none.
+fn decade(number: f64) -> Option<i32> {
+    if number == 0.0 {
+        return None;
+    }
     let decade = number.abs().log10().floor() as i32;
-    match number.abs() {
+    Some(match number.abs() {
         // The logarithm is rounded.
         number if decimal(1.0, decade + 1) <= number => decade + 1,
         number if decimal(1.0, decade) > number => decade - 1,
         _ => decade,
-    }
+    })
 }
 
 /// The sign of a number and its first three digits.
@@ -341,11 +345,8 @@ struct Digits {
 }
 
 impl Digits {
-    fn of(number: f64) -> Digits {
-        if number == 0.0 {
-            return Digits::default();
-        }
-        let decade = decade(number);
+    fn of(number: f64, decade: Option<i32>) -> Digits {
+        let Some(decade) = decade else { return Digits::default() };
         let digits = bin_of(number.abs(), decade - 2).clamp(100, 999) as i16;
         Digits { sign: if number < 0.0 { -1 } else { 1 }, digits, decade: decade as i16 }
     }
@@ -423,9 +424,9 @@ struct Bins {
 }
 
 impl Bins {
-    fn add(&mut self, number: f64, times: u64) {
+    fn add(&mut self, number: f64, decade: Option<i32>, times: u64) {
         // Finer bins would tell numbers apart that no float tells apart.
-        let finest = if number == 0.0 { i32::MIN } else { decade(number) - DIGITS };
+        let finest = decade.map_or(i32::MIN, |decade| decade - DIGITS);
         match self.counts.is_empty() {
             true => self.power = finest.max(-323),
             false => self.widen(finest),

@@ -18,7 +18,7 @@ use crate::text::units;
 pub struct LoaderStages {
     /// Threads, or 1 if the caller makes the batches.
     pub threads: usize,
-    /// Samples that were put through all stages, also those of batches that nobody asked for.
+    /// Samples that were put through all stages, also of batches that were never asked for.
     pub samples: u64,
     /// Getting the bytes from the storage: the page cache, a disk or a network.
     pub reading: Duration,

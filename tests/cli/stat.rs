@@ -496,3 +496,29 @@ fn a_step_is_a_page() {
         assert_eq!(page.matches("<p>20 x 20: ").count(), 4, "{page}");
     }
 }
+
+/// However many fields and values there are, the page can be sent to people.
+#[test]
+fn the_page_of_very_many_fields_has_a_limit() {
+    let dir = scratch();
+    let names: Vec<String> = (0..900).map(|n| format!("field_{n:03}")).collect();
+    let sample = |n: u32| {
+        let value = |at: usize| Value::from(format!("{:200}", (n as usize * at) % 40));
+        names.iter().enumerate().map(|(at, name)| (&name[..], value(at))).collect()
+    };
+    dataset(&dir, "m.msgpack", (0..120).map(sample).collect());
+    run(&dir, ["stat", "m.msgpack", "--html", "m.html"]).quietly();
+    let page = fs::read_to_string(dir.path().join("m.html")).unwrap();
+    assert!(page.len() < 3 << 20, "{}", page.len());
+    assert!(page.contains(" left out, so that the page does not get too large"), "{}", page.len());
+}
+
+/// The field that labels are counted by need not be one that is described.
+#[test]
+fn labels_can_be_counted_by_a_field_that_is_not_described() {
+    let dir = scratch();
+    let sample = |n: u32| vec![("label", Value::from(n % 2)), ("fold", (n % 3).into())];
+    dataset(&dir, "b.msgpack", (0..60).map(sample).collect());
+    let text = run(&dir, ["stat", "b.msgpack", "--fields", "label", "--by", "fold"]).quietly().out;
+    assert!(section(&text, "field label by fold")[0].ends_with("  2"), "{text}");
+}

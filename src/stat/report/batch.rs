@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::image::Pipeline;
 use crate::reader::Reader;
 
-/// A page of some samples in their order, each with what a pipeline makes of its image.
+/// A page of some samples of a reader in their order, each with what a pipeline makes of its image.
 ///
 /// ```
 /// use kiste::reader::ListReader;
@@ -15,22 +15,29 @@ use crate::reader::Reader;
 ///
 /// let sample = |key| std::collections::BTreeMap::from([("key", key), ("text", "Kiste")]);
 /// let reader = ListReader::pack(["a", "b"].map(sample))?;
-/// let mut page = SamplePage::new("step 7 of epoch 0");
-/// page.add(&reader, 1)?;
-/// page.add(&reader, 0)?;
+/// let mut page = SamplePage::of(&reader, "step 7 of epoch 0")?;
+/// page.add(1)?;
+/// page.add(0)?;
 /// let html = page.to_html("rank 0 of 4");
 /// assert!(html.find("data-key=\"b\"") < html.find("data-key=\"a\""));
 /// # Ok::<(), kiste::Error>(())
 /// ```
-pub struct SamplePage {
+pub struct SamplePage<'a> {
+    reader: &'a dyn Reader,
+    labels: Option<Vec<String>>,
     title: String,
     shelf: Shelf,
 }
 
-impl SamplePage {
+impl<'a> SamplePage<'a> {
     /// A page without samples yet.
-    pub fn new(title: impl Into<String>) -> SamplePage {
-        SamplePage { title: title.into(), shelf: Shelf::default() }
+    ///
+    /// # Errors
+    ///
+    /// The errors of reading the labels.
+    pub fn of(reader: &'a dyn Reader, title: impl Into<String>) -> Result<SamplePage<'a>> {
+        let (labels, title) = (reader.labels()?, title.into());
+        Ok(SamplePage { reader, labels, title, shelf: Shelf::default() })
     }
 
     /// Adds a sample. From about 2 MB on samples are counted and not shown.
@@ -38,8 +45,8 @@ impl SamplePage {
     /// # Errors
     ///
     /// The errors of the reader.
-    pub fn add(&mut self, reader: &dyn Reader, index: usize) -> Result<()> {
-        self.shelf.add(reader, index, reader.labels()?.as_deref(), "")
+    pub fn add(&mut self, index: usize) -> Result<()> {
+        self.shelf.add(self.reader, index, self.labels.as_deref(), "")
     }
 
     /// Adds a sample with its image after a pipeline, as a loader with this pipeline makes it at a position of an epoch. The
@@ -51,18 +58,18 @@ impl SamplePage {
     #[cfg(feature = "images")]
     pub fn add_augmented(
         &mut self,
-        reader: &dyn Reader,
         index: usize,
         field: &str,
         pipeline: &Pipeline,
         (epoch, position): (u64, u64),
     ) -> Result<()> {
-        let after =
-            match augmented::after(&reader.get_raw(index)?, field, pipeline, epoch, position) {
-                Ok(html) => html,
-                Err(error) => format!("<p>{}</p>", super::escape::escape(error)),
-            };
-        self.shelf.add(reader, index, reader.labels()?.as_deref(), &after)
+        if self.shelf.is_full() {
+            return self.add(index);
+        }
+        let raw = self.reader.get_raw(index)?;
+        let after = augmented::after(&raw, field, pipeline, epoch, position)
+            .unwrap_or_else(|error| format!("<p>{}</p>", super::escape::escape(error)));
+        self.shelf.add(self.reader, index, self.labels.as_deref(), &after)
     }
 
     /// The page, with a line under its title.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::escape::{breakable, escape};
 use super::plot::{self, Column};
-use super::{Row, StatReport, extremes, ranked, shape};
+use super::{Row, StatReport, elements, extremes, ranked, shape, spread};
 use crate::stat::{Arrays, Audio, Bar, FieldSummary, Histogram, Images, NumberBar, Numbers, Times};
 use crate::text::units;
 
@@ -26,6 +26,11 @@ pub(super) struct Card {
 }
 
 impl Card {
+    /// Bytes of it, about.
+    pub(super) fn len(&self) -> usize {
+        self.html.len() + self.field.len()
+    }
+
     pub(super) fn html(&self, id: &str) -> String {
         let id = if id.is_empty() { String::new() } else { format!(" id=\"{id}\"") };
         let title = match &self.field[..] {
@@ -97,24 +102,16 @@ pub(super) fn of(found: &StatReport, field: &FieldSummary) -> Vec<Card> {
 }
 
 fn histogram(numbers: &Histogram, form: fn(u64) -> String) -> String {
-    let at = |percent| form(numbers.percentile(percent).unwrap_or_default());
-    let (min, max) = (numbers.min().unwrap_or_default(), numbers.max().unwrap_or_default());
-    if min == max {
-        return format!("<p>all {}</p>\n", form(min));
+    let line = format!("<p>{}</p>\n", spread(numbers, form));
+    if numbers.min() == numbers.max() {
+        return line;
     }
-    let mean = form(numbers.mean().unwrap_or_default().round() as u64);
-    let line = format!(
-        "<p>min {}, 5 % {}, median {}, 95 % {}, max {}; mean {mean}</p>\n",
-        form(min),
-        at(5),
-        at(50),
-        at(95),
-        form(max)
-    );
     let bars = numbers.bars();
     let end = match &bars[..] {
         // The last bar of several that are equally wide ends where it would if there were another one.
-        [.., a, b, c] if b.from - a.from == c.from - b.from => c.from + (c.from - b.from),
+        [.., a, b, c] if b.from - a.from == c.from - b.from => {
+            c.from.saturating_add(c.from - b.from)
+        }
         bars => bars.last().map_or(0, |bar| bar.to.saturating_add(1)),
     };
     let column = |bar: &Bar| Column { from: form(bar.from), count: bar.count };
@@ -214,16 +211,8 @@ fn arrays(arrays: &Arrays) -> String {
         kinds(&arrays.dtypes, |dtype| format!("of {dtype}")),
         units::bytes(arrays.bytes)
     );
-    if let Some(mean) = arrays.elements.mean() {
-        let of = &arrays.elements;
-        let [min, mean, max] = [of.min, mean, of.max].map(units::number);
-        _ = write!(html, "<p>elements: min {min}, mean {mean}, max {max}");
-        for (count, what) in [(of.nan, "not a number"), (of.infinite, "infinite")] {
-            if count > 0 {
-                _ = write!(html, "; {} {what}", units::count(count));
-            }
-        }
-        html += "</p>\n";
+    if let Some(elements) = elements(&arrays.elements) {
+        _ = writeln!(html, "<p>{elements}</p>");
     }
     let shapes = ranked(&arrays.shapes);
     let rows = shapes.iter().map(|(axes, n)| Row { name: shape(axes), count: *n });

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::reader::{Reader, name_of};
 use crate::rearrange::Scalar;
-use crate::stat::{FieldSummary, LABEL, Numbers, StatOptions, Summary, Times};
+use crate::stat::{Elements, FieldSummary, Histogram, LABEL, Numbers, StatOptions, Summary, Times};
 use crate::text::{escaped, units};
 
 use samples::Shelf;
@@ -246,32 +246,50 @@ pub(super) fn share(count: u64, of: u64) -> String {
     }
 }
 
-/// Extremes, quartiles and mean, and what else there is among the numbers of a field.
+/// Extremes, quantiles and mean of numbers that are not all the same.
+fn quantiles(min: String, at: impl Fn(u8) -> String, max: String, mean: String) -> String {
+    let [low, first, median, third, high] = [5, 25, 50, 75, 95].map(at);
+    format!(
+        "min {min}, 5 % {low}, 25 % {first}, median {median}, 75 % {third}, 95 % {high}, max {max}; mean {mean}"
+    )
+}
+
+/// The same of a histogram.
+fn spread(numbers: &Histogram, form: fn(u64) -> String) -> String {
+    let (min, max) = (numbers.min().unwrap_or_default(), numbers.max().unwrap_or_default());
+    if min == max {
+        return format!("all {}", form(min));
+    }
+    let at = |percent| form(numbers.percentile(percent).unwrap_or_default());
+    let mean = form(numbers.mean().unwrap_or_default().round() as u64);
+    quantiles(form(min), at, form(max), mean)
+}
+
+/// The same of the numbers of a field, and what else there is among them.
 fn extremes(numbers: &Numbers) -> String {
-    let mut text = match numbers.mean() {
+    let text = match numbers.mean() {
         Some(mean) if numbers.min < numbers.max => {
             let at = |percent| units::number(numbers.percentile(percent).unwrap_or_default());
-            format!(
-                "min {}, 5 % {}, 25 % {}, median {}, 75 % {}, 95 % {}, max {}; mean {}",
-                units::number(numbers.min),
-                at(5),
-                at(25),
-                at(50),
-                at(75),
-                at(95),
-                units::number(numbers.max),
-                units::number(mean),
-            )
+            let [min, max, mean] = [numbers.min, numbers.max, mean].map(units::number);
+            quantiles(min, at, max, mean)
         }
         Some(_) => format!("all {}", units::number(numbers.min)),
         None => String::from("none"),
     };
-    for (count, what) in [(numbers.nan, "not a number"), (numbers.infinite, "infinite")] {
-        if count > 0 {
-            text += &format!("; {} {what}", units::count(count));
-        }
-    }
-    text
+    text + &not_finite(numbers.nan, numbers.infinite)
+}
+
+/// Extremes and mean of the elements of arrays, if there are numbers among them.
+fn elements(of: &Elements) -> Option<String> {
+    let [min, mean, max] = [of.min, of.mean()?, of.max].map(units::number);
+    let text = format!("elements: min {min}, mean {mean}, max {max}");
+    Some(text + &not_finite(of.nan, of.infinite))
+}
+
+fn not_finite(nan: u64, infinite: u64) -> String {
+    let counts = [(nan, "not a number"), (infinite, "infinite")].into_iter();
+    let counts = counts.filter(|(count, _)| *count > 0);
+    counts.map(|(count, what)| format!("; {} {what}", units::count(count))).collect()
 }
 
 /// How often which, the most frequent first.

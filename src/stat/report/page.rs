@@ -25,6 +25,9 @@ const NAMED: usize = 16;
 const LABELS: usize = 100;
 /// Splits in it.
 const SPLITS: usize = 12;
+/// Bytes of plots and lists, and of the rows of the table of fields.
+const MAX_CARDS: usize = 600 << 10;
+const MAX_FIELDS: usize = 200 << 10;
 /// Differences on a page that compares.
 const DIFFERENCES: usize = 200;
 /// Fields whose plots a page that compares shows side by side.
@@ -33,10 +36,17 @@ const SIDE_BY_SIDE: usize = 30;
 /// The whole page.
 pub(super) fn page(found: &StatReport, shelf: &Shelf) -> String {
     let summary = &found.summary;
-    let cards = match summary.samples {
+    let mut cards = match summary.samples {
         0 => Vec::new(),
         _ => cards::all(found),
     };
+    let all = cards.len();
+    let mut bytes = 0;
+    cards.retain(|card| {
+        bytes += card.len();
+        bytes <= MAX_CARDS
+    });
+    let left_out = all - cards.len();
     let mut body = String::new();
     if summary.samples > 0 {
         body += &shelf.html();
@@ -49,6 +59,10 @@ pub(super) fn page(found: &StatReport, shelf: &Shelf) -> String {
             body += &card.html(&format!("c{at}"));
         }
         body += "</div>\n";
+        if left_out > 0 {
+            let many = units::counted(left_out as u64, "plot");
+            _ = writeln!(body, "<p>{many} left out, so that the page does not get too large</p>");
+        }
     }
     let mut links = Vec::new();
     if !shelf.is_empty() {
@@ -175,7 +189,7 @@ fn document(
     page + "</body>\n</html>\n"
 }
 
-/// A table of the fields: what is there, what is missing, and what takes the bytes.
+/// A table of the fields: what is present, what is missing, and what takes the bytes.
 fn fields(found: &StatReport, cards: &[Card]) -> String {
     let summary = &found.summary;
     let mut html = String::from(
@@ -183,7 +197,12 @@ fn fields(found: &StatReport, cards: &[Card]) -> String {
          <th>there</th><th>bytes</th><th class=\"n\">mean size</th><th>types</th><th>values</th></tr>\n",
     );
     let all = summary.bytes.sum().max(1) as f64;
+    let mut shown = 0;
     for field in &summary.fields {
+        if html.len() > MAX_FIELDS {
+            break;
+        }
+        shown += 1;
         let types = ranked(&field.types);
         let types: Vec<String> = match &types[..] {
             [(kind, _)] => vec![escape(kind)],
@@ -215,6 +234,10 @@ fn fields(found: &StatReport, cards: &[Card]) -> String {
             types.join("<br>"),
             breakable(&found.values(field)),
         );
+    }
+    if shown < summary.fields.len() {
+        let more = units::count((summary.fields.len() - shown) as u64);
+        _ = writeln!(html, "<tr><td colspan=\"6\">and {more} more</td></tr>");
     }
     if summary.more_fields {
         html += "<tr><td colspan=\"6\">and more, which were not looked at</td></tr>\n";

@@ -15,7 +15,7 @@ const LINE: f64 = 20.0;
 const HEIGHT: f64 = 130.0;
 /// Room above columns.
 const TOP: f64 = 8.0;
-/// Room for the numbers beside an axis.
+/// Room for the numbers at an axis.
 const AXIS: f64 = 46.0;
 /// Room for the names before rows.
 const NAMES: f64 = 170.0;
@@ -90,7 +90,7 @@ pub(super) fn columns(columns: &[Column], end: &str) -> String {
     svg + "</svg>\n"
 }
 
-/// Lines of the counts behind columns, with numbers beside them.
+/// Lines of the counts behind columns, with their numbers.
 fn grid(highest: u64, left: f64, right: f64) -> String {
     let mut svg = String::new();
     let step = round_step(highest as f64 / 3.0).max(1.0);

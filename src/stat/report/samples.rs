@@ -14,6 +14,7 @@ use crate::format::msgpack::numpy::{Special, recognise};
 use crate::format::{jsonl, picture, sound};
 use crate::reader::Reader;
 use crate::stat::LABEL;
+use crate::stat::splits::EXAMPLES;
 use crate::text::units;
 
 /// Samples at the top of the page; the others can be unfolded.
@@ -25,6 +26,8 @@ const MAX_SOUND: usize = 256 << 10;
 /// Characters of a value next to an image, and of a text.
 const MAX_VALUE: usize = 48;
 const MAX_TEXT: usize = 280;
+/// Characters of a key.
+const MAX_KEY: usize = 1000;
 /// Turns of a conversation.
 const MAX_TURNS: usize = 6;
 /// Boxes of an image.
@@ -48,10 +51,8 @@ impl Shelf {
     /// dataset where there are no classes.
     pub(super) fn pick(reader: &dyn Reader, count: usize, found: &StatReport) -> Result<Shelf> {
         let mut shelf = Shelf::default();
-        for (title, indices) in groups(reader, count, found) {
-            for index in indices {
-                shelf.add(reader, index, found.labels.as_deref(), &title)?;
-            }
+        for (title, index) in chosen(reader, count, found) {
+            shelf.add(reader, index, found.labels.as_deref(), &title)?;
         }
         Ok(shelf)
     }
@@ -64,7 +65,7 @@ impl Shelf {
         labels: Option<&[String]>,
         more: &str,
     ) -> Result<()> {
-        if self.bytes >= MAX_PAGE {
+        if self.is_full() {
             self.left_out += 1;
             return Ok(());
         }
@@ -75,6 +76,11 @@ impl Shelf {
         self.bytes += figure.html.len();
         self.figures.push(figure.html);
         Ok(())
+    }
+
+    /// Whether further samples are counted and not shown.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes >= MAX_PAGE
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -109,24 +115,18 @@ impl Shelf {
     }
 }
 
-/// Which samples are shown, by class.
-fn groups(reader: &dyn Reader, count: usize, found: &StatReport) -> Vec<(String, Vec<usize>)> {
+/// The samples that are shown, each with the title of its class.
+fn chosen(reader: &dyn Reader, count: usize, found: &StatReport) -> Vec<(String, usize)> {
     let examples = &found.summary.examples;
     let field = found.summary.field(&examples.field);
-    let classes = field.filter(|field| field.has_classes() || field.name == LABEL);
-    let len = reader.len();
-    let count = count.min(len);
-    let spread = || {
-        let at = (0..count).map(|at| (at as u128 * len as u128 / count as u128) as usize);
-        vec![(String::new(), at.collect())]
-    };
-    let Some(field) = classes.filter(|_| count > 0 && !examples.drawn.is_empty()) else {
-        return spread();
+    let Some(field) = field.filter(|field| field.has_classes() || field.name == LABEL) else {
+        return spread(reader.len(), count);
     };
     let mut classes = field.classes.common(usize::MAX);
-    classes.retain(|(class, _)| examples.drawn.contains_key(*class));
-    if classes.is_empty() {
-        return spread();
+    classes.retain(|(class, _)| examples.of(class).next().is_some());
+    let count = count.min(reader.len());
+    if classes.is_empty() || count == 0 {
+        return spread(reader.len(), count);
     }
     if classes.len() > count {
         // The largest, and the rarest.
@@ -134,26 +134,28 @@ fn groups(reader: &dyn Reader, count: usize, found: &StatReport) -> Vec<(String,
         classes.truncate(count - count / 2);
         classes.extend(rarest);
     }
-    let each = (count / classes.len()).clamp(1, super::super::EXAMPLES);
-    let group = |(class, samples): (&crate::rearrange::Scalar, u64)| {
-        let drawn = examples.drawn.get(class).into_iter().flatten();
-        let mut indices: Vec<usize> = drawn.take(each).map(|(_, index)| *index).collect();
-        indices.sort_unstable();
+    let each = (count / classes.len()).clamp(1, EXAMPLES);
+    // As many of each class as there is room for at the top, class by class; the others below, in turn.
+    let top = (FIRST / classes.len()).max(1);
+    let mut chosen = Vec::new();
+    for (place, (class, samples)) in classes.into_iter().enumerate() {
         let name = breakable(&found.name(field, class));
         let title = format!("<p class=\"class\">{name} <i>{}</i></p>", units::count(samples));
-        (title, indices)
-    };
-    // One of each class before the second of each, so that those at the top are of as many classes as there is room for.
-    let groups: Vec<(String, Vec<usize>)> = classes.into_iter().map(group).collect();
-    let turn = |turn: usize| {
-        let of =
-            groups.iter().filter_map(move |(title, indices)| Some((title, *indices.get(turn)?)));
-        of.map(|(title, index)| (title.clone(), vec![index]))
-    };
-    let first = (FIRST / groups.len().max(1)).max(1);
-    let top =
-        groups.iter().map(|(title, all)| (title.clone(), all[..all.len().min(first)].to_vec()));
-    top.chain((first..each).flat_map(turn)).collect()
+        let mut indices: Vec<usize> = examples.of(class).take(each).collect();
+        indices.sort_unstable();
+        for (turn, index) in indices.into_iter().enumerate() {
+            chosen.push((turn.max(top - 1), place, title.clone(), index));
+        }
+    }
+    chosen.sort_by_key(|(turn, place, _, _)| (*turn, *place));
+    chosen.into_iter().map(|(_, _, title, index)| (title, index)).collect()
+}
+
+/// This many samples, evenly spread over the dataset.
+fn spread(len: usize, count: usize) -> Vec<(String, usize)> {
+    let count = count.min(len);
+    let at = |at: usize| (at as u128 * len as u128 / count as u128) as usize;
+    (0..count).map(|nth| (String::new(), at(nth))).collect()
 }
 
 struct Figure {
@@ -165,6 +167,7 @@ struct Figure {
 
 /// A sample.
 fn figure(key: &str, value: &Value, labels: Option<&[String]>, room: usize, more: &str) -> Figure {
+    let key = &shortened(key, MAX_KEY);
     let mut html = format!("<figure data-key=\"{}\">", escape(key));
     let fields = value.as_map().map(Vec::as_slice).unwrap_or_default();
     let fields: Vec<(&str, &Value)> =
@@ -190,8 +193,13 @@ fn figure(key: &str, value: &Value, labels: Option<&[String]>, room: usize, more
     html += more;
     _ = write!(html, "<figcaption><b>{}</b>", breakable(key));
     let mut long = String::new();
+    let mut left_out = 0;
     for (name, value) in fields.iter().filter(|(name, _)| !drawn.contains(name)) {
         let room = room.saturating_sub(html.len() + long.len());
+        if room == 0 {
+            left_out += 1;
+            continue;
+        }
         match block(value, room) {
             Some(block) => _ = write!(long, "<p><i>{}</i></p>{block}", escape(name)),
             None => _ = write!(html, "<br><i>{}</i> {}", escape(name), short(name, value, labels)),
@@ -199,6 +207,10 @@ fn figure(key: &str, value: &Value, labels: Option<&[String]>, room: usize, more
     }
     for note in notes {
         _ = write!(html, "<br><i>{note}</i>");
+    }
+    if left_out > 0 {
+        let many = units::counted(left_out, "more field");
+        _ = write!(html, "<br><i>{many}</i>");
     }
     html += "</figcaption>";
     let has_text = !long.is_empty();

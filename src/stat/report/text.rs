@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Row, StatReport, StatSection, StatText, extremes, ranked, shape, share};
+use super::{
+    Row, StatReport, StatSection, StatText, elements, extremes, ranked, shape, share, spread,
+};
 use crate::stat::{Arrays, Audio, FieldSummary, Histogram, Images, Numbers, Splits, Times};
 use crate::text::{cut, escaped, padded, right_aligned, units, width};
 
@@ -49,7 +51,7 @@ pub(super) fn sections(found: &StatReport, form: StatText) -> Vec<StatSection> {
             section(&format!("field {name}: classes"), text);
         } else if let Some(numbers) = field.numbers.as_ref().filter(|_| !field.is_constant()) {
             section(&format!("field {name}: numbers"), text.numbers(numbers));
-        } else if form.all && name != "key" && field.classes.kept() > 1 {
+        } else if form.all && field.classes.kept() > 1 {
             section(&format!("field {name}: values"), text.common(field, usize::MAX));
         }
         if let Some(times) = field.times.as_ref().filter(|_| !field.is_constant()) {
@@ -87,22 +89,10 @@ pub(super) fn sections(found: &StatReport, form: StatText) -> Vec<StatSection> {
 impl Text<'_> {
     /// A line of percentiles, and bars.
     fn histogram(&self, numbers: &Histogram, form: fn(u64) -> String) -> String {
-        let at = |percent| form(numbers.percentile(percent).unwrap_or_default());
-        let (min, max) = (numbers.min().unwrap_or_default(), numbers.max().unwrap_or_default());
-        if min == max {
-            return format!("  all {}\n", form(min));
+        let text = format!("  {}\n", spread(numbers, form));
+        if numbers.min() == numbers.max() {
+            return text;
         }
-        let mean = form(numbers.mean().unwrap_or_default().round() as u64);
-        let text = format!(
-            "  min {}, 5 % {}, 25 % {}, median {}, 75 % {}, 95 % {}, max {}; mean {mean}\n",
-            form(min),
-            at(5),
-            at(25),
-            at(50),
-            at(75),
-            at(95),
-            form(max)
-        );
         let bars = numbers.bars();
         let row = |from| Row { name: format!("from {}", form(from)), count: 0 };
         let rows: Vec<Row> =
@@ -312,16 +302,8 @@ impl Text<'_> {
             .collect();
         let bytes = units::bytes(arrays.bytes);
         let mut text = format!("  {}; {bytes} in memory\n", dtypes.join(", "));
-        if let Some(mean) = arrays.elements.mean() {
-            let of = &arrays.elements;
-            let [min, mean, max] = [of.min, mean, of.max].map(units::number);
-            _ = write!(text, "  elements: min {min}, mean {mean}, max {max}");
-            for (count, what) in [(of.nan, "not a number"), (of.infinite, "infinite")] {
-                if count > 0 {
-                    _ = write!(text, "; {} {what}", units::count(count));
-                }
-            }
-            text.push('\n');
+        if let Some(elements) = elements(&arrays.elements) {
+            _ = writeln!(text, "  {elements}");
         }
         if arrays.packed > 0 {
             let ratio = arrays.packed_bytes as f64 / arrays.container_bytes.max(1) as f64;

@@ -196,7 +196,7 @@ fn billion(path: &Path) -> Res<()> {
             let planned = Planned::with_columns(sampler.clone(), vec![lengths], batching)?;
             let window = rng.below(planned.windows());
             for times in [&mut cold, &mut warm] {
-                // Planned anew: another seed of batches.
+                // Planned again: another seed of batches.
                 let again = planned.clone().seed(rng.below(1 << 30));
                 let start = Instant::now();
                 again.window_at(0, window)?;
@@ -239,7 +239,7 @@ fn forget(path: &Path) -> Res<()> {
     if done.success() { Ok(()) } else { Err("dd failed".into()) }
 }
 
-/// Megabytes of this process in memory, without those of mapped files.
+/// Megabytes of this process in memory, without mapped files.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));

@@ -48,7 +48,7 @@ pub(crate) struct Writing {
     /// Also write .crc, so that verify can name the damaged samples
     #[arg(long)]
     crc: bool,
-    /// Also write .lengths with this column, such as 'len(tokens)', by which batches are planned: see "kiste index". A
+    /// Also write .lengths with this column, such as 'len(tokens)', for planning batches by length: see "kiste index". A
     /// sample without this number is an error. Can be repeated
     #[arg(long, value_name = "COLUMN")]
     lengths: Vec<LengthOf>,

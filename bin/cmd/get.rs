@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Only this field, or a value in it: meta.author, boxes[-1].x
     #[arg(long, value_name = "NAME")]
     field: Option<String>,
-    /// Print JSON of whatever it is, with nothing left out
+    /// Print JSON of any value, with nothing left out
     #[arg(long)]
     json: bool,
     /// Write to this file instead of standard output

@@ -85,10 +85,7 @@ impl Args {
     fn first_of_each(&self, reader: &dyn Reader, output: &Output) -> Outcome<Vec<usize>> {
         let by = super::stat::duplicates_by(self.first_of.as_deref().unwrap_or_default());
         let progress = output.progress("looking for duplicates", Some(reader.len() as u64));
-        let groups = duplicates(reader, &by, |seen| {
-            progress.set(seen);
-            Ok(())
-        })?;
+        let groups = duplicates(reader, &by, |seen| progress.reaches(seen))?;
         let later: HashSet<usize> = groups.iter().flat_map(|group| &group[1..]).copied().collect();
         Ok((0..reader.len()).filter(|index| !later.contains(index)).collect())
     }

@@ -814,9 +814,9 @@ impl Dataset {
     /// of their names, and NumPy scalars and arrays keep their types; `docs/arrow.md` lists them. Of a mixture there is
     /// each sample of its sources once.
     ///
-    /// The columns are found from some 2,000 samples, from `infer` of them, or from `infer="all"`. A field of which none
-    /// of them has a value is an `InvalidError`, and so is a value of them that no column can hold. A later one that does
-    /// not fit is an error of the stream that names the sample.
+    /// The columns are found from some 2,000 samples, from `infer` of them, or from `infer="all"`. A field without
+    /// a value in any of them is an `InvalidError`, and so is a value that no column can hold. A later value that does not fit
+    /// is an error of the stream that names the sample.
     ///
     /// >>> import pykiste as ki
     /// >>> path = getfixture("tmp_path") / "pets.msgpack"

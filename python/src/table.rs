@@ -21,8 +21,8 @@ const SCHEMA: &CStr = c"arrow_schema";
 
 /// The samples of a dataset as a table of Arrow, made by `Dataset.to_arrow`.
 ///
-/// Whatever reads Arrow's C stream reads it: `pyarrow.table(pets)`, `polars.DataFrame(pets)`, `duckdb.sql("select … from
-/// pets")`, `pandas.DataFrame.from_arrow(pets)`. Each reads the samples anew, a few batches at a time.
+/// Any program that reads Arrow's C stream reads it: `pyarrow.table(pets)`, `polars.DataFrame(pets)`, `duckdb.sql("select … from
+/// pets")`, `pandas.DataFrame.from_arrow(pets)`. Each reads the samples again, a few batches at a time.
 #[pyclass(frozen, module = "pykiste")]
 pub(crate) struct ArrowTable {
     table: Table,

@@ -163,7 +163,7 @@ impl Conversion {
     }
 
     /// Converts the rows of these batches in place of files: the name of the source stands for them in messages, and in
-    /// the keys of rows that have none. Columns become fields as those of Parquet do. Feature `arrow`.
+    /// the keys of rows that have none. Columns become fields as the columns of Parquet do. Feature `arrow`.
     ///
     /// Call it after the options that say what the keys are. The batches are read once, so that such a conversion is
     /// neither resumed nor divided.

@@ -115,7 +115,7 @@ macro_rules! common_options {
             /// Whether a checksum of each sample is written (`.crc`). Default: no.
             checksums: flag,
             /// The columns of `.lengths`, such as `len(tokens)`, as a [`LengthOf`](crate::rearrange::LengthOf) says
-            /// them: numbers of each sample by which batches are planned. A sample that has no such number is bad input.
+            /// them: numbers of each sample, for planning batches by length. A sample that has no such number is bad input.
             /// Default: none, and where it [appends](Self::append) those that are there.
             lengths: names,
         }

@@ -1,7 +1,7 @@
 //! [`Signed`]: URLs that hold what opens them, such as a signature or a password.
 //!
 //! The names of sources are part of errors, keys and indexes. So what is secret is taken off a URL at the start, and
-//! stays with the storage that sends it: whoever opens the file by its name gets that storage.
+//! stays with the storage that sends it. Opening the file by its name gives that storage.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::dataset::names::names_index;
 use crate::error::{Error, ErrorKind, Result, is_signature};
 use crate::storage::{self, Storage, is_url, shown};
 
-/// The storages of names, of which the last that is in use counts.
+/// The storages of names. The last one in use counts.
 type Known = HashMap<PathBuf, Vec<Weak<dyn Storage>>>;
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);

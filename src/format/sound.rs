@@ -89,7 +89,7 @@ fn ogg(bytes: &[u8]) -> Option<Sound> {
     let (format, rate, channels, start) = if head.starts_with(b"\x01vorbis") {
         ("vorbis", le32(head, 12), head.get(11).copied(), 0)
     } else if head.starts_with(b"OpusHead") {
-        // Positions of Opus are counted at this rate, whatever the sound was recorded at.
+        // Positions of Opus are counted at this rate, at any rate of the recording.
         ("opus", Some(48_000), head.get(9).copied(), le16(head, 10).unwrap_or(0))
     } else {
         return None;

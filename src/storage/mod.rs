@@ -100,7 +100,7 @@ pub trait Storage: fmt::Debug + Send + Sync {
         let _ = (path, files);
         Ok(None)
     }
-    /// Opens an object of which the size and the strong entity tag are known, without a request: every read is of
+    /// Opens an object whose size and strong entity tag are known, without a request: every read is of
     /// this version, or an error of kind [`Replaced`](ErrorKind::Replaced). Default: `None`, as files are opened otherwise.
     fn open_version(&self, path: &Path, size: u64, tag: &str) -> Result<Option<Source>> {
         let _ = (path, size, tag);

@@ -48,7 +48,7 @@ struct Work {
 
 #[derive(Default)]
 struct State {
-    /// The next range that nobody works on.
+    /// The next range that no thread works on.
     begun: usize,
     /// Ranges whose batches were taken.
     taken: usize,
@@ -175,7 +175,7 @@ impl Batches {
 impl Iterator for Batches {
     type Item = Result<RecordBatch, ArrowError>;
 
-    /// The next batch. After an error there is none.
+    /// The next batch. After an error there are no more.
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_over {
             return None;

@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 
-use super::Shared;
 use super::columns::Columns;
+use super::{Shared, of_sample};
 use crate::dataset::DatasetReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::arrow::columns::{Appending, Column, NullMeanings};
 use crate::format::arrow::views::FindMap;
 use crate::format::msgpack::sample::{self, KEY};
-use crate::format::msgpack::{self, Cursor, Kind};
+use crate::format::msgpack::{Cursor, Kind};
 use crate::reader::{FieldContent, Reader};
 
 /// A batch ends once its columns have this many bytes.
@@ -37,18 +37,11 @@ pub(super) fn build(shared: &Shared, range: Range<usize>) -> Result<Built> {
 fn fill(shared: &Shared, rows: &mut Rows<'_>, range: Range<usize>) -> Result<usize> {
     let reader = &*shared.reader;
     let in_maps = |bytes: &[u8]| shared.maps.find(bytes);
-    let failed = |index: usize, raw: &[u8], error: Error| {
-        let error = match (error.key(), msgpack::key(raw)) {
-            (None, Ok(Some(key))) => error.with_key(key),
-            _ => error,
-        };
-        reader.locate(index).describe(error)
-    };
     if let Some(dataset) = DatasetReader::of(reader).filter(|_| !reader.is_remote()) {
         for (index, raw) in range.clone().zip(dataset.iter_raw(range.clone())) {
             let raw = raw?;
             rows.begin();
-            rows.add(&raw, &in_maps).map_err(|error| failed(index, &raw, error))?;
+            rows.add(&raw, &in_maps).map_err(|error| of_sample(reader, index, error))?;
             if rows.is_full() {
                 dataset.release(range.start..index + 1);
                 return Ok(index + 1);
@@ -69,20 +62,14 @@ fn fill(shared: &Shared, rows: &mut Rows<'_>, range: Range<usize>) -> Result<usi
             reader.prefetch(&(index..fetched).collect::<Vec<_>>());
         }
         rows.begin();
-        let located = |error: Error| {
-            let error = match (error.key(), reader.key(index)) {
-                (None, Ok(key)) => error.with_key(key),
-                _ => error,
-            };
-            reader.locate(index).describe(error)
-        };
+        let located = |error: Error| of_sample(reader, index, error);
         let is_made = reader.read_fields(index, &names, &mut |name, content| {
             rows.add_content(name, content, &in_maps)
         });
         if is_made.map_err(located)? {
             rows.end().map_err(located)?;
         } else if let Some(raw) = whole(shared, index)? {
-            rows.add(&raw, &in_maps).map_err(|error| failed(index, &raw, error))?;
+            rows.add(&raw, &in_maps).map_err(located)?;
         } else {
             for name in &names {
                 if let Some(packed) = reader.field_raw(index, name)? {

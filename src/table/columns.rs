@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::StringArray;
 use arrow_schema::{DataType, Field, Schema};
 
-use super::Infer;
+use super::{Infer, of_sample};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::arrow::fields::{check_flaws, conflict, entries_of};
 use crate::format::arrow::form::{NOTE, note};
@@ -122,18 +122,13 @@ impl Found<'_> {
         index: usize,
         fields: Option<&[String]>,
     ) -> Result<()> {
-        let entries = self.entries_at(reader, index, fields).map_err(|error| {
-            let error = match (error.key(), reader.key(index)) {
-                (None, Ok(key)) => error.with_key(key),
-                _ => error,
-            };
-            reader.locate(index).describe(error)
-        })?;
+        let entries = self.entries_at(reader, index, fields);
+        let entries = entries.map_err(|error| of_sample(reader, index, error))?;
         self.entries = Some(entries);
         Ok(())
     }
 
-    /// All entries so far with those of a sample.
+    /// All entries so far, and the entries of a sample.
     fn entries_at(
         &mut self,
         reader: &dyn Reader,

@@ -40,7 +40,7 @@ use columns::Columns;
 use maps::Maps;
 
 use crate::compose::View;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::arrow::kinds::Target;
 use crate::reader::Reader;
 
@@ -147,6 +147,15 @@ pub struct Table {
     shared: Arc<Shared>,
 }
 
+/// An error about a sample, with its key and its place.
+fn of_sample(reader: &dyn Reader, index: usize, error: Error) -> Error {
+    let error = match (error.key(), reader.key(index)) {
+        (None, Ok(key)) => error.with_key(key),
+        _ => error,
+    };
+    reader.locate(index).describe(error)
+}
+
 /// What all that make batches need.
 struct Shared {
     reader: Arc<dyn Reader>,
@@ -173,7 +182,7 @@ impl Table {
         self.shared.reader.len()
     }
 
-    /// All rows, in order. Each call reads the samples anew.
+    /// All rows, in order. Each call reads the samples again.
     pub fn batches(&self) -> Batches {
         Batches::new(self.shared.clone())
     }

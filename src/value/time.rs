@@ -149,7 +149,7 @@ fn second(unit: Unit) -> (u128, u32) {
     }
 }
 
-/// So many units after 1970 in ISO 8601; `None` for years of more than seven digits.
+/// A number of units after 1970 in ISO 8601; `None` for years of more than seven digits.
 fn iso(count: i128, unit: Unit) -> Option<String> {
     const FAR: i128 = 3_652_425_000;
     let year = |year: i128| match year {
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(far, "9223372036854775807 seconds since 1970");
         assert_eq!(format_timestamp(1_714_566_600, 500_000_000), "2024-05-01T12:30:00.5Z");
         assert_eq!(format_timestamp(-1, 0), "1969-12-31T23:59:59Z");
-        // Nothing overflows, whatever the unit.
+        // Nothing overflows in any unit.
         for of in [Unit::Year, Unit::Month, Unit::Week, Unit::Day, Unit::Hour, Unit::Attosecond] {
             for value in [i64::MAX, i64::MIN + 1] {
                 let most = TimeUnit { count: u32::MAX, unit: of };

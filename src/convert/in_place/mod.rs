@@ -397,7 +397,7 @@ impl<'a> Making<'a> {
                 };
                 shard.samples = adding.samples;
                 if shard.samples == 0 {
-                    // Addresses without samples would be those of the sample before.
+                    // Addresses without samples would belong to the sample before.
                     shard.batches.clear();
                 }
                 if let Some(key) = adding.last.take() {

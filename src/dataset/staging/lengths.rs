@@ -76,7 +76,7 @@ impl LengthsWriter {
         Ok(LengthsWriter { sink, header, columns })
     }
 
-    /// Writes the numbers of a column from this sample on, behind those of the samples before.
+    /// Writes the numbers of a column from this sample on, behind the numbers of the samples before.
     pub(crate) fn put(&mut self, column: usize, first: u64, numbers: &[u8]) -> Result<()> {
         let checksum = &mut self.columns[column].checksum;
         *checksum = crc::extend(*checksum, numbers);

@@ -151,7 +151,7 @@ impl WriterOptions {
 
     /// How columns of `.lengths` are made that are known by their names, such as
     /// [`LengthOf::measure`](crate::rearrange::LengthOf::measure): an [`append`](Self::append) keeps the columns that
-    /// the dataset has, and [`resume`](Self::resume) makes those of the write that was cut short. Default: none is known.
+    /// the dataset has, and [`resume`](Self::resume) makes the columns of the write that was cut short. Default: none is known.
     pub fn known_lengths(mut self, known: KnownMeasure) -> Self {
         self.known_lengths = Some(known);
         self

@@ -1,4 +1,4 @@
-//! The fields of samples as columns: what those of one sample are, and whether they fit those of others.
+//! The fields of samples as columns: what they are in one sample, and whether they fit other samples.
 
 use super::kinds::{Entry, Type};
 use crate::error::{Error, ErrorKind, Result};

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Finds the memory map that these bytes lie in, whole. `None` for bytes elsewhere, which are copied.
 pub(crate) type FindMap<'a> = dyn Fn(&[u8]) -> Option<Buffer> + 'a;
 
-/// So many bytes are in a view itself.
+/// Up to this many bytes are in a view itself.
 const INLINE: usize = 12;
 /// Bytes of a map from which on another buffer begins.
 const STEP: usize = 1 << 30;

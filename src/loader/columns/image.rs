@@ -51,7 +51,7 @@ impl ImageClock {
     }
 }
 
-/// The times of one image, which are added to those of all others at its end, also of an image that cannot be decoded.
+/// The times of one image, which are added to the times of all others at its end, also of an image that cannot be decoded.
 struct Watch<'a> {
     clock: &'a ImageClock,
     last: Cell<Instant>,

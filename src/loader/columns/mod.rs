@@ -861,7 +861,7 @@ impl CollateColumns {
         }
     }
 
-    /// The end of a row, of which a reader handed out `count` fields.
+    /// The end of a row; a reader handed out `count` fields of it.
     fn end_row(&self, count: usize, found: &mut Vec<Option<Result<()>>>) -> Result<()> {
         if count == 0 {
             begin_row(found, self.columns.0.len());

@@ -36,7 +36,7 @@ impl FieldPath {
         FieldPath { path: Parser::parse_path(&text).ok(), text }
     }
 
-    /// The value in the sample of this index; `None` if there is none.
+    /// The value in the sample of this index; `None` if it has no such value.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Reads samples from batches of rows in memory, such as those of another program.
+//! Reads samples from batches of rows in memory, such as another program makes.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};

@@ -61,7 +61,7 @@ impl KeyHashes {
         Ok(KeyHashes { salt, file, whole: OnceLock::new() })
     }
 
-    /// Fetches those of these samples, or all: a request for each would cost as much as one for the sample.
+    /// Fetches the hashes of these samples, or all: a request for each would cost as much as one for the sample.
     fn fetch(&self, samples: &[(usize, Range<u64>)], in_order: bool) -> Result<()> {
         let KeyHashes { file, whole, .. } = self;
         if !file.is_remote() || whole.get().is_some() {

@@ -156,6 +156,17 @@ def test_other_processes(index, method):
         assert pool.starmap(numbers, [(place, [1, 150]), (place, [199])]) == [[1, 150], [199]]
 
 
+@pytest.mark.parametrize("method", [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()])
+def test_other_processes_open_an_index_of_many_files(tmp_path, method):
+    """A large index is parsed on several threads, of which a forked process has only one."""
+    files = [lines(tmp_path / f"{n}.jsonl", [n]) for n in range(2100)]
+    ki.index(files, output=tmp_path / "many.inplace.json")
+    place = ki.open(tmp_path / "many.inplace.json")
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        found = pool.starmap_async(numbers, [(place, [1, 1500]), (place, [2099])])
+        assert found.get(60) == [[1, 1500], [2099]]
+
+
 def test_what_changed(index, tmp_path):
     place = ki.open(index)
     lines(tmp_path / "part-2.jsonl", [*range(100, 150), *range(300, 310)])

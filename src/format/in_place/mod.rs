@@ -6,8 +6,9 @@
 
 use std::fmt::Write;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
-use rayon::prelude::*;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -35,8 +36,9 @@ const MAX_TAG: usize = 256;
 /// What is in front of the shards and behind them, as an index is written.
 const SHARDS: &[u8] = b"\n\"shards\":[";
 const END_OF_SHARDS: &[u8] = b"\n]}\n";
-/// So many shards are worth more than one thread.
+/// Shards that one thread parses in one go, and how many other threads do at most. An index of fewer needs none.
 const AT_ONCE: usize = 1024;
+const OTHER_THREADS: usize = 7;
 
 /// The formats whose files are shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,6 +139,65 @@ impl Shard {
             _ => self.bytes.saturating_sub(self.from),
         }
     }
+
+    /// Fails if one of the rules about a shard is broken.
+    fn check(&self, kind: Kind, frames: &[Frame]) -> Result<(), FormatError> {
+        let wrong = |expected: String, found: String| Err(FormatError::new(0, expected, found));
+        let name = &self.name;
+        let is_name = !name.is_empty() && name.len() <= MAX_NAME;
+        let has_control = match name.is_ascii() {
+            true => name.bytes().any(|byte| byte.is_ascii_control()),
+            false => name.chars().any(char::is_control),
+        };
+        if !is_name || has_control {
+            return wrong(format!("a name of 1 to {MAX_NAME} bytes"), format!("{name:?}"));
+        }
+        let frame = self.frame.map_or(0, |frame| u64::from(frame) + 1);
+        if frame > frames.len() as u64 {
+            let expected = format!("a frame below {} for {name:?}", frames.len());
+            return wrong(expected, (frame - 1).to_string());
+        }
+        if self.from > self.bytes {
+            let expected = format!("samples of {name:?} within its {} bytes", self.bytes);
+            return wrong(expected, self.from.to_string());
+        }
+        let span = self.span(kind);
+        if self.samples > span {
+            let expected = format!("at most {span} samples in {name:?}");
+            return wrong(expected, self.samples.to_string());
+        }
+        self.check_gaps()?;
+        self.check_batches(kind)
+    }
+
+    fn check_gaps(&self) -> Result<(), FormatError> {
+        let mut last = (0, 0);
+        for &(sample, record) in &self.gaps {
+            if sample < last.0 || record < last.1 || record < sample {
+                let expected = format!("numbers of records of {:?} in order", self.name);
+                return Err(FormatError::new(0, expected, format!("{sample} and {record}")));
+            }
+            last = (sample, record);
+        }
+        Ok(())
+    }
+
+    fn check_batches(&self, kind: Kind) -> Result<(), FormatError> {
+        if kind != Kind::Arrow {
+            return Ok(());
+        }
+        let (mut at, mut last) = (0, 0);
+        for &(position, bytes, rows) in &self.batches {
+            let end = position.checked_add(bytes).filter(|end| *end <= self.bytes);
+            let (Some(end), true, true) = (end, position >= at, rows > last) else {
+                let expected = format!("batches of {:?} in order and within the file", self.name);
+                let found = format!("{position}, {bytes} bytes, up to row {rows}");
+                return Err(FormatError::new(0, expected, found));
+            };
+            (at, last) = (end, rows);
+        }
+        Ok(())
+    }
 }
 
 /// A dataset in place.
@@ -162,6 +223,8 @@ struct Text {
     frames: Vec<Frame>,
     #[serde(deserialize_with = "few_shards")]
     shards: Vec<Shard>,
+    #[serde(skip)]
+    are_checked: bool,
 }
 
 /// No more shards than allowed, even if more follow.
@@ -188,8 +251,8 @@ fn few_shards<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Shard>, 
     deserializer.deserialize_seq(Elements)
 }
 
-/// A large index as it is written, with a line for each shard: the lines are parsed at the same time. `None` if it is
-/// small or anything about it is different.
+/// A large index as it is written, with a line for each shard: the lines are parsed at the same time, and the shards
+/// checked. `None` if it is small or anything about it is different.
 fn by_lines(text: &[u8]) -> Option<Text> {
     let head = memchr::memmem::find(text, SHARDS)? + SHARDS.len();
     let lines = text[head..].strip_suffix(END_OF_SHARDS)?.strip_prefix(b"\n")?;
@@ -200,15 +263,36 @@ fn by_lines(text: &[u8]) -> Option<Text> {
     if !(AT_ONCE..=MAX_SHARDS).contains(&lines.len()) {
         return None;
     }
-    let last = lines.len() - 1;
-    let shard = |(at, line): (usize, &&[u8])| {
-        let line = if at < last { line.strip_suffix(b",")? } else { line };
-        line::shard(line).or_else(|| serde_json::from_slice(line).ok())
-    };
-    let shards: Option<Vec<Shard>> = lines.par_iter().enumerate().map(shard).collect();
     let mut rest = text[..head].to_vec();
     rest.extend(END_OF_SHARDS);
-    Some(Text { shards: shards?, ..serde_json::from_slice(&rest).ok()? })
+    let rest: Text = serde_json::from_slice(&rest).ok()?;
+    let last = lines.len() - 1;
+    let shard = |at: usize, line: &[u8]| {
+        let line = if at < last { line.strip_suffix(b",")? } else { line };
+        let shard = line::shard(line).or_else(|| serde_json::from_slice(line).ok())?;
+        shard.check(rest.kind, &rest.frames).is_ok().then_some(shard)
+    };
+    let mut shards: Vec<Option<Shard>> = vec![None; lines.len()];
+    let parts = lines.chunks(AT_ONCE).zip(shards.chunks_mut(AT_ONCE)).enumerate();
+    let parts = Mutex::new(parts);
+    let work = || loop {
+        let next = parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let Some((part, (lines, shards))) = next else { return };
+        for (at, (line, to)) in (part * AT_ONCE..).zip(lines.iter().zip(shards)) {
+            *to = shard(at, line);
+        }
+    };
+    // Threads of its own: those of rayon are gone in a forked process, which would wait for them.
+    thread::scope(|scope| {
+        let others = thread::available_parallelism().map_or(0, |cores| cores.get() - 1);
+        for _ in 0..others.min(OTHER_THREADS) {
+            // Without another thread this one does it all.
+            _ = thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
+    let shards = shards.into_iter().collect::<Option<_>>()?;
+    Some(Text { shards, are_checked: true, ..rest })
 }
 
 /// Only what says which version it is: a newer one may differ in all else.
@@ -242,14 +326,27 @@ impl Index {
             let found = head.version.map_or("none".to_owned(), |version| version.to_string());
             return Err(wrong(format!("version {VERSION}"), found));
         }
-        let Text { kind, samples, options, frames, shards, .. } = parsed.map_err(json)?;
+        let Text { kind, samples, options, frames, shards, are_checked, .. } =
+            parsed.map_err(json)?;
         let index = Index { kind, options, frames, shards, samples };
-        index.check()?;
+        if !are_checked {
+            index.check_shards()?;
+        }
+        index.check_all_but_shards()?;
         Ok(index)
     }
 
     /// Fails if one of the rules is broken.
     pub(crate) fn check(&self) -> Result<(), FormatError> {
+        self.check_shards()?;
+        self.check_all_but_shards()
+    }
+
+    fn check_shards(&self) -> Result<(), FormatError> {
+        self.shards.iter().try_for_each(|shard| shard.check(self.kind, &self.frames))
+    }
+
+    fn check_all_but_shards(&self) -> Result<(), FormatError> {
         let wrong = |expected: String, found: String| Err(FormatError::new(0, expected, found));
         if let Some(pattern) = &self.options.key {
             if let Err(error) = pattern.parse::<KeyPattern>() {
@@ -258,34 +355,11 @@ impl Index {
         }
         let (mut samples, mut addresses) = (0u64, 0u64);
         for shard in &self.shards {
-            let name = &shard.name;
-            let is_name = !name.is_empty() && name.len() <= MAX_NAME;
-            let has_control = match name.is_ascii() {
-                true => name.bytes().any(|byte| byte.is_ascii_control()),
-                false => name.chars().any(char::is_control),
-            };
-            if !is_name || has_control {
-                return wrong(format!("a name of 1 to {MAX_NAME} bytes"), format!("{name:?}"));
-            }
-            let frame = shard.frame.map_or(0, |frame| u64::from(frame) + 1);
-            if frame > self.frames.len() as u64 {
-                let expected = format!("a frame below {} for {name:?}", self.frames.len());
-                return wrong(expected, (frame - 1).to_string());
-            }
-            if shard.from > shard.bytes {
-                let expected = format!("samples of {name:?} within its {} bytes", shard.bytes);
-                return wrong(expected, shard.from.to_string());
-            }
             let span = shard.span(self.kind);
-            if shard.samples > span {
-                let expected = format!("at most {span} samples in {name:?}");
-                return wrong(expected, shard.samples.to_string());
-            }
-            Index::check_gaps(shard)?;
-            self.check_batches(shard)?;
             let sums = samples.checked_add(shard.samples).zip(addresses.checked_add(span));
             let Some(sums) = sums else {
-                return wrong("fewer than 2^64 bytes".into(), format!("more, up to {name:?}"));
+                let found = format!("more, up to {:?}", shard.name);
+                return wrong("fewer than 2^64 bytes".into(), found);
             };
             (samples, addresses) = sums;
         }
@@ -296,35 +370,6 @@ impl Index {
                 wrong(expected, samples.to_string())
             }
         }
-    }
-
-    fn check_gaps(shard: &Shard) -> Result<(), FormatError> {
-        let mut last = (0, 0);
-        for &(sample, record) in &shard.gaps {
-            if sample < last.0 || record < last.1 || record < sample {
-                let expected = format!("numbers of records of {:?} in order", shard.name);
-                return Err(FormatError::new(0, expected, format!("{sample} and {record}")));
-            }
-            last = (sample, record);
-        }
-        Ok(())
-    }
-
-    fn check_batches(&self, shard: &Shard) -> Result<(), FormatError> {
-        if self.kind != Kind::Arrow {
-            return Ok(());
-        }
-        let (mut at, mut last) = (0, 0);
-        for &(position, bytes, rows) in &shard.batches {
-            let end = position.checked_add(bytes).filter(|end| *end <= shard.bytes);
-            let (Some(end), true, true) = (end, position >= at, rows > last) else {
-                let expected = format!("batches of {:?} in order and within the file", shard.name);
-                let found = format!("{position}, {bytes} bytes, up to row {rows}");
-                return Err(FormatError::new(0, expected, found));
-            };
-            (at, last) = (end, rows);
-        }
-        Ok(())
     }
 
     /// The text: the same bytes for the same index, a line for each shard.

@@ -223,7 +223,7 @@ impl Conversion {
         let options = match home.is_own {
             // Made when the pieces are joined. Lengths are too, but here they tell which samples have none.
             true => self.writer_options()?.digests(false).lookup(false).checksums(false),
-            false => self.writer_options()?,
+            false => self.shard_options(home)?,
         };
         let begun = progress.begun.take();
         if home.is_object_store() {

@@ -16,9 +16,9 @@ use super::same_keys::{Earlier, KeysOf};
 use super::trimmed_shards::Trimmed;
 use super::unfinished::{remove_unfinished_shards, unfinished_shards};
 use super::{Journal, Part};
-use crate::dataset::DatasetReader;
 use crate::dataset::names::ReadManifest;
 use crate::dataset::reader::shards::Shards;
+use crate::dataset::{DatasetReader, WriterOptions};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::dataset::shards::{
     MAX_BYTES, MAX_SHARDS, Manifest, SUFFIX, ShardEntry, is_manifest,
@@ -198,6 +198,22 @@ impl Conversion {
         };
         let last = there.manifest.shards().iter().filter_map(number).max();
         Ok(last.map_or(0, |last| last.saturating_add(1)))
+    }
+
+    /// How a shard is written. One that is appended has the optional side files that the first shard has.
+    pub(super) fn shard_options(&self, home: &Home) -> Result<WriterOptions> {
+        let options = self.writer_options()?;
+        if !self.options.append {
+            return Ok(options);
+        }
+        let there = ReadManifest::open(&*home.storage, &home.manifest)?.manifest;
+        match there.shards().first() {
+            Some(first) => {
+                let options = options.storage(home.storage.clone());
+                options.like(&home.open(&home.path(&first.name))?)
+            }
+            None => Ok(options),
+        }
     }
 
     /// Writes the manifest of all shards that the parts have made.

@@ -222,6 +222,36 @@ fn an_append_adds_shards_and_a_manifest_with_all() {
     assert_eq!(missing.run(&mut Silent).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
+/// What the dataset has next to its shards, an append makes for its own, or the columns would be gone for all.
+#[test]
+fn appended_shards_have_the_side_files_of_those_that_are_there() {
+    let (dir, lines) = with_lines();
+    let many = dir.path().join("many.shards.json");
+    let made = Conversion::new(&lines[..3], &many).shards(2).lengths(["len(x)"]).checksums(true);
+    made.run(&mut Silent).unwrap();
+    Conversion::new(&lines[3..5], &many).append(true).shard_size(900).run(&mut Silent).unwrap();
+    let part = |n| {
+        let append = Conversion::new(&lines[5..], &many).append(true);
+        append.run_part(Part::new(n, 2).unwrap(), &mut Silent).unwrap()
+    };
+    part(1);
+    part(2);
+    commit(&many, &mut Silent).unwrap();
+    let reader = DatasetReader::options().checksums(true).open(&many).unwrap();
+    let column = reader.lengths("len(x)").unwrap().unwrap();
+    assert_eq!((column.len(), reader.len()), (300, 300));
+    let mut found = Vec::new();
+    column.gather(&(0..300).collect::<Vec<_>>(), &mut found).unwrap();
+    let text = |at| reader.field(at, "x").unwrap().unwrap().as_str().map(str::len).unwrap();
+    assert!((0..300).all(|at| found[at] as usize == text(at)));
+    // Where a sample has no such number, nothing is appended.
+    let bad = dir.path().join("bad.jsonl");
+    fs::write(&bad, "{\"key\":\"bad\",\"x\":1}\n").unwrap();
+    let error = Conversion::new([&bad], &many).append(true).run(&mut Silent).unwrap_err();
+    assert!(error.to_string().contains("field \"x\" has no length"), "{error}");
+    assert_eq!(DatasetReader::open(&many).unwrap().len(), 300);
+}
+
 /// Parts add their shards behind those that are there, and a commit lists all of them.
 #[test]
 fn an_append_is_divided_into_parts() {

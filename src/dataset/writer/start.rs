@@ -257,19 +257,11 @@ impl WriterOptions {
     fn append_file(mut self, path: &Path) -> Result<Writer> {
         let path = &*self.follow(path)?;
         self.check_name(path)?;
-        let lookup = SideFile::Lookup.path(path);
-        if self.storage.stat(&lookup)?.is_some() {
-            self.lookup = Some(true);
-        }
-        let crc = SideFile::Crc.path(path);
-        self.checksums |= self.storage.stat(&crc)?.is_some();
         let storage = self.storage.clone();
         let open = || DatasetReader::options().storage(storage.clone()).open(path);
         // A dataset that cannot be appended to is an error before anything is made.
         let before = open()?;
-        if let FoundLengths::Current(file) = before.find_lengths()? {
-            self.add_lengths(&file.header.names());
-        }
+        self = self.like(&before)?;
         index::check_names(&self.lengths)?;
         let staging = Staging::begin(self.storage.clone(), path, self.durable)?;
         let begun = || {
@@ -307,6 +299,22 @@ impl WriterOptions {
                 Err(error)
             }
         }
+    }
+
+    /// Makes the optional side files that a dataset of one file has, in this storage. Of its lengths, the columns that
+    /// are known.
+    pub(crate) fn like(mut self, there: &DatasetReader) -> Result<WriterOptions> {
+        let has =
+            |file: SideFile| Ok::<_, Error>(self.storage.stat(&file.path(there.path()))?.is_some());
+        let (lookup, checksums) = (has(SideFile::Lookup)?, has(SideFile::Crc)?);
+        if lookup {
+            self.lookup = Some(true);
+        }
+        self.checksums |= checksums;
+        if let FoundLengths::Current(file) = there.find_lengths()? {
+            self.add_lengths(&file.header.names());
+        }
+        Ok(self)
     }
 
     /// The dataset that a symbolic link leads to; any other path stays as it is.

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::super::index::{FoundLengths, LengthsFile, stale_lengths};
 use super::super::index::{checksum_of, checksum_of_offsets, recorded_md5};
@@ -20,6 +21,12 @@ const NEAR: u64 = 1 << 10;
 const NEAR_REMOTE: u64 = 1 << 14;
 /// Numbers, at most, that are read as one.
 const RUN: u64 = 1 << 18;
+/// Numbers of a map that are read one by one to learn whether it is in memory, and the time that each of them takes at
+/// least if it is not: a page of a disk, which is no fault of a page that is in memory.
+const PROBE: usize = 16;
+const WAIT: Duration = Duration::from_micros(20);
+/// The smallest page of memory.
+const PAGE: u64 = 1 << 12;
 /// Shards that are asked at the same time, where each may wait for an answer.
 const ASKING: usize = 32;
 
@@ -196,6 +203,24 @@ impl Column {
         at..at + lengths::ENTRY
     }
 
+    /// Copies these numbers of a map.
+    fn copy(&self, column: &[u8], indices: &[u64], out: &mut Vec<u32>) -> Result<()> {
+        for &index in indices {
+            let number = usize::try_from(index).ok().and_then(|at| lengths::entry(column, at));
+            out.push(number.ok_or_else(|| no_length(index, self.len()))?);
+        }
+        Ok(())
+    }
+
+    /// Has the disk fetch all pages with these numbers, instead of one at a time as each is read.
+    fn announce(&self, indices: &[u64]) {
+        let known = indices.iter().filter(|index| **index < self.len());
+        let mut pages: Vec<u64> = known.map(|index| self.place(*index).start / PAGE).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages.iter().for_each(|page| self.source.will_need(page * PAGE..(page + 1) * PAGE));
+    }
+
     /// Reads numbers near each other as one, and no others.
     fn gather_apart(&self, indices: &[u64], out: &mut [u32]) -> Result<()> {
         let near = if self.source.is_remote() { NEAR_REMOTE } else { NEAR };
@@ -233,18 +258,19 @@ impl Lengths for Column {
     }
 
     fn gather(&self, indices: &[u64], out: &mut Vec<u32>) -> Result<()> {
-        let len = self.len();
         let range = self.range.start as usize..self.range.end as usize;
         if let Some(column) = self.source.mapped().and_then(|bytes| bytes.get(range)) {
             out.reserve(indices.len());
-            for &index in indices {
-                let number = usize::try_from(index).ok().and_then(|at| lengths::entry(column, at));
-                out.push(number.ok_or_else(|| no_length(index, len))?);
+            let (probe, rest) = indices.split_at(PROBE.min(indices.len()));
+            let began = Instant::now();
+            self.copy(column, probe, out)?;
+            if !rest.is_empty() && began.elapsed() >= WAIT * PROBE as u32 {
+                self.announce(rest);
             }
-            return Ok(());
+            return self.copy(column, rest, out);
         }
-        if let Some(&index) = indices.iter().find(|&&index| index >= len) {
-            return Err(no_length(index, len));
+        if let Some(&index) = indices.iter().find(|&&index| index >= self.len()) {
+            return Err(no_length(index, self.len()));
         }
         let start = out.len();
         out.resize(start + indices.len(), 0);

@@ -198,11 +198,30 @@ def test_the_same_in_each_program(tmp_path):
             continue
         assert values(frame[name].to_list()) == values(expected[name]), name
         assert values(row[relation.columns.index(name)] for row in rows) == values(expected[name]), name
-    of_pandas = pd.DataFrame.from_arrow(dataset.to_arrow(["key", "text", "bytes", "scalar int32"]))
-    for name in of_pandas:
-        found = [None if value is pd.NA or value != value else value for value in of_pandas[name]]
-        assert values(found) == values(expected[name]), name
-    assert pd.DataFrame.from_arrow(dataset).shape == (40, len(expected))
+
+    def of_pandas(value):
+        if value is pd.NA or value is pd.NaT:
+            return None
+        if isinstance(value, np.ndarray):
+            return [of_pandas(item) for item in value]
+        if isinstance(value, dict):
+            return {name: of_pandas(item) for name, item in value.items() if item is not None}
+        if isinstance(value, (pd.Timestamp, pd.Timedelta)):
+            return value.to_pydatetime() if isinstance(value, pd.Timestamp) else value.to_pytimedelta()
+        return plain_python(value.item() if isinstance(value, np.generic) else value)
+
+    exact = pa.table(dataset).to_pandas(types_mapper=pd.ArrowDtype)
+    own = pd.DataFrame.from_arrow(dataset)
+    assert list(exact) == list(own) == list(expected)
+    for name in exact:
+        assert [of_pandas(value) for value in exact[name].tolist()] == values(expected[name]), name
+        # The types of pandas have NaN in place of nulls, and integers that may be null are floats.
+        if own[name].dtype.kind == "f":
+            floats = [math.nan if value is None else float(value) for value in expected[name]]
+            np.testing.assert_array_equal(own[name].astype("float64"), floats, name)
+        else:
+            found = [None if value == "NaN" else value for value in map(of_pandas, own[name].tolist())]
+            assert found == values(expected[name]), name
 
 
 def test_labels_are_names(tmp_path):

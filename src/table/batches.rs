@@ -106,8 +106,7 @@ impl Batches {
     pub(super) fn new(table: Arc<Shared>) -> Batches {
         let samples = table.reader.len();
         let rows = (TASK_BYTES / table.columns.row_bytes.max(1)).clamp(1, table.rows);
-        let cores = || thread::available_parallelism().map_or(1, usize::from);
-        let threads = table.threads.unwrap_or_else(cores).max(1);
+        let threads = table.threads.max(1);
         let work = Work {
             samples,
             rows,

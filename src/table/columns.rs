@@ -1,7 +1,9 @@
 //! [`Columns`]: what the fields of samples are as columns, found from some of the samples.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use arrow_array::StringArray;
 use arrow_schema::{DataType, Field, Schema};
@@ -13,13 +15,16 @@ use crate::format::arrow::form::{NOTE, note};
 use crate::format::arrow::kinds::{Entry, Target, Type, merge_entries};
 use crate::format::msgpack::sample::{self, KEY};
 use crate::format::msgpack::{self, Cursor};
-use crate::reader::{FieldContent, Reader};
+use crate::reader::{FieldContent, Reader, no_field};
+use crate::storage::in_parallel;
 
 /// The field whose numbers `.labels` names.
 const LABEL: &str = "label";
 /// Samples that are looked at: the first ones, and as many from all others. Behind a network fewer.
 const LOOKED_AT: usize = 1024;
 const LOOKED_AT_REMOTE: usize = 100;
+/// Samples that one thread looks at in one go.
+const BLOCK: usize = 4096;
 /// Remote samples that are fetched together.
 const TOGETHER: usize = 64;
 
@@ -48,20 +53,14 @@ impl Columns {
         fields: Option<&[String]>,
         infer: Infer,
         target: Target,
+        threads: usize,
     ) -> Result<Columns> {
         let labels = reader.labels()?.filter(|names| !names.is_empty());
-        let mut found = Found { entries: None, bytes: 0, labels: labels.as_deref(), fits: true };
-        let looked_at = chosen(reader, infer);
-        for some in looked_at.chunks(TOGETHER) {
-            if reader.is_remote() {
-                reader.prefetch(some);
-            }
-            for &index in some {
-                found.look_at(reader, index, fields)?;
-            }
-        }
-        let (bytes, fits) = (found.bytes, found.fits);
-        let mut entries = ordered(found.entries, fields, reader, looked_at.len())?;
+        let look =
+            Look { reader, fields, labels: labels.as_deref(), chosen: chosen(reader, infer) };
+        let looked_at = look.chosen.as_ref().map_or(reader.len(), Vec::len);
+        let Found { entries, bytes, fits } = look.at_all(looked_at, threads)?;
+        let mut entries = ordered(entries, fields, reader, looked_at)?;
         check_flaws(&entries)?;
         let names = labels.filter(|_| fits);
         if let Some(names) = &names {
@@ -73,7 +72,7 @@ impl Columns {
         }
         let has_names = entries.iter().any(|entry| matches!(entry.of, Type::Label(_)));
         let schema = schema(&entries, target, names.as_deref().filter(|_| has_names));
-        let row_bytes = bytes.checked_div(looked_at.len()).unwrap_or(0);
+        let row_bytes = bytes.checked_div(looked_at).unwrap_or(0);
         let names =
             || entries.iter().enumerate().map(|(at, entry)| (entry.name.clone().into(), at));
         let places = (entries.len() > FEW).then(|| names().collect());
@@ -82,7 +81,7 @@ impl Columns {
             entries,
             target,
             are_chosen: fields.is_some(),
-            looked_at: looked_at.len(),
+            looked_at,
             row_bytes,
             places,
         })
@@ -107,34 +106,80 @@ impl Columns {
 }
 
 /// What was found in samples so far.
-struct Found<'a> {
+struct Found {
     entries: Option<Vec<Entry>>,
     bytes: usize,
-    labels: Option<&'a [String]>,
     /// Whether all labels have names.
     fits: bool,
 }
 
-impl Found<'_> {
-    fn look_at(
-        &mut self,
-        reader: &dyn Reader,
-        index: usize,
-        fields: Option<&[String]>,
-    ) -> Result<()> {
-        let entries = self.entries_at(reader, index, fields);
-        let entries = entries.map_err(|error| of_sample(reader, index, error))?;
-        self.entries = Some(entries);
+/// Which samples are looked at, and what for.
+struct Look<'a> {
+    reader: &'a dyn Reader,
+    fields: Option<&'a [String]>,
+    labels: Option<&'a [String]>,
+    /// Their indices; `None` for all samples.
+    chosen: Option<Vec<usize>>,
+}
+
+impl Look<'_> {
+    /// Looks at this many samples on threads.
+    fn at_all(&self, samples: usize, threads: usize) -> Result<Found> {
+        let blocks: Vec<Range<usize>> =
+            (0..samples).step_by(BLOCK).map(|start| start..samples.min(start + BLOCK)).collect();
+        // What comes behind a block with an error is of no use.
+        let failed = AtomicUsize::new(usize::MAX);
+        let parts = in_parallel(&blocks, threads, |block| {
+            let mut found = Found { entries: None, bytes: 0, fits: true };
+            let looked = match block.start > failed.load(Relaxed) {
+                true => Ok(()),
+                false => self.at_block(block, &mut found),
+            };
+            if looked.is_err() {
+                failed.fetch_min(block.start, Relaxed);
+            }
+            looked.map(|()| found)
+        });
+        let mut all = Found { entries: None, bytes: 0, fits: true };
+        for (block, found) in blocks.iter().zip(parts) {
+            let merged = match (&all.entries, &found) {
+                (Some(known), Ok(found)) => {
+                    merge_entries(known, found.entries.as_deref().unwrap_or(known))
+                }
+                (None, Ok(found)) => found.entries.clone(),
+                (_, Err(_)) => None,
+            };
+            if merged.is_none() {
+                // Says which of its samples is unlike those before.
+                self.at_block(block, &mut all)?;
+            }
+            let found = found?;
+            all.entries = merged.or(all.entries);
+            all.bytes += found.bytes;
+            all.fits &= found.fits;
+        }
+        Ok(all)
+    }
+
+    fn at_block(&self, block: &Range<usize>, found: &mut Found) -> Result<()> {
+        let index = |at: usize| self.chosen.as_ref().map_or(at, |chosen| chosen[at]);
+        for start in block.clone().step_by(TOGETHER) {
+            let some: Vec<usize> = (start..block.end.min(start + TOGETHER)).map(index).collect();
+            if self.reader.is_remote() {
+                self.reader.prefetch(&some);
+            }
+            for index in some {
+                let entries = self.entries_at(index, found);
+                let entries = entries.map_err(|error| of_sample(self.reader, index, error))?;
+                found.entries = Some(entries);
+            }
+        }
         Ok(())
     }
 
     /// All entries so far, and the entries of a sample.
-    fn entries_at(
-        &mut self,
-        reader: &dyn Reader,
-        index: usize,
-        fields: Option<&[String]>,
-    ) -> Result<Vec<Entry>> {
+    fn entries_at(&self, index: usize, found: &mut Found) -> Result<Vec<Entry>> {
+        let Look { reader, fields, .. } = *self;
         let mut own = Vec::new();
         let names: Vec<&str> = fields.into_iter().flatten().map(String::as_str).collect();
         let is_made = reader.read_fields(index, &names, &mut |name, content| {
@@ -142,7 +187,7 @@ impl Found<'_> {
             let of = match content {
                 FieldContent::Bytes(_) => Type::Bytes { images: false },
                 FieldContent::Packed(packed) => {
-                    self.count(&name, packed);
+                    self.count(&name, packed, found);
                     let refused = |message| refused(message).with_field(&name);
                     Type::of(&mut Cursor::new(packed), 0)?.map_err(refused)?
                 }
@@ -160,12 +205,12 @@ impl Found<'_> {
                 let (name, value) = field?;
                 if let Ok(name) = Cursor::new(name).read_str() {
                     if fields.is_none_or(|fields| fields.iter().any(|field| field == name)) {
-                        self.count(name, value);
+                        self.count(name, value, found);
                     }
                 }
             }
         }
-        match &self.entries {
+        match &found.entries {
             Some(known) => {
                 merge_entries(known, &own).ok_or_else(|| refused_too(conflict(known, &own, false)))
             }
@@ -173,12 +218,12 @@ impl Found<'_> {
         }
     }
 
-    fn count(&mut self, name: &str, packed: &[u8]) {
+    fn count(&self, name: &str, packed: &[u8], found: &mut Found) {
         // Bytes are not copied.
         let is_bytes = matches!(packed.first(), Some(0xc4..=0xc6));
-        self.bytes += if is_bytes { 16 } else { packed.len() };
+        found.bytes += if is_bytes { 16 } else { packed.len() };
         if let (Some(labels), LABEL) = (self.labels, name) {
-            self.fits &= match Cursor::new(packed).peek() {
+            found.fits &= match Cursor::new(packed).peek() {
                 Ok(msgpack::Kind::Int) => {
                     Cursor::new(packed).read_u64().is_ok_and(|number| number < labels.len() as u64)
                 }
@@ -204,11 +249,11 @@ fn refused_too(error: Error) -> Error {
     Error::new(ErrorKind::Invalid, message).with_field(field)
 }
 
-/// The indices of samples to look at.
-fn chosen(reader: &dyn Reader, infer: Infer) -> Vec<usize> {
+/// The indices of samples to look at; `None` if that is all of them.
+fn chosen(reader: &dyn Reader, infer: Infer) -> Option<Vec<usize>> {
     let len = reader.len();
     let (first, others) = match infer {
-        Infer::All => return (0..len).collect(),
+        Infer::All => return None,
         Infer::Samples(samples) => (samples.div_ceil(2), samples / 2),
         Infer::Some if reader.is_remote() => (LOOKED_AT_REMOTE, LOOKED_AT_REMOTE),
         Infer::Some => (LOOKED_AT, LOOKED_AT),
@@ -219,7 +264,7 @@ fn chosen(reader: &dyn Reader, infer: Infer) -> Vec<usize> {
     // The last one is among them.
     let spread =
         (1..=others).map(|nth| first + (nth as u128 * rest as u128 / others as u128) as usize - 1);
-    (0..first).chain(spread).collect()
+    Some((0..first).chain(spread).collect())
 }
 
 /// The columns in their order: as they were named, or as they were found.
@@ -245,12 +290,11 @@ fn ordered(
             continue;
         }
         let at = at.ok_or_else(|| {
-            let message = match looked_at == reader.len() {
-                true => format!("no sample has a field {name:?}"),
-                false => format!(
-                    "none of the {looked_at} samples that were looked at has a field {name:?}"
-                ),
-            };
+            if looked_at == reader.len() {
+                return no_field(reader, name);
+            }
+            let message =
+                format!("none of the {looked_at} samples that were looked at has a field {name:?}");
             let error = Error::new(ErrorKind::Invalid, message);
             reader.locate(0).path.into_iter().fold(error, Error::at)
         })?;

@@ -30,6 +30,7 @@ mod tests;
 
 use std::fmt;
 use std::sync::Arc;
+use std::thread;
 
 use arrow_array::RecordBatchReader;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -98,7 +99,7 @@ impl TableOptions {
         self
     }
 
-    /// How many threads make batches. Default: as many as there are cores.
+    /// How many threads look at samples, and make batches. Default: as many as there are cores.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads.max(1));
         self
@@ -113,10 +114,11 @@ impl TableOptions {
     pub fn open(self) -> Result<Table> {
         let reader = self.view.reader().clone();
         let target = Target::Stream { views: self.views };
-        let columns = Columns::find(&*reader, self.fields.as_deref(), self.infer, target)?;
+        let cores = || thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.threads.unwrap_or_else(cores);
+        let columns = Columns::find(&*reader, self.fields.as_deref(), self.infer, target, threads)?;
         let datasets = self.view.datasets();
         let maps = Maps::new(datasets);
-        let threads = self.threads;
         let shared = Shared { reader, columns, maps, rows: self.rows, threads };
         Ok(Table { shared: Arc::new(shared) })
     }
@@ -162,7 +164,7 @@ struct Shared {
     columns: Columns,
     maps: Maps,
     rows: usize,
-    threads: Option<usize>,
+    threads: usize,
 }
 
 impl Table {

@@ -178,6 +178,40 @@ fn what_fits_no_column_is_an_error_that_names_the_sample() {
 }
 
 #[test]
+fn all_samples_are_looked_at_on_all_threads_as_on_one() {
+    let found = |odd: &[(usize, Value)]| {
+        let mut samples: Vec<Value> = (0..9000)
+            .map(|n: usize| {
+                let mut fields = vec![("n", Value::from(n))];
+                if n >= 5000 {
+                    fields.push(("late", true.into()));
+                }
+                crate::format::msgpack::decode(&sample(&n.to_string(), fields)).unwrap()
+            })
+            .collect();
+        for (at, value) in odd {
+            let Value::Map(fields) = &mut samples[*at] else { unreachable!() };
+            fields[1].1 = value.clone();
+        }
+        View::of(Arc::new(ListReader::new(samples).unwrap()))
+    };
+    for threads in [1, 2, 5] {
+        let open = |view: &View| Table::options(view).infer(Infer::All).threads(threads).open();
+        let table = open(&found(&[(8999, Value::Nil)])).unwrap();
+        assert_eq!(table.to_string(), "key: Utf8\nn: Int64\nlate: Boolean");
+        assert_eq!(table.batches().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 9000);
+        // The first of several, in whichever block it is, and whether or not its block is like it.
+        for first in [1, 4095, 4096, 8999] {
+            let view = found(&[(first, "text".into()), (8999, 0.5.into())]);
+            assert_eq!(open(&view).unwrap_err().key(), Some(&first.to_string()[..]), "{threads}");
+        }
+        let mut odd: Vec<_> = (4096..8192).map(|n| (n, Value::from("text"))).collect();
+        odd.push((8500, Value::from(0.5)));
+        assert_eq!(open(&found(&odd)).unwrap_err().key(), Some("4096"), "{threads}");
+    }
+}
+
+#[test]
 fn a_table_of_no_samples_has_no_batches() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("e.msgpack");

@@ -82,15 +82,15 @@ pub(crate) struct Args {
     /// random_resized_crop(224) | hflip": position, key and what was drawn. Only headers of images
     /// are decoded
     #[cfg(feature = "images")]
-    #[arg(long, value_name = "PIPELINE", conflicts_with_all = ["find", "indices"])]
-    augment: Option<Pipeline>,
+    #[arg(long, value_name = "PIPELINE", conflicts_with_all = ["find", "indices", "quality"])]
+    pub(super) augment: Option<Pipeline>,
     /// The field of the images
     #[cfg(feature = "images")]
     #[arg(long, value_name = "NAME", default_value = "image", requires = "augment")]
     field: String,
     /// Write a page of the samples for a browser: as training saw them, with --augment before and after
-    #[arg(long, value_name = "PAGE", conflicts_with_all = ["find", "indices", "source", "json", "batches"])]
-    html: Option<PathBuf>,
+    #[arg(long, value_name = "PAGE", conflicts_with_all = ["find", "indices", "source", "json"])]
+    pub(super) html: Option<PathBuf>,
     /// Replace a page that exists
     #[arg(long, short, requires = "html")]
     force: bool,
@@ -205,9 +205,16 @@ impl Args {
         let plan = self.tail().into_iter().fold(plan, Partition::tail);
         match &self.find {
             Some(key) => self.find(key, &reader.view, &*order, &plan, output)?,
-            None if self.html.is_some() => self.page(&*reader, &*order, &plan)?,
+            None if self.html.is_some() => {
+                let batches = format!("batches of {}", self.batch_size);
+                let steps = self.steps(&plan)?;
+                self.page(&*reader, steps.clone(), &batches, self.places(steps, &*order, &plan))?;
+            }
             #[cfg(feature = "images")]
-            None if self.augment.is_some() => self.augmented(&*reader, &*order, &plan, output)?,
+            None if self.augment.is_some() => {
+                let steps = self.steps(&plan)?;
+                self.augmented(&*reader, self.places(steps, &*order, &plan), output)?;
+            }
             None if self.source => self.sources(&reader, &*order, &plan, output)?,
             None => self.list(&*reader, &*order, &plan, output)?,
         }
@@ -363,32 +370,46 @@ impl Args {
         Ok(out.flush()?)
     }
 
-    /// A page of the samples of these steps.
-    fn page(&self, reader: &dyn Reader, order: &dyn Order, plan: &Partition) -> Outcome<()> {
+    /// The positions and indices of the samples of these steps.
+    fn places<'a>(
+        &self,
+        steps: Range<u64>,
+        order: &'a dyn Order,
+        plan: &'a Partition,
+    ) -> impl Iterator<Item = (u64, u64)> + 'a {
+        let rank = self.rank;
+        let batches = steps.map(move |step| plan.batch(step, rank));
+        batches.flat_map(move |batch| batch.iter().zip(batch.indices(order)))
+    }
+
+    /// A page of the samples of these steps, by their positions and indices.
+    pub(super) fn page(
+        &self,
+        reader: &dyn Reader,
+        steps: Range<u64>,
+        batches: &str,
+        places: impl Iterator<Item = (u64, u64)>,
+    ) -> Outcome<()> {
         let Some(path) = &self.html else { return Ok(()) };
-        let steps = self.steps(plan)?;
         let last = steps.end.saturating_sub(1);
         let title = match steps.start == last {
             true => format!("{}: step {last}", file::shown(&self.file)),
             false => format!("{}: steps {} to {last}", file::shown(&self.file), steps.start),
         };
         let mut page = SamplePage::of(reader, title)?;
-        for step in steps {
-            let batch = plan.batch(step, self.rank);
-            for (position, index) in batch.iter().zip(batch.indices(order)) {
-                let index = index as usize;
-                #[cfg(feature = "images")]
-                if let Some(pipeline) = &self.augment {
-                    page.add_augmented(index, &self.field, pipeline, (self.epoch, position))?;
-                    continue;
-                }
-                #[cfg(not(feature = "images"))]
-                let _ = position;
-                page.add(index)?;
+        for (position, index) in places {
+            let index = index as usize;
+            #[cfg(feature = "images")]
+            if let Some(pipeline) = &self.augment {
+                page.add_augmented(index, &self.field, pipeline, (self.epoch, position))?;
+                continue;
             }
+            #[cfg(not(feature = "images"))]
+            let _ = position;
+            page.add(index)?;
         }
         let (epoch, rank, world) = (self.epoch, self.rank, self.world);
-        let note = format!("epoch {epoch}, rank {rank} of {world}, batches of {}", self.batch_size);
+        let note = format!("epoch {epoch}, rank {rank} of {world}, {batches}");
         file::write(path, page.to_html(&note).as_bytes(), self.force)
     }
 
@@ -445,16 +466,13 @@ enum Drawn {
 
 #[cfg(feature = "images")]
 impl Args {
-    fn augmented(
+    pub(super) fn augmented(
         &self,
         reader: &dyn Reader,
-        order: &dyn Order,
-        plan: &Partition,
+        places: impl Iterator<Item = (u64, u64)>,
         output: &Output,
     ) -> Outcome<()> {
         let Some(pipeline) = &self.augment else { return Ok(()) };
-        let batches = self.steps(plan)?.map(|step| plan.batch(step, self.rank));
-        let places = batches.flat_map(|batch| batch.iter().zip(batch.indices(order)));
         let samples = places.map(|(position, index)| -> kiste::Result<Augmented<'_>> {
             let raw = reader.get_raw(index as usize)?;
             let outcome = match self.drawn(pipeline, &raw, position) {

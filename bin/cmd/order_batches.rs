@@ -1,6 +1,7 @@
 //! `order --batches`: batches that are planned by length.
 
 use std::io::Write;
+use std::ops::Range;
 use std::path::Path;
 
 use kiste::sampler::Sampler;
@@ -32,7 +33,7 @@ pub(super) struct Planned {
     #[arg(long, value_name = "S", default_value_t = 0, requires = "batches")]
     batch_seed: u64,
     /// Print how much padding the batches have, how far samples are from their places, and the tokens of each rank
-    #[arg(long, requires = "batches", conflicts_with_all = ["find", "step", "indices"])]
+    #[arg(long, requires = "batches", conflicts_with_all = ["find", "step", "indices", "html"])]
     quality: bool,
 }
 
@@ -41,6 +42,9 @@ impl Planned {
         self.batches.is_some()
     }
 }
+
+/// Steps, and the positions and indices of their samples.
+type Places = (Range<u64>, Vec<(u64, u64)>);
 
 /// Names the sample that an error is about.
 fn located(input: &Input, error: kiste::Error) -> kiste::Error {
@@ -97,6 +101,16 @@ impl Args {
         match &self.find {
             Some(key) => self.find_batch(key, input, &partition, output)?,
             None if self.planned.quality => self.measure(input, &partition, output)?,
+            None if self.html.is_some() => {
+                let (steps, places) = self.planned_places(input, &partition, output)?;
+                let batches = self.planned.batches.as_deref().unwrap_or_default();
+                self.page(&**input, steps, batches, places.into_iter())?;
+            }
+            #[cfg(feature = "images")]
+            None if self.augment.is_some() => {
+                let (_, places) = self.planned_places(input, &partition, output)?;
+                self.augmented(&**input, places.into_iter(), output)?;
+            }
             None => self.list_batches(input, &partition, output)?,
         }
         Ok(Exit::Yes)
@@ -229,6 +243,23 @@ impl Args {
             }
         }
         Ok(())
+    }
+
+    /// What is in the steps that are asked for.
+    fn planned_places(
+        &self,
+        input: &Input,
+        partition: &PlannedPartition,
+        output: &Output,
+    ) -> Outcome<Places> {
+        let first = self.step.map_or(0, |(first, _)| first);
+        let (mut steps, mut places) = (first..first, Vec::new());
+        self.each_step(input, partition, output, &mut |step, batch| {
+            steps.end = step + 1;
+            places.extend(batch.positions().zip(batch.indices().iter().copied()));
+            Ok(())
+        })?;
+        Ok((steps, places))
     }
 
     /// The samples of batches, with a line for each step if there are several.

@@ -409,6 +409,28 @@ fn labels_are_counted_by_split() {
     assert!(told.err.contains("no sample has a field \"fould\""), "{}", told.err);
 }
 
+/// However few samples there are, and also where there are none.
+#[test]
+fn a_field_that_only_one_dataset_has_is_a_difference() {
+    let dir = scratch();
+    dataset(&dir, "a.msgpack", vec![vec![("x", 1.into()), ("y", 2.into())]]);
+    dataset(&dir, "b.msgpack", vec![vec![("x", 1.into())]]);
+    dataset(&dir, "none.msgpack", vec![]);
+    let lines = |left, right| {
+        let text = run(&dir, ["stat", left, "--compare", right]).quietly().out;
+        section(&text, "differences, the largest first").join("\n")
+    };
+    let found = lines("a.msgpack", "b.msgpack");
+    assert!(found.contains("  y: present") && found.contains("all  →  none"), "{found}");
+    assert!(found.ends_with("  alike: x"), "{found}");
+    let found = lines("none.msgpack", "a.msgpack");
+    assert!(found.contains("  x: present") && found.contains("none  →  all"), "{found}");
+    assert!(!found.contains("alike"), "{found}");
+    let told = run(&dir, ["stat", "a.msgpack", "--field", "z"]).exits(2);
+    assert!(told.err.contains("a.msgpack: no sample has a field \"z\""), "{}", told.err);
+    assert!(told.err.contains("hint: \"kiste info a.msgpack\" lists the fields"), "{}", told.err);
+}
+
 #[test]
 fn what_differs_comes_first() {
     let dir = scratch();
@@ -494,6 +516,45 @@ fn a_step_is_a_page() {
         let page =
             with_page(&["--html", "both.html", "--augment", "seed(7) | random_crop(20) | hflip"]);
         assert_eq!(page.matches("<p>20 x 20: ").count(), 4, "{page}");
+    }
+}
+
+#[test]
+fn a_step_of_planned_batches_is_a_page() {
+    let dir = scratch();
+    run(&dir, ["demo", "."]).exits(0);
+    run(&dir, ["index", "digits.msgpack", "--lengths", "bytes"]).exits(0);
+    let batches = ["order", "digits.msgpack", "--batches", "budget:4000", "--lengths", "bytes"];
+    let order = |more: &[&'static str]| {
+        let step = ["--world", "2", "--rank", "1", "--step", "3..5"];
+        let words: Vec<&str> =
+            batches.into_iter().chain(step).chain(more.iter().copied()).collect();
+        run(&dir, &words).quietly().out
+    };
+    let listed = order(&[]);
+    let keys: Vec<&str> = listed.lines().filter(|line| !line.starts_with("step ")).collect();
+    assert!(keys.len() > 4, "{listed}");
+    order(&["--html", "steps.html"]);
+    let page = fs::read_to_string(dir.path().join("steps.html")).unwrap();
+    let places: Vec<usize> =
+        keys.iter().map(|key| page.find(&format!("data-key=\"{key}\"")).expect(key)).collect();
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(page.contains("digits.msgpack: steps 3 to 4"), "{page}");
+    assert!(page.contains("epoch 0, rank 1 of 2, budget:4000"), "{page}");
+    if cfg!(feature = "images") {
+        // What is drawn depends on the position of a sample, which --json has too.
+        let augment = ["--augment", "seed(7) | random_crop(20) | hflip"];
+        let drawn = order(&[&augment[..], &["--json"]].concat());
+        let drawn: serde_json::Value = serde_json::from_str(&drawn).unwrap();
+        let samples = drawn["samples"].as_array().unwrap();
+        let found: Vec<&str> =
+            samples.iter().map(|sample| sample["key"].as_str().unwrap()).collect();
+        assert_eq!(found, keys);
+        let first = samples[0]["position"].as_u64().unwrap();
+        assert!((first..).zip(samples).take(2).all(|(at, one)| one["position"] == at));
+        order(&[&["--html", "both.html"], &augment[..]].concat());
+        let page = fs::read_to_string(dir.path().join("both.html")).unwrap();
+        assert_eq!(page.matches("<p>20 x 20: ").count(), keys.len());
     }
 }
 

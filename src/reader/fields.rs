@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::identity::composed;
 use super::lengths::About;
 use super::packed_fields::{Name, PackedFields};
-use super::{Location, Reader};
-use crate::error::{Error, ErrorKind, Remedy, Result};
+use super::{Location, Reader, no_field};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::msgpack::sample::KEY;
 use crate::sampler::Lengths;
 
@@ -243,10 +243,7 @@ impl<R: Reader> FieldsReader<R> {
     pub fn check(&self, mut progress: impl FnMut(u64) -> Result<()>) -> Result<()> {
         for name in self.names.expected() {
             if !has_field(&self.reader, name, &mut progress)? {
-                let error = invalid(format!("no sample has a field {name:?}"));
-                let path = self.reader.locate(0).path;
-                let error = error.with_remedy(Remedy::ListFields);
-                return Err(path.into_iter().fold(error, Error::at));
+                return Err(no_field(&self.reader, name));
             }
         }
         Ok(())

@@ -67,7 +67,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::format::FormatError;
 #[cfg(feature = "arrays")]
 use crate::format::msgpack::numpy;
@@ -646,6 +646,13 @@ pub fn located(reader: &dyn Reader, error: Error) -> Error {
         Ok(key) if error.key().is_none() => error.with_key(key),
         _ => error,
     }
+}
+
+/// The error where a field was asked for that no sample has: most likely a typing error.
+pub(crate) fn no_field(reader: &(impl Reader + ?Sized), name: &str) -> Error {
+    let error = Error::new(ErrorKind::Invalid, format!("no sample has a field {name:?}"));
+    let error = error.with_remedy(Remedy::ListFields);
+    reader.locate(0).path.into_iter().fold(error, Error::at)
 }
 
 impl fmt::Display for Location {

@@ -6,9 +6,9 @@ use std::hash::BuildHasher;
 
 use rayon::prelude::*;
 
-use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::error::Result;
 use crate::format::msgpack::sample::fields;
-use crate::reader::Reader;
+use crate::reader::{Reader, no_field};
 
 /// Samples that one thread reads in one go.
 const BLOCK: usize = 256;
@@ -71,7 +71,7 @@ impl DuplicatesBy {
 ///
 /// # Errors
 ///
-/// The errors of the reader and of `progress`; [`Invalid`](ErrorKind::Invalid) for a field that no sample has.
+/// The errors of the reader and of `progress`; [`Invalid`](crate::ErrorKind::Invalid) for a field that no sample has.
 pub fn duplicates(
     reader: &dyn Reader,
     by: &DuplicatesBy,
@@ -93,8 +93,7 @@ pub fn duplicates(
     }
     if let DuplicatesBy::Field(name) = by {
         if hashes.is_empty() && !reader.is_empty() {
-            let error = Error::new(ErrorKind::Invalid, format!("no sample has a field {name:?}"));
-            return Err(error.with_remedy(Remedy::ListFields));
+            return Err(no_field(reader, name));
         }
     }
     hashes.par_sort_unstable();

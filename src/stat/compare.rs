@@ -41,6 +41,9 @@ pub struct StatComparison {
     pub alike: Vec<String>,
 }
 
+/// The difference of how many samples have a field.
+const PRESENT: &str = "present";
+
 /// One difference.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 #[non_exhaustive]
@@ -73,7 +76,7 @@ impl StatComparison {
             found.field = (*name).to_owned();
             let (mine, theirs) =
                 (a.field(name).unwrap_or(&absent), b.field(name).unwrap_or(&absent));
-            found.shares("present", (mine.present, a.samples), (theirs.present, b.samples));
+            found.shares(PRESENT, (mine.present, a.samples), (theirs.present, b.samples));
             if *name != "key" && mine.present > 0 && theirs.present > 0 {
                 found.fields(left, mine, right, theirs);
             }
@@ -144,7 +147,11 @@ impl Found {
         let (of_a, of_b) = (a.1.max(1) as f64, b.1.max(1) as f64);
         let distance = (a.0 as f64 / of_a - b.0 as f64 / of_b).abs();
         let common = (a.0 + b.0) as f64 / (of_a + of_b);
-        let chance = 1.96 * (common * (1.0 - common) * (1.0 / of_a + 1.0 / of_b)).sqrt();
+        let chance = match what == PRESENT && a.0.min(b.0) == 0 {
+            // That a field is in one of them alone is a fact.
+            true => 0.0,
+            false => 1.96 * (common * (1.0 - common) * (1.0 / of_a + 1.0 / of_b)).sqrt(),
+        };
         let word = |(count, of): (u64, u64)| match count {
             0 => String::from("none"),
             count => share(count, of),

@@ -40,12 +40,12 @@ pub use splits::Splits;
 pub use stages::LoaderStages;
 pub use times::{TimeBar, Times};
 
-use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::error::Result;
 use crate::format::FormatError;
 use crate::format::jsonl;
 use crate::format::msgpack::sample::fields;
 use crate::format::msgpack::{Cursor, decode};
-use crate::reader::Reader;
+use crate::reader::{Reader, no_field};
 use classes::Class;
 use splits::{CLASS_FIELDS, Examples};
 
@@ -110,8 +110,8 @@ impl StatOptions {
     ///
     /// # Errors
     ///
-    /// The errors of the reader; [`Damaged`](ErrorKind::Damaged) for a sample that is no map of fields;
-    /// [`Invalid`](ErrorKind::Invalid) if a field was asked for that no sample has.
+    /// The errors of the reader; [`Damaged`](crate::ErrorKind::Damaged) for a sample that is no map of fields;
+    /// [`Invalid`](crate::ErrorKind::Invalid) if a field was asked for that no sample has.
     pub fn stat(&self, reader: &dyn Reader, mut progress: impl FnMut(u64)) -> Result<Summary> {
         let mut summary = Summary::default();
         let starts: Vec<usize> = (0..reader.len()).step_by(BLOCK).collect();
@@ -124,9 +124,7 @@ impl StatOptions {
         let absent = self.fields.iter().flatten().find(absent);
         if let Some(name) = absent.or(self.by.as_ref().filter(|_| !summary.has_split)) {
             if !reader.is_empty() {
-                let error =
-                    Error::new(ErrorKind::Invalid, format!("no sample has a field {name:?}"));
-                return Err(error.with_remedy(Remedy::ListFields));
+                return Err(no_field(reader, name));
             }
         }
         Ok(summary)
@@ -318,6 +316,7 @@ mod tests {
 
     use super::*;
     use crate::Value;
+    use crate::error::ErrorKind;
     use crate::format::msgpack::numpy::Special;
     use crate::format::msgpack::to_vec;
     use crate::reader::ListReader;

@@ -8,9 +8,9 @@ use foldhash::HashMap;
 use super::Expression;
 use super::evaluate::{Other, Sample, find, holds};
 use super::path::Path;
-use crate::error::{Error, ErrorKind, Remedy, Result};
+use crate::error::{Error, Result};
 use crate::format::msgpack::Value;
-use crate::reader::Reader;
+use crate::reader::{Reader, no_field};
 use crate::rearrange::{STRIDE, Scalar, ScalarKind, at_sample};
 use crate::text::units;
 
@@ -75,7 +75,7 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// The errors of the reader and of `progress`; [`Invalid`](ErrorKind::Invalid) for a field that is
+    /// The errors of the reader and of `progress`; [`Invalid`](crate::ErrorKind::Invalid) for a field that is
     /// compared and is neither a number nor text nor a time nor true, false or null; for one that has no
     /// length, width or height, where that is asked for; and for one that was missing wherever it was
     /// compared, if no other sample has it either: most likely a typing error, which would choose nothing, or
@@ -104,11 +104,7 @@ impl Expression {
         }
         for path in self.0.paths() {
             if samples.paths.get(path) == Some(&false) && !samples.search(path, &mut progress)? {
-                let message = format!("no sample has a field {:?}", path.name);
-                let error = Error::new(ErrorKind::Invalid, message);
-                let error = error.with_remedy(Remedy::ListFields);
-                let path = reader.locate(0).path;
-                return Err(path.into_iter().fold(error, Error::at));
+                return Err(no_field(reader, &path.name));
             }
         }
         Ok(Chosen { indices, mismatches: samples.mismatches.into_values().collect() })

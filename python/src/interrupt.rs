@@ -1,6 +1,7 @@
 //! Long work that Python watches: a callback gets its progress, and Ctrl-C stops it.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -176,6 +177,42 @@ impl Reader for Stoppable<'_> {
     fn get_raw(&self, index: usize) -> kiste::Result<Cow<'_, [u8]>> {
         check(&self.cancelled)?;
         self.reader.get_raw(index)
+    }
+
+    fn find_all(&self, key: &str) -> kiste::Result<Vec<usize>> {
+        self.reader.find_all(key)
+    }
+
+    fn may_repeat_keys(&self) -> bool {
+        self.reader.may_repeat_keys()
+    }
+
+    fn labels(&self) -> kiste::Result<Option<Vec<String>>> {
+        self.reader.labels()
+    }
+
+    fn identity(&self) -> kiste::Result<String> {
+        self.reader.identity()
+    }
+
+    fn name(&self) -> Option<&Path> {
+        self.reader.name()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.reader.is_remote()
+    }
+
+    fn known_len(&self, index: usize) -> kiste::Result<Option<u64>> {
+        self.reader.known_len(index)
+    }
+
+    fn sample_bytes(&self) -> Option<u64> {
+        self.reader.sample_bytes()
+    }
+
+    fn prefetch(&self, indices: &[usize]) {
+        self.reader.prefetch(indices);
     }
 
     fn locate(&self, index: usize) -> Location {

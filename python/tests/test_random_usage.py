@@ -69,6 +69,7 @@ def made(tmp_path, monkeypatch):
         "Order": lambda: ki.Sampler.shuffle(10, 1).order(0),
         "Loader": lambda: ki.Loader(ki.open(path), batch_size=4, columns=columns, threads=0),
         "Batch": lambda: next(iter(ki.Loader(ki.open(path), batch_size=4, columns=columns, threads=0))),
+        "ArrowTable": lambda: ki.open(path).to_arrow(),
         "Pipeline": lambda: ki.Pipeline("center_crop(2)"),
         "ArrayStore": store,
         "ChunkedArray": lambda: store().array,

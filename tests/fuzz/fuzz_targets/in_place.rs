@@ -10,9 +10,8 @@ fuzz_target!(|data: &[u8]| {
     let formats = [
         (Format::Webdataset, "x.tar"),
         (Format::Jsonl, "x.jsonl"),
-        #[cfg(feature = "formats")]
         (Format::Tfrecord, "x.tfrecord"),
-        #[cfg(feature = "parquet")]
+        #[cfg(feature = "tables")]
         (Format::Arrow, "x.arrow"),
     ];
     let (format, name) = formats[kind as usize % formats.len()];

@@ -5,6 +5,7 @@ use super::uploads::s3;
 use super::*;
 use kiste::ErrorKind;
 use kiste::dataset::{DatasetFile, WriterOptions};
+use kiste::rearrange::LengthOf;
 use kiste::repair::{Leftover, Repair};
 
 const URL: &str = "s3://d/new.msgpack";
@@ -32,8 +33,14 @@ fn fill(writer: &mut Writer, samples: u64, len: usize) -> Result<()> {
     (0..samples).try_for_each(|index| writer.write_raw(&key(index), &sample(index, len)))
 }
 
+/// With all side files.
+fn whole(options: WriterOptions) -> WriterOptions {
+    let lengths = ["bytes"].map(|column| LengthOf::parse(column).unwrap());
+    options.lookup(true).checksums(true).lengths(lengths)
+}
+
 fn write(options: WriterOptions, samples: u64, len: usize) -> Result<()> {
-    let mut writer = options.lookup(true).checksums(true).create(URL)?;
+    let mut writer = whole(options).create(URL)?;
     writer.set_labels(Some(&["cat", "dog"]))?;
     fill(&mut writer, samples, len)?;
     writer.finish().map(drop)
@@ -44,8 +51,7 @@ fn write(options: WriterOptions, samples: u64, len: usize) -> Result<()> {
 fn assert_as_local(server: &Server, samples: u64, len: usize) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("new.msgpack");
-    let mut writer =
-        Writer::options().durable(false).lookup(true).checksums(true).create(&path).unwrap();
+    let mut writer = whole(Writer::options().durable(false)).create(&path).unwrap();
     writer.set_labels(Some(&["cat", "dog"])).unwrap();
     fill(&mut writer, samples, len).unwrap();
     writer.finish().unwrap();

@@ -1,11 +1,13 @@
 //! Arbitrary bytes as a file that is read in place: the samples that can be read are those of a conversion.
 #![no_main]
 
+mod caught;
+
 use kiste::DatasetReader;
 use kiste::convert::{BadInput, Conversion, Format, InPlace, Silent};
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| {
+fuzz_target!(init: caught::abort_if_uncaught(), |data: &[u8]| {
     let Some((&kind, bytes)) = data.split_first() else { return };
     let formats = [
         (Format::Webdataset, "x.tar"),

@@ -29,6 +29,20 @@ def test_a_dataset_in_other_processes(numbers, method):
         assert pool.map(labels, [ki.open(numbers)] * 4) == [list(range(100))] * 4
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.filterwarnings("ignore:This process")
+def test_facts_of_many_classes_in_other_processes(tmp_path, method):
+    """Work on several threads is done in the pool, which a forked process makes anew, and nowhere else."""
+    path = tmp_path / "many.msgpack"
+    with ki.Writer(path) as writer:
+        for number in range(20_000):
+            writer.write({"key": str(number), "name": f"name {number % 5000}"})
+    assert ki.stat(path)["samples"] == 20_000
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        found = pool.apply_async(ki.stat, (path,)).get(60)
+    assert [len(field.get("classes", [])) for field in found["fields"]] == [0, 5000]
+
+
 @pytest.mark.skipif("fork" not in METHODS, reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:This process")
 def test_a_live_loader_goes_on_in_a_fork(numbers):

@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 use std::collections::hash_map::Entry;
 
 use foldhash::HashMap;
-use rayon::prelude::*;
 use serde::ser::{Serialize, Serializer};
 
 use super::distinct;
@@ -175,7 +174,7 @@ impl Classes {
             return Vec::new();
         }
         let mut classes = self.unsorted();
-        classes.par_sort_unstable_by(|a, b| a.0.natural_cmp(b.0));
+        classes.sort_unstable_by(|a, b| a.0.natural_cmp(b.0));
         classes
     }
 
@@ -186,7 +185,7 @@ impl Classes {
             classes.select_nth_unstable_by(most, by_count);
             classes.truncate(most);
         }
-        classes.par_sort_unstable_by(by_count);
+        classes.sort_unstable_by(by_count);
         classes
     }
 
